@@ -1,4 +1,4 @@
-//! The binary and what it runs, for the suites that go through it.
+//! Runs the `medley` binary and the clusters it starts, for the suites that test it end to end.
 #![allow(dead_code, reason = "no suite uses all of it")]
 
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use testkit::Process;
 
 pub(crate) const MEDLEY: &str = env!("CARGO_BIN_EXE_medley");
-const PATIENCE: Duration = Duration::from_mins(1);
+const WAIT_TIMEOUT: Duration = Duration::from_mins(1);
 
 pub(crate) fn medley(arguments: &[&str]) -> Output {
     Command::new(MEDLEY).args(arguments).output().unwrap()
@@ -18,19 +18,22 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Looks until there is something.
+/// Polls until the closure returns a value.
 pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let started = Instant::now();
     loop {
         if let Some(found) = look() {
             return found;
         }
-        assert!(started.elapsed() < PATIENCE, "waited in vain: {what}");
+        assert!(
+            started.elapsed() < WAIT_TIMEOUT,
+            "timed out waiting: {what}"
+        );
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
-/// A server, or a whole cluster, in a folder of its own.
+/// An API server, or a whole cluster, with a data folder of its own.
 pub(crate) struct Server {
     pub(crate) process: Process,
     pub(crate) kubeconfig: PathBuf,
@@ -62,10 +65,10 @@ impl Server {
         }
     }
 
-    /// A whole cluster; everything it needs to know comes with the arguments.
+    /// Starts `medley up` with these arguments.
     pub(crate) fn up(folder: &Path, arguments: &[&str]) -> Self {
         let listen = ["up", "--listen", "127.0.0.1:0"];
-        // Only one cluster of a machine can have the console where users find it.
+        // The default console port is free for one cluster on a host only.
         let console: &[&str] = if arguments.contains(&"--console") {
             &[]
         } else {
@@ -98,7 +101,7 @@ impl Server {
             .unwrap()
     }
 
-    /// Output of a kubectl that succeeds.
+    /// Output of a kubectl command that has to succeed.
     pub(crate) fn ask(&self, arguments: &[&str]) -> String {
         let output = self.kubectl(arguments);
         assert!(

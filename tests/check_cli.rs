@@ -1,4 +1,4 @@
-//! `medley check`: before an installation, after it, and when something is wrong with it.
+//! `medley check`: before an installation, after it, and with broken installations.
 
 mod installation_support;
 
@@ -6,23 +6,26 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use fleet::operators::Installed;
-use installation_support::{NAMESPACE, World, objects};
+use installation_support::{InstallationFixture, NAMESPACE, objects};
 use serde_json::{Value, json};
 use testkit::{free_port, has};
 
-/// What a check says for programs, and whether it failed.
-async fn checked(world: &World, line: &[&str]) -> anyhow::Result<(Vec<Value>, bool)> {
-    checked_as(world, &world.served.kubeconfig, line).await
+/// Runs the check with `-o json`; returns its items and whether it failed.
+async fn checked(
+    fixture: &InstallationFixture,
+    line: &[&str],
+) -> anyhow::Result<(Vec<Value>, bool)> {
+    checked_as(fixture, &fixture.served.kubeconfig, line).await
 }
 
 async fn checked_as(
-    world: &World,
+    fixture: &InstallationFixture,
     who: &Path,
     line: &[&str],
 ) -> anyhow::Result<(Vec<Value>, bool)> {
     let line = [&["check", "-o", "json"], line].concat();
-    let said = world.medley_as(who, &line).await?;
-    let list: Value = serde_json::from_str(&said.out)?;
+    let result = fixture.medley_as(who, &line).await?;
+    let list: Value = serde_json::from_str(&result.out)?;
     assert_eq!(list["kind"], "List");
     let items = list["items"].as_array().cloned().unwrap_or_default();
     for item in &items {
@@ -30,11 +33,11 @@ async fn checked_as(
         assert!(!trouble || item["hint"].is_string(), "{item}");
     }
     let failed = items.iter().any(|it| it["state"] == "Failed");
-    assert_eq!(said.code, Some(i32::from(failed)), "{}", said.err);
+    assert_eq!(result.code, Some(i32::from(failed)), "{}", result.err);
     Ok((items, failed))
 }
 
-/// Checks that are not Ok, with how they are.
+/// States of the checks that are not Ok, by id.
 fn others(items: &[Value]) -> BTreeMap<String, BTreeSet<String>> {
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for item in items.iter().filter(|it| it["state"] != "Ok") {
@@ -44,7 +47,7 @@ fn others(items: &[Value]) -> BTreeMap<String, BTreeSet<String>> {
     found
 }
 
-/// What is expected of them.
+/// The expected states, by id.
 fn expected<const N: usize>(all: [(&str, &str); N]) -> BTreeMap<String, BTreeSet<String>> {
     let all = all.into_iter();
     all.map(|(id, state)| (id.to_owned(), [state.to_owned()].into()))
@@ -60,11 +63,11 @@ fn message(items: &[Value], id: &str) -> String {
 }
 
 #[tokio::test]
-async fn an_empty_cluster_can_be_installed_into_by_an_administrator_alone() -> anyhow::Result<()> {
-    let world = World::empty().await?;
-    let (items, failed) = checked(&world, &["--pre"]).await?;
+async fn precheck_of_an_empty_cluster_passes_for_an_administrator_only() -> anyhow::Result<()> {
+    let fixture = InstallationFixture::empty().await?;
+    let (items, failed) = checked(&fixture, &["--pre"]).await?;
     assert!(!failed, "{items:?}");
-    // There is no KubeVirt, no OpenShift and no Prometheus.
+    // KubeVirt, OpenShift and Prometheus are not installed.
     assert_eq!(
         others(&items),
         expected([("jobs", "Off"), ("monitoring", "Off")])
@@ -72,11 +75,11 @@ async fn an_empty_cluster_can_be_installed_into_by_an_administrator_alone() -> a
     has(
         &message(&items, "jobs"),
         &[
-            "virtualmachineinstances.kubevirt.io, which comes with KubeVirt",
-            "clusterversions.config.openshift.io, which comes with OpenShift",
+            "virtualmachineinstances.kubevirt.io, which KubeVirt installs",
+            "clusterversions.config.openshift.io, which OpenShift installs",
         ],
     );
-    let (items, failed) = checked_as(&world, &world.nobody()?, &["--pre"]).await?;
+    let (items, failed) = checked_as(&fixture, &fixture.nobody()?, &["--pre"]).await?;
     assert!(failed);
     let wrong = others(&items);
     assert_eq!(wrong["install-rights"], ["Failed".to_owned()].into());
@@ -89,46 +92,50 @@ async fn an_empty_cluster_can_be_installed_into_by_an_administrator_alone() -> a
 }
 
 #[tokio::test]
-async fn what_is_not_installed_is_told_with_what_to_do() -> anyhow::Result<()> {
-    let world = World::empty().await?;
-    let said = world.medley(&["check"]).await?;
-    assert_eq!(said.code, Some(1));
+async fn missing_installation_is_reported_with_hints() -> anyhow::Result<()> {
+    let fixture = InstallationFixture::empty().await?;
+    let result = fixture.medley(&["check"]).await?;
+    assert_eq!(result.code, Some(1));
     has(
-        &said.out,
+        &result.out,
         &[
-            "Kubernetes\n  ✓ the API answers: v1.",
-            "✗ virtplatformconfigs.advisor.kubevirt.io is there, as this version has it: it is not installed",
+            "Kubernetes\n  ✓ the API server responds: v1.",
+            "✗ CRD virtplatformconfigs.advisor.kubevirt.io is installed in this version: it is not installed",
             "hint: medley manifests --only crds | kubectl apply --server-side -f -",
             "see https://github.com/medley-dev/medley/blob/main/docs/check.md#kinds",
-            "✗ namespace medley-system is there",
+            "✗ namespace medley-system exists",
             "✗ Deployment medley-operator is available",
         ],
     );
-    has(&said.err, &["error: ", " checks failed"]);
-    assert!(!said.out.contains('\u{1b}'), "nobody looks: {}", said.out);
-    let coloured = world.medley(&["check", "--color", "always"]).await?;
+    has(&result.err, &["error: ", " checks failed"]);
+    assert!(
+        !result.out.contains('\u{1b}'),
+        "colours without a terminal: {}",
+        result.out
+    );
+    let coloured = fixture.medley(&["check", "--color", "always"]).await?;
     has(&coloured.out, &["\u{1b}[31m✗\u{1b}[0m"]);
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_is_well_with_an_installation_that_works() -> anyhow::Result<()> {
-    let world = World::with(&Installed::demo()).await?;
-    world.install(&[]).await?;
-    let before = checked(&world, &[]).await?.0;
+async fn working_installation_passes_every_check() -> anyhow::Result<()> {
+    let fixture = InstallationFixture::with(&Installed::demo()).await?;
+    fixture.install(&[]).await?;
+    let before = checked(&fixture, &[]).await?.0;
     let wrong = others(&before);
     for id in ["operator", "webhook", "lease", "registrations"] {
         assert_eq!(wrong[id], ["Failed".to_owned()].into(), "{id}");
     }
-    let _running = world.run(&objects(&[]).await?).await?;
-    world.deployed().await?;
-    let (items, failed) = checked(&world, &[]).await?;
+    let _running = fixture.run(&objects(&[]).await?).await?;
+    fixture.deployed().await?;
+    let (items, failed) = checked(&fixture, &[]).await?;
     assert!(!failed, "{items:?}");
-    // The operator makes the policy of releases by itself, now or a moment later.
+    // The operator creates the ReleasePolicy on its own, now or a moment later.
     let mut wrong = others(&items);
     wrong.remove("policies");
     assert_eq!(wrong, expected([("monitoring", "Off")]), "{items:?}");
-    let told: BTreeSet<&str> = items.iter().filter_map(|it| it["id"].as_str()).collect();
+    let ids: BTreeSet<&str> = items.iter().filter_map(|it| it["id"].as_str()).collect();
     for id in [
         "version",
         "kinds",
@@ -138,33 +145,33 @@ async fn all_is_well_with_an_installation_that_works() -> anyhow::Result<()> {
         "registrations",
         "jobs",
     ] {
-        assert!(told.contains(id), "{id}");
+        assert!(ids.contains(id), "{id}");
     }
-    // It is no more than that: placement has not been installed.
-    let (items, failed) = checked(&world, &["--controllers", "governance,placement"]).await?;
+    // Placement is not part of the installation, so its check fails.
+    let (items, failed) = checked(&fixture, &["--controllers", "governance,placement"]).await?;
     assert!(failed);
     has(&message(&items, "rights"), &["it may not"]);
     has(
         &message(&items, "registrations"),
-        &["the check makes it when it starts"],
+        &["the webhook creates it when it starts"],
     );
     Ok(())
 }
 
 #[tokio::test]
-async fn rights_are_those_that_are_needed_and_no_others() -> anyhow::Result<()> {
-    let world = World::empty().await?;
-    world.install(&[]).await?;
+async fn missing_and_surplus_permissions_are_reported() -> anyhow::Result<()> {
+    let fixture = InstallationFixture::empty().await?;
+    fixture.install(&[]).await?;
     let rights = |items: &[Value]| {
         let mut wrong = others(items);
         wrong.retain(|id, _| id.starts_with("rights"));
         wrong
     };
-    let (items, _) = checked(&world, &[]).await?;
+    let (items, _) = checked(&fixture, &[]).await?;
     assert_eq!(rights(&items), expected([]));
 
     let line = ["delete", "clusterrolebinding", "medley-operator-cpu-models"];
-    world.kubectl(&line).await?;
+    fixture.kubectl(&line).await?;
     let account = format!("--serviceaccount={NAMESPACE}:medley-webhook");
     let line = [
         "create",
@@ -173,12 +180,12 @@ async fn rights_are_those_that_are_needed_and_no_others() -> anyhow::Result<()> 
         "--clusterrole=cluster-admin",
         &account,
     ];
-    world.kubectl(&line).await?;
+    fixture.kubectl(&line).await?;
     let found = testkit::wait_until(
-        "rights have changed",
-        installation_support::PATIENCE,
+        "permissions have changed",
+        installation_support::WAIT_TIMEOUT,
         async || {
-            let (items, _) = checked(&world, &[]).await?;
+            let (items, _) = checked(&fixture, &[]).await?;
             let wrong = rights(&items);
             let changed = wrong == expected([("rights", "Failed"), ("rights-surplus", "Warning")]);
             Ok(changed.then_some(items))
@@ -190,20 +197,20 @@ async fn rights_are_those_that_are_needed_and_no_others() -> anyhow::Result<()> 
         &message(&items, "rights-surplus"),
         &["ClusterRoleBinding too-much gives ClusterRole cluster-admin"],
     );
-    // Whoever may not look is told so, and it is no failure of the installation.
-    let (items, _) = checked_as(&world, &world.nobody()?, &[]).await?;
+    // A user without read permissions gets a warning, not a failure of the installation.
+    let (items, _) = checked_as(&fixture, &fixture.nobody()?, &[]).await?;
     assert_eq!(
         rights(&items),
         expected([("rights", "Warning"), ("rights-surplus", "Warning")])
     );
-    has(&message(&items, "rights"), &["it cannot be seen"]);
+    has(&message(&items, "rights"), &["it cannot be read"]);
     Ok(())
 }
 
 #[tokio::test]
-async fn a_check_that_nobody_answers_is_found() -> anyhow::Result<()> {
-    let world = World::empty().await?;
-    world.install(&[]).await?;
+async fn webhook_without_endpoints_is_reported() -> anyhow::Result<()> {
+    let fixture = InstallationFixture::empty().await?;
+    fixture.install(&[]).await?;
     let registration = json!({
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "MutatingWebhookConfiguration",
@@ -220,13 +227,16 @@ async fn a_check_that_nobody_answers_is_found() -> anyhow::Result<()> {
         }],
     });
     let line = ["create", "-f", "-"];
-    world.pipe(&line, &registration.to_string()).await?;
-    let (items, _) = checked(&world, &[]).await?;
+    fixture.pipe(&line, &registration.to_string()).await?;
+    let (items, _) = checked(&fixture, &[]).await?;
     has(
         &message(&items, "webhook-endpoints"),
         &["no endpoint is ready"],
     );
-    has(&message(&items, "registrations"), &["names no authority"]);
+    has(
+        &message(&items, "registrations"),
+        &["has no valid CA bundle"],
+    );
     let slice = json!({
         "apiVersion": "discovery.k8s.io/v1",
         "kind": "EndpointSlice",
@@ -238,8 +248,8 @@ async fn a_check_that_nobody_answers_is_found() -> anyhow::Result<()> {
         "endpoints": [{ "addresses": ["10.0.0.1"], "conditions": { "ready": true } }],
         "ports": [{ "name": "webhook", "port": 9443, "protocol": "TCP" }],
     });
-    world.pipe(&line, &slice.to_string()).await?;
-    let (items, _) = checked(&world, &[]).await?;
+    fixture.pipe(&line, &slice.to_string()).await?;
+    let (items, _) = checked(&fixture, &[]).await?;
     assert!(
         !others(&items).contains_key("webhook-endpoints"),
         "{items:?}"
@@ -248,34 +258,34 @@ async fn a_check_that_nobody_answers_is_found() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn kinds_of_another_version_are_found() -> anyhow::Result<()> {
-    let world = World::empty().await?;
-    world.install(&[]).await?;
+async fn outdated_crds_are_reported() -> anyhow::Result<()> {
+    let fixture = InstallationFixture::empty().await?;
+    fixture.install(&[]).await?;
     let established = ["wait", "--for=condition=Established", "crd", "--all"];
-    world.kubectl(&established).await?;
-    let (items, _) = checked(&world, &[]).await?;
+    fixture.kubectl(&established).await?;
+    let (items, _) = checked(&fixture, &[]).await?;
     assert!(!others(&items).contains_key("kinds"), "{items:?}");
     let path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/mode";
     let patch = json!([{ "op": "remove", "path": path }]).to_string();
     let name = "releasepolicies.medley.dev";
     let line = ["patch", "crd", name, "--type=json", "-p", &patch];
-    world.kubectl(&line).await?;
-    let (items, _) = checked(&world, &[]).await?;
+    fixture.kubectl(&line).await?;
+    let (items, _) = checked(&fixture, &[]).await?;
     assert_eq!(others(&items)["kinds"], ["Warning".to_owned()].into());
     has(
         &message(&items, "kinds"),
-        &["it is of another version of Medley"],
+        &["it is from another version of Medley"],
     );
     Ok(())
 }
 
 #[tokio::test]
-async fn every_check_has_its_place_in_the_documentation() -> anyhow::Result<()> {
+async fn every_check_is_documented() -> anyhow::Result<()> {
     let page = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../docs/check.md");
     let page = std::fs::read_to_string(page)?;
-    let world = World::empty().await?;
-    let mut items = checked(&world, &["--pre"]).await?.0;
-    items.extend(checked(&world, &[]).await?.0);
+    let fixture = InstallationFixture::empty().await?;
+    let mut items = checked(&fixture, &["--pre"]).await?.0;
+    items.extend(checked(&fixture, &[]).await?.0);
     for item in items {
         let id = item["id"].as_str().unwrap_or_default();
         assert!(page.contains(&format!("\n## {id}\n")), "{id}");
@@ -286,13 +296,13 @@ async fn every_check_has_its_place_in_the_documentation() -> anyhow::Result<()> 
 }
 
 #[tokio::test]
-async fn a_cluster_that_does_not_answer_is_an_error() -> anyhow::Result<()> {
-    let world = World::empty().await?;
-    let text = std::fs::read_to_string(&world.served.kubeconfig)?;
+async fn unreachable_cluster_is_an_error() -> anyhow::Result<()> {
+    let fixture = InstallationFixture::empty().await?;
+    let text = std::fs::read_to_string(&fixture.served.kubeconfig)?;
     let elsewhere = format!("https://127.0.0.1:{}", free_port()?);
-    let path = world.served.folder().join("elsewhere");
-    std::fs::write(&path, text.replace(&world.served.url, &elsewhere))?;
-    let said = world.medley_as(&path, &["check"]).await?.refused()?;
-    has(&said, &["asking the cluster for its version"]);
+    let path = fixture.served.folder().join("elsewhere");
+    std::fs::write(&path, text.replace(&fixture.served.url, &elsewhere))?;
+    let result = fixture.medley_as(&path, &["check"]).await?.refused()?;
+    has(&result, &["reading the version of the cluster"]);
     Ok(())
 }

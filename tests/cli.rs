@@ -1,8 +1,5 @@
-//! The `medley` binary as people and programs use it.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test may fail as the test does"
-)]
+//! The `medley` binary on the command line and in scripts.
+#![expect(clippy::unwrap_used, reason = "test helpers may panic like tests")]
 
 mod binary;
 
@@ -17,7 +14,7 @@ use binary::{MEDLEY, Server, medley, stop, text, until};
 use testkit::{Fsync, Process, TestCluster, free_port};
 
 #[test]
-fn a_server_in_memory_comes_and_goes() {
+fn in_memory_server_starts_and_stops() {
     let folder = tempfile::tempdir().unwrap();
     let mut server = Server::start(folder.path(), &["--memory"]);
     assert_eq!(server.kubeconfig, folder.path().join("medley.kubeconfig"));
@@ -38,7 +35,7 @@ fn a_server_in_memory_comes_and_goes() {
 }
 
 #[test]
-fn a_stop_does_not_wait_for_watches() {
+fn shutdown_does_not_wait_for_watches() {
     let folder = tempfile::tempdir().unwrap();
     let mut server = Server::start(folder.path(), &["--memory"]);
     let watch = Process::start(
@@ -91,7 +88,7 @@ fn objects_outlive_a_killed_server() {
 }
 
 #[test]
-fn one_folder_has_one_server() {
+fn data_folder_is_locked_by_one_server() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let data = data.to_str().unwrap();
@@ -99,16 +96,16 @@ fn one_folder_has_one_server() {
     let before = std::fs::read(&server.kubeconfig).unwrap();
     let second = medley(&["apiserver", "--data", data, "--listen", "127.0.0.1:0"]);
     assert_eq!(second.status.code(), Some(1));
-    let said = text(&second.stderr);
+    let printed = text(&second.stderr);
     for part in [data, "already in use by another server", "--data DIR"] {
-        assert!(said.contains(part), "{part} in {said}");
+        assert!(printed.contains(part), "{part} in {printed}");
     }
     assert_eq!(std::fs::read(&server.kubeconfig).unwrap(), before);
     assert_eq!(server.ask(&["get", "--raw", "/readyz"]), "ok");
 }
 
 #[test]
-fn errors_say_what_to_do() {
+fn errors_name_the_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
@@ -182,10 +179,10 @@ fn errors_say_what_to_do() {
             .chain(arguments.iter().map(|a| &**a))
             .collect();
         let output = medley(&line);
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
+        let printed = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {printed}");
         for part in parts {
-            assert!(said.contains(part), "{arguments:?}: {part} in {said}");
+            assert!(printed.contains(part), "{arguments:?}: {part} in {printed}");
         }
     }
     assert!(
@@ -195,7 +192,7 @@ fn errors_say_what_to_do() {
 }
 
 #[test]
-fn tokens_come_from_a_file() {
+fn tokens_are_read_from_a_file() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(
         folder.path().join("tokens"),
@@ -203,7 +200,7 @@ fn tokens_come_from_a_file() {
     )
     .unwrap();
     let server = Server::start(folder.path(), &["--memory", "--token-auth-file", "tokens"]);
-    // A token does not count beside a client certificate, so there must be none.
+    // A client certificate takes precedence over a token, so there must be none.
     let view = |path: &str| {
         server.ask(&[
             "config",
@@ -227,15 +224,15 @@ fn tokens_come_from_a_file() {
         .env("HOME", folder.path())
         .output()
         .unwrap();
-    let said = text(&output.stdout) + &text(&output.stderr);
+    let printed = text(&output.stdout) + &text(&output.stderr);
     assert!(
-        said.contains("alice") && said.contains("[devs ops system:authenticated]"),
-        "{said}"
+        printed.contains("alice") && printed.contains("[devs ops system:authenticated]"),
+        "{printed}"
     );
 }
 
 #[test]
-fn versions_are_told_in_three_ways() {
+fn version_prints_every_format() {
     let plain = text(&medley(&["version"]).stdout);
     assert!(plain.starts_with("Client Version: v0."), "{plain}");
     assert!(plain.contains("Kubernetes Version: v1.36."), "{plain}");
@@ -253,7 +250,7 @@ fn versions_are_told_in_three_ways() {
 }
 
 #[test]
-fn shells_get_their_completions() {
+fn completions_are_printed_for_every_shell() {
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         let output = medley(&["completion", shell]);
         assert!(output.status.success(), "{shell}");
@@ -276,7 +273,7 @@ fn shells_get_their_completions() {
 }
 
 #[test]
-fn the_plugin_name_is_the_same_program() {
+fn plugin_name_runs_the_same_program() {
     let folder = tempfile::tempdir().unwrap();
     let plugin = folder.path().join("kubectl-medley");
     std::os::unix::fs::symlink(MEDLEY, &plugin).unwrap();
@@ -304,7 +301,7 @@ fn the_plugin_name_is_the_same_program() {
 }
 
 #[test]
-fn kubectl_asks_what_the_plugin_could_go_on_with() {
+fn kubectl_completion_calls_the_plugin() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["kubectl-medley", "kubectl_complete-medley"] {
         std::os::unix::fs::symlink(MEDLEY, folder.path().join(name)).unwrap();
@@ -324,31 +321,41 @@ fn kubectl_asks_what_the_plugin_could_go_on_with() {
             .unwrap();
         text(&output.stdout)
     };
-    let said = ask(&["stat"]);
-    assert!(said.contains("status\tShow all five jobs"), "{said}");
-    assert!(said.ends_with(":4\n"), "{said}");
-    let said = ask(&["release", "status", "--details", ""]);
-    assert!(said.contains("operators\tOperators that are on"), "{said}");
-    let said = ask(&["snapshot", "--output", ""]);
-    assert!(said.ends_with(":0\n"), "files are for the shell: {said}");
+    let printed = ask(&["stat"]);
+    assert!(printed.contains("status\tShow all five jobs"), "{printed}");
+    assert!(printed.ends_with(":4\n"), "{printed}");
+    let printed = ask(&["release", "status", "--details", ""]);
+    assert!(
+        printed.contains("operators\tOperators that are not done"),
+        "{printed}"
+    );
+    let printed = ask(&["snapshot", "--output", ""]);
+    assert!(
+        printed.ends_with(":0\n"),
+        "files are for the shell: {printed}"
+    );
 }
 
 #[test]
-fn there_is_a_manual_page_for_every_command() {
+fn every_command_has_a_manual_page() {
     let folder = tempfile::tempdir().unwrap();
     let pages = folder.path().join("man/man1");
     let output = medley(&["man", "--to", pages.to_str().unwrap()]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     for page in ["medley", "medley-status", "medley-release-status"] {
         let page = pages.join(format!("{page}.1"));
-        let said = std::fs::read_to_string(&page).unwrap();
-        assert!(said.contains(".SH NAME"), "{}: {said}", page.display());
-        assert!(said.contains("medley"), "{}: {said}", page.display());
+        let printed = std::fs::read_to_string(&page).unwrap();
+        assert!(
+            printed.contains(".SH NAME"),
+            "{}: {printed}",
+            page.display()
+        );
+        assert!(printed.contains("medley"), "{}: {printed}", page.display());
     }
     let hidden = std::fs::read_dir(&pages).unwrap();
     for page in hidden.map(|entry| entry.unwrap().file_name()) {
         let page = page.to_string_lossy().into_owned();
-        assert!(!page.contains("__"), "{page} is nobody's business");
+        assert!(!page.contains("__"), "{page} is for an internal command");
     }
     let status = std::fs::read_to_string(pages.join("medley-status.1")).unwrap();
     assert!(status.contains("medley status"), "examples: {status}");
@@ -381,7 +388,7 @@ async fn envtest_finds_a_control_plane() -> anyhow::Result<()> {
 }
 
 #[test]
-fn the_pretended_etcd_is_healthy_until_it_is_stopped() {
+fn etcd_shim_is_healthy_until_it_is_stopped() {
     let folder = tempfile::tempdir().unwrap();
     let assets = assets(folder.path());
     let port = free_port().unwrap();
@@ -418,7 +425,7 @@ fn the_pretended_etcd_is_healthy_until_it_is_stopped() {
 }
 
 #[test]
-fn the_shim_of_kube_apiserver_knows_the_version_and_bad_flags() {
+fn kube_apiserver_shim_reports_the_version_and_rejects_bad_flags() {
     let folder = tempfile::tempdir().unwrap();
     let shim = assets(folder.path()).join("kube-apiserver");
     let output = Command::new(&shim).arg("--version").output().unwrap();

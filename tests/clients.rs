@@ -21,7 +21,7 @@ use kube::{Api, Client, Discovery, ResourceExt as _};
 use serde_json::json;
 use testkit::{TestCluster, wait_until};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 
 fn map(name: &str, data: &[(&str, &str)]) -> ConfigMap {
     ConfigMap {
@@ -44,7 +44,7 @@ async fn maps(cluster: &TestCluster) -> anyhow::Result<Api<ConfigMap>> {
 }
 
 #[tokio::test]
-async fn objects_are_created_read_changed_and_deleted() -> anyhow::Result<()> {
+async fn objects_are_created_read_updated_and_deleted() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let api = maps(&cluster).await?;
     let created = api
@@ -182,7 +182,7 @@ async fn appliers_own_what_they_apply() -> anyhow::Result<()> {
             api.patch("a", &params, &Patch::Apply(&body)).await
         }
     };
-    // kube-rs leaves the name to the URL, which is enough only for objects that exist.
+    // kube-rs omits the name from the body, which the server accepts only for existing objects.
     api.create(&PostParams::default(), &map("a", &[])).await?;
     apply("one", false, json!({"x": "1", "y": "1"})).await?;
     let error = apply("two", false, json!({"x": "2"})).await.unwrap_err();
@@ -199,7 +199,7 @@ async fn appliers_own_what_they_apply() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Follows a watcher until it has seen what it should.
+/// Runs a watcher until it has delivered the expected events.
 async fn watched(cluster: &TestCluster, config: watcher::Config) -> anyhow::Result<()> {
     let api = maps(cluster).await?;
     api.create(&PostParams::default(), &map("before", &[]))
@@ -232,7 +232,7 @@ async fn watched(cluster: &TestCluster, config: watcher::Config) -> anyhow::Resu
         }
         anyhow::Ok(())
     };
-    tokio::time::timeout(PATIENCE, follow).await??;
+    tokio::time::timeout(WAIT_TIMEOUT, follow).await??;
     assert_eq!(
         seen,
         ["init", "was before", "done", "apply after", "delete before"]
@@ -255,7 +255,7 @@ async fn watchers_stream_their_lists() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn watches_end_in_time_and_go_on_where_they_were() -> anyhow::Result<()> {
+async fn watches_time_out_and_resume_from_a_resource_version() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let api = maps(&cluster).await?;
     let from = api
@@ -280,7 +280,7 @@ async fn watches_end_in_time_and_go_on_where_they_were() -> anyhow::Result<()> {
         .watch(&WatchParams::default().timeout(20), &last)
         .await?
         .boxed();
-    let event = tokio::time::timeout(PATIENCE, stream.try_next()).await??;
+    let event = tokio::time::timeout(WAIT_TIMEOUT, stream.try_next()).await??;
     assert!(
         matches!(&event, Some(WatchEvent::Added(object)) if object.name_any() == "b"),
         "{event:?}"
@@ -289,7 +289,7 @@ async fn watches_end_in_time_and_go_on_where_they_were() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn history_that_is_gone_is_listed_again() -> anyhow::Result<()> {
+async fn expired_resource_version_causes_a_relist() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let Some(store) = cluster.store() else {
         println!("skipped: history cannot be compacted through the API of the genuine server");
@@ -306,12 +306,12 @@ async fn history_that_is_gone_is_listed_again() -> anyhow::Result<()> {
     api.create(&PostParams::default(), &map("b", &[])).await?;
     store.compact(store.revision()).await?;
     let mut stream = api.watch(&WatchParams::default(), &from).await?.boxed();
-    let event = tokio::time::timeout(PATIENCE, stream.try_next()).await??;
+    let event = tokio::time::timeout(WAIT_TIMEOUT, stream.try_next()).await??;
     assert!(
         matches!(&event, Some(WatchEvent::Error(status)) if status.code == 410),
         "{event:?}"
     );
-    // A watcher gets over it by itself.
+    // A watcher recovers on its own.
     let (reader, writer) = reflector::store();
     let driver = tokio::spawn(
         watcher(api.clone(), watcher::Config::default())
@@ -319,7 +319,7 @@ async fn history_that_is_gone_is_listed_again() -> anyhow::Result<()> {
             .reflect(writer)
             .for_each(|_| async {}),
     );
-    wait_until("the reflector is filled", PATIENCE, || async {
+    wait_until("the reflector is filled", WAIT_TIMEOUT, || async {
         Ok((reader.len() == 2).then_some(()))
     })
     .await?;
@@ -328,7 +328,7 @@ async fn history_that_is_gone_is_listed_again() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn a_reflector_holds_what_the_server_holds() -> anyhow::Result<()> {
+async fn reflector_matches_the_server() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let api = maps(&cluster).await?;
     let (reader, writer) = reflector::store::<ConfigMap>();
@@ -345,7 +345,7 @@ async fn a_reflector_holds_what_the_server_holds() -> anyhow::Result<()> {
         api.delete(&format!("m{index}"), &DeleteParams::default())
             .await?;
     }
-    wait_until("the reflector has ten objects", PATIENCE, || async {
+    wait_until("the reflector has ten objects", WAIT_TIMEOUT, || async {
         Ok((reader.len() == 10).then_some(()))
     })
     .await?;
@@ -409,7 +409,7 @@ async fn reconcile(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_controller_with_a_finalizer_follows_its_objects() -> anyhow::Result<()> {
+async fn controller_with_a_finalizer_reconciles_its_objects() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let api = maps(&cluster).await?;
     let shared = Arc::new(Shared {
@@ -425,7 +425,7 @@ async fn a_controller_with_a_finalizer_follows_its_objects() -> anyhow::Result<(
         .for_each(|_| async {});
     let driver = tokio::spawn(controller);
     api.create(&PostParams::default(), &map("a", &[])).await?;
-    wait_until("the object is reconciled", PATIENCE, || async {
+    wait_until("the object is reconciled", WAIT_TIMEOUT, || async {
         let object = api.get("a").await?;
         let ready = object.annotations().get("example.com/seen").is_some()
             && !object.finalizers().is_empty();
@@ -433,7 +433,7 @@ async fn a_controller_with_a_finalizer_follows_its_objects() -> anyhow::Result<(
     })
     .await?;
     api.delete("a", &DeleteParams::default()).await?;
-    wait_until("the object is gone", PATIENCE, || async {
+    wait_until("the object is gone", WAIT_TIMEOUT, || async {
         Ok(api.get_opt("a").await?.is_none().then_some(()))
     })
     .await?;
@@ -465,7 +465,7 @@ async fn discovery_finds_built_in_and_custom_kinds() -> anyhow::Result<()> {
         .create(&PostParams::default(), &definition)
         .await?;
     let kind = GroupVersionKind::gvk("clients.example.com", "v1", "Gadget");
-    let (resource, capabilities) = wait_until("the kind is discovered", PATIENCE, || async {
+    let (resource, capabilities) = wait_until("the kind is discovered", WAIT_TIMEOUT, || async {
         let classic = Discovery::new(cluster.client()).run().await?;
         Ok(classic.resolve_gvk(&kind))
     })
@@ -490,7 +490,7 @@ async fn discovery_finds_built_in_and_custom_kinds() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn others_are_told_who_they_are() -> anyhow::Result<()> {
+async fn self_subject_review_returns_the_user() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let client = cluster.client_as("alice", &["devs"])?;
     let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
@@ -504,10 +504,10 @@ async fn others_are_told_who_they_are() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What was written under one definition is shown with the defaults of the next, however it is asked
-/// for; what is written under it, as it was written.
+/// An object stored under one version of a CRD is read with the defaults of the next one, by every kind of request; an
+/// object written under the new version is stored as written.
 #[tokio::test]
-async fn what_was_stored_is_shown_with_the_defaults_of_today() -> anyhow::Result<()> {
+async fn stored_objects_are_read_with_current_defaults() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let client = cluster.client();
     let definition = |defaults: serde_json::Value| {
@@ -543,7 +543,7 @@ async fn what_was_stored_is_shown_with_the_defaults_of_today() -> anyhow::Result
     let kind = GroupVersionKind::gvk("clients.example.com", "v1", "Sail");
     let resource = kube::discovery::ApiResource::from_gvk_with_plural(&kind, "sails");
     let sails: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
-    wait_until("sails are served", PATIENCE, || async {
+    wait_until("sails are served", WAIT_TIMEOUT, || async {
         Ok(sails.list(&ListParams::default()).await.ok().map(drop))
     })
     .await?;
@@ -561,7 +561,7 @@ async fn what_was_stored_is_shown_with_the_defaults_of_today() -> anyhow::Result
 
     define(json!({ "color": color, "size": { "type": "integer", "default": 7 } })).await?;
     let both = json!({ "color": "white", "size": 7 });
-    wait_until("the second default is in force", PATIENCE, || async {
+    wait_until("the second default is in effect", WAIT_TIMEOUT, || async {
         let now = sails.get("before").await?;
         Ok((now.data["spec"] == both).then_some(()))
     })
@@ -589,7 +589,7 @@ async fn what_was_stored_is_shown_with_the_defaults_of_today() -> anyhow::Result
     }
     sails.delete("before", &DeleteParams::default()).await?;
     let Some(WatchEvent::Deleted(gone)) = events.try_next().await? else {
-        anyhow::bail!("the deletion is not told");
+        anyhow::bail!("the deletion is not delivered");
     };
     assert_eq!(gone.data["spec"], both);
     Ok(())

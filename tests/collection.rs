@@ -1,9 +1,9 @@
-//! What becomes of objects whose owners go, on both servers.
+//! Garbage collection of objects whose owners are deleted, on both servers.
 
 mod controlled;
 
 use anyhow::Context as _;
-use controlled::{Controlled, create, delete, gone, patch, present, release, until};
+use controlled::{ControlledCluster, create, delete, gone, patch, present, release, until};
 use k8s_openapi::api::core::v1::{ConfigMap, Event};
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -17,31 +17,31 @@ const KEEP: &str = "example.com/keep";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn owners_and_dependents() -> anyhow::Result<()> {
-    let world = &Controlled::start().await?;
-    world
-        .run(cases![world;
-            background_takes_all_that_depends,
-            foreground_waits_for_those_that_block,
-            foreground_does_not_wait_for_those_that_do_not_block,
-            foreground_goes_from_the_leaves_to_the_root,
-            a_circle_goes_as_a_whole,
-            orphans_stay_without_owner,
-            an_owner_of_another_namespace_is_none,
-            an_owner_with_another_uid_is_none,
-            an_owner_without_namespace_owns_everywhere,
-            an_owner_of_an_unknown_kind_keeps_its_dependents,
-            what_is_created_while_its_owner_goes_goes_too,
-            one_owner_of_two_is_enough_to_stay,
-            an_owner_does_not_wait_for_what_another_keeps,
+    let fixture = &ControlledCluster::start().await?;
+    fixture
+        .run(cases![fixture;
+            background_deletes_all_dependents,
+            foreground_waits_for_blocking_dependents,
+            foreground_does_not_wait_for_other_dependents,
+            foreground_deletes_leaves_first,
+            owner_cycle_is_deleted_as_a_whole,
+            orphaned_dependents_lose_their_owner_reference,
+            owner_in_another_namespace_does_not_count,
+            owner_with_another_uid_does_not_count,
+            cluster_scoped_owner_owns_in_every_namespace,
+            owner_of_an_unknown_kind_keeps_its_dependents,
+            dependent_created_during_deletion_is_deleted,
+            one_remaining_owner_keeps_the_dependent,
+            owner_does_not_wait_for_dependents_of_another_owner,
             custom_resources_own_and_are_owned,
         ])
         .await
 }
 
 /// The config maps of a new namespace.
-async fn maps_in(world: &Controlled, prefix: &str) -> anyhow::Result<Api<ConfigMap>> {
-    let namespace = world.cluster.namespace(prefix).await?;
-    Ok(world.api(&namespace))
+async fn maps_in(fixture: &ControlledCluster, prefix: &str) -> anyhow::Result<Api<ConfigMap>> {
+    let namespace = fixture.cluster.namespace(prefix).await?;
+    Ok(fixture.api(&namespace))
 }
 
 /// A reference to an owner.
@@ -55,7 +55,7 @@ fn owned_by<K: Resource<DynamicType = ()>>(owner: &K) -> Value {
     })
 }
 
-/// A reference that keeps the owner until the dependent is gone.
+/// A reference with `blockOwnerDeletion`.
 fn blocking(mut reference: Value) -> Value {
     reference["blockOwnerDeletion"] = json!(true);
     reference
@@ -66,7 +66,7 @@ async fn map(api: &Api<ConfigMap>, name: &str, owners: &[Value]) -> anyhow::Resu
     create(api, json!({"metadata": meta})).await
 }
 
-/// A config map that stays until it is released.
+/// A config map with a finalizer.
 async fn kept(api: &Api<ConfigMap>, name: &str, owners: &[Value]) -> anyhow::Result<ConfigMap> {
     let meta = json!({"name": name, "ownerReferences": owners, "finalizers": [KEEP]});
     create(api, json!({"metadata": meta})).await
@@ -76,7 +76,7 @@ fn foreground() -> DeleteParams {
     DeleteParams::foreground()
 }
 
-/// Waits until the collector has seen all that was done before: it deletes what came later.
+/// Waits until the garbage collector has processed all earlier changes: it deletes a later orphan.
 async fn fence(api: &Api<ConfigMap>) -> anyhow::Result<()> {
     let mut absent = owned_by(&map(api, "fence-owner", &[]).await?);
     absent["uid"] = json!("00000000-0000-0000-0000-000000000000");
@@ -85,8 +85,8 @@ async fn fence(api: &Api<ConfigMap>) -> anyhow::Result<()> {
     delete(api, "fence-owner", &DeleteParams::default()).await
 }
 
-async fn background_takes_all_that_depends(world: &Controlled) -> anyhow::Result<()> {
-    let maps = maps_in(world, "background").await?;
+async fn background_deletes_all_dependents(fixture: &ControlledCluster) -> anyhow::Result<()> {
+    let maps = maps_in(fixture, "background").await?;
     let owner = map(&maps, "owner", &[]).await?;
     let child = map(&maps, "child", &[owned_by(&owner)]).await?;
     map(&maps, "grandchild", &[blocking(owned_by(&child))]).await?;
@@ -105,8 +105,10 @@ async fn background_takes_all_that_depends(world: &Controlled) -> anyhow::Result
     Ok(())
 }
 
-async fn foreground_waits_for_those_that_block(world: &Controlled) -> anyhow::Result<()> {
-    let maps = maps_in(world, "foreground").await?;
+async fn foreground_waits_for_blocking_dependents(
+    fixture: &ControlledCluster,
+) -> anyhow::Result<()> {
+    let maps = maps_in(fixture, "foreground").await?;
     let owner = map(&maps, "owner", &[]).await?;
     kept(&maps, "blocks", &[blocking(owned_by(&owner))]).await?;
     map(&maps, "goes", &[blocking(owned_by(&owner))]).await?;
@@ -126,10 +128,10 @@ async fn foreground_waits_for_those_that_block(world: &Controlled) -> anyhow::Re
     gone(&maps, "owner").await
 }
 
-async fn foreground_does_not_wait_for_those_that_do_not_block(
-    world: &Controlled,
+async fn foreground_does_not_wait_for_other_dependents(
+    fixture: &ControlledCluster,
 ) -> anyhow::Result<()> {
-    let maps = maps_in(world, "nonblocking").await?;
+    let maps = maps_in(fixture, "nonblocking").await?;
     let owner = map(&maps, "owner", &[]).await?;
     kept(&maps, "dependent", &[owned_by(&owner)]).await?;
     fence(&maps).await?;
@@ -143,8 +145,8 @@ async fn foreground_does_not_wait_for_those_that_do_not_block(
     gone(&maps, "dependent").await
 }
 
-async fn foreground_goes_from_the_leaves_to_the_root(world: &Controlled) -> anyhow::Result<()> {
-    let maps = maps_in(world, "leaves").await?;
+async fn foreground_deletes_leaves_first(fixture: &ControlledCluster) -> anyhow::Result<()> {
+    let maps = maps_in(fixture, "leaves").await?;
     let root = map(&maps, "root", &[]).await?;
     let branch = map(&maps, "branch", &[blocking(owned_by(&root))]).await?;
     kept(&maps, "leaf", &[blocking(owned_by(&branch))]).await?;
@@ -162,8 +164,8 @@ async fn foreground_goes_from_the_leaves_to_the_root(world: &Controlled) -> anyh
     gone(&maps, "root").await
 }
 
-async fn a_circle_goes_as_a_whole(world: &Controlled) -> anyhow::Result<()> {
-    let maps = maps_in(world, "circle").await?;
+async fn owner_cycle_is_deleted_as_a_whole(fixture: &ControlledCluster) -> anyhow::Result<()> {
+    let maps = maps_in(fixture, "circle").await?;
     let first = map(&maps, "first", &[]).await?;
     let second = map(&maps, "second", &[blocking(owned_by(&first))]).await?;
     let back = json!({"metadata": {"ownerReferences": [blocking(owned_by(&second))]}});
@@ -174,8 +176,10 @@ async fn a_circle_goes_as_a_whole(world: &Controlled) -> anyhow::Result<()> {
     gone(&maps, "first").await
 }
 
-async fn orphans_stay_without_owner(world: &Controlled) -> anyhow::Result<()> {
-    let maps = maps_in(world, "orphan").await?;
+async fn orphaned_dependents_lose_their_owner_reference(
+    fixture: &ControlledCluster,
+) -> anyhow::Result<()> {
+    let maps = maps_in(fixture, "orphan").await?;
     let owner = map(&maps, "owner", &[]).await?;
     let other = map(&maps, "other", &[]).await?;
     map(&maps, "one", &[owned_by(&owner)]).await?;
@@ -206,10 +210,12 @@ async fn orphans_stay_without_owner(world: &Controlled) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn an_owner_of_another_namespace_is_none(world: &Controlled) -> anyhow::Result<()> {
-    let maps = maps_in(world, "here").await?;
-    let there = world.cluster.namespace("there").await?;
-    let elsewhere: Api<ConfigMap> = world.api(&there);
+async fn owner_in_another_namespace_does_not_count(
+    fixture: &ControlledCluster,
+) -> anyhow::Result<()> {
+    let maps = maps_in(fixture, "here").await?;
+    let there = fixture.cluster.namespace("there").await?;
+    let elsewhere: Api<ConfigMap> = fixture.api(&there);
     let owner = map(&maps, "owner", &[]).await?;
     fence(&maps).await?;
     kept(&elsewhere, "dependent", &[owned_by(&owner)]).await?;
@@ -218,9 +224,9 @@ async fn an_owner_of_another_namespace_is_none(world: &Controlled) -> anyhow::Re
     })
     .await?;
     release(&elsewhere, "dependent").await?;
-    let events: Api<Event> = world.api(&there);
+    let events: Api<Event> = fixture.api(&there);
     let about = ListParams::default().fields("reason=OwnerRefInvalidNamespace");
-    let event = wait_until("an event tells", controlled::PATIENCE, || async {
+    let event = wait_until("an event is emitted", controlled::WAIT_TIMEOUT, || async {
         Ok(events.list(&about).await?.items.pop())
     })
     .await?;
@@ -240,8 +246,8 @@ async fn an_owner_of_another_namespace_is_none(world: &Controlled) -> anyhow::Re
     Ok(())
 }
 
-async fn an_owner_with_another_uid_is_none(world: &Controlled) -> anyhow::Result<()> {
-    let maps = maps_in(world, "uid").await?;
+async fn owner_with_another_uid_does_not_count(fixture: &ControlledCluster) -> anyhow::Result<()> {
+    let maps = maps_in(fixture, "uid").await?;
     let owner = map(&maps, "owner", &[]).await?;
     delete(&maps, "owner", &DeleteParams::default()).await?;
     map(&maps, "owner", &[]).await?;
@@ -251,9 +257,11 @@ async fn an_owner_with_another_uid_is_none(world: &Controlled) -> anyhow::Result
     Ok(())
 }
 
-async fn an_owner_without_namespace_owns_everywhere(world: &Controlled) -> anyhow::Result<()> {
-    let maps = maps_in(world, "clusterowner").await?;
-    let roles: Api<ClusterRole> = Api::all(world.cluster.client());
+async fn cluster_scoped_owner_owns_in_every_namespace(
+    fixture: &ControlledCluster,
+) -> anyhow::Result<()> {
+    let maps = maps_in(fixture, "clusterowner").await?;
+    let roles: Api<ClusterRole> = Api::all(fixture.cluster.client());
     let owner = create(&roles, json!({"metadata": {"generateName": "owner-"}})).await?;
     map(&maps, "dependent", &[owned_by(&owner)]).await?;
     fence(&maps).await?;
@@ -262,20 +270,24 @@ async fn an_owner_without_namespace_owns_everywhere(world: &Controlled) -> anyho
     gone(&maps, "dependent").await
 }
 
-async fn an_owner_of_an_unknown_kind_keeps_its_dependents(
-    world: &Controlled,
+async fn owner_of_an_unknown_kind_keeps_its_dependents(
+    fixture: &ControlledCluster,
 ) -> anyhow::Result<()> {
-    let maps = maps_in(world, "unknown").await?;
+    let maps = maps_in(fixture, "unknown").await?;
     let mut unknown = owned_by(&map(&maps, "owner", &[]).await?);
     unknown["apiVersion"] = json!("nowhere.example.com/v1");
     map(&maps, "dependent", &[unknown]).await?;
     fence(&maps).await?;
-    maps.get("dependent").await.context("nobody knows better")?;
+    maps.get("dependent")
+        .await
+        .context("dependent of an unknown kind is kept")?;
     Ok(())
 }
 
-async fn what_is_created_while_its_owner_goes_goes_too(world: &Controlled) -> anyhow::Result<()> {
-    let maps = maps_in(world, "meanwhile").await?;
+async fn dependent_created_during_deletion_is_deleted(
+    fixture: &ControlledCluster,
+) -> anyhow::Result<()> {
+    let maps = maps_in(fixture, "meanwhile").await?;
     let owner = map(&maps, "owner", &[]).await?;
     let fill = async {
         for index in 0..30 {
@@ -294,8 +306,10 @@ async fn what_is_created_while_its_owner_goes_goes_too(world: &Controlled) -> an
     Ok(())
 }
 
-async fn one_owner_of_two_is_enough_to_stay(world: &Controlled) -> anyhow::Result<()> {
-    let maps = maps_in(world, "mixed").await?;
+async fn one_remaining_owner_keeps_the_dependent(
+    fixture: &ControlledCluster,
+) -> anyhow::Result<()> {
+    let maps = maps_in(fixture, "mixed").await?;
     let first = map(&maps, "first", &[]).await?;
     let second = map(&maps, "second", &[]).await?;
     map(&maps, "dependent", &[owned_by(&first), owned_by(&second)]).await?;
@@ -310,8 +324,10 @@ async fn one_owner_of_two_is_enough_to_stay(world: &Controlled) -> anyhow::Resul
     gone(&maps, "dependent").await
 }
 
-async fn an_owner_does_not_wait_for_what_another_keeps(world: &Controlled) -> anyhow::Result<()> {
-    let maps = maps_in(world, "waiting").await?;
+async fn owner_does_not_wait_for_dependents_of_another_owner(
+    fixture: &ControlledCluster,
+) -> anyhow::Result<()> {
+    let maps = maps_in(fixture, "waiting").await?;
     let waits = map(&maps, "waits", &[]).await?;
     let stays = map(&maps, "stays", &[]).await?;
     let owners = [blocking(owned_by(&waits)), owned_by(&stays)];
@@ -324,11 +340,11 @@ async fn an_owner_does_not_wait_for_what_another_keeps(world: &Controlled) -> an
     Ok(())
 }
 
-async fn custom_resources_own_and_are_owned(world: &Controlled) -> anyhow::Result<()> {
-    let definitions: Api<CustomResourceDefinition> = Api::all(world.cluster.client());
-    let namespace = world.cluster.namespace("custom").await?;
-    let maps: Api<ConfigMap> = world.api(&namespace);
-    let kites = world.kites("collection.example.com", &namespace).await?;
+async fn custom_resources_own_and_are_owned(fixture: &ControlledCluster) -> anyhow::Result<()> {
+    let definitions: Api<CustomResourceDefinition> = Api::all(fixture.cluster.client());
+    let namespace = fixture.cluster.namespace("custom").await?;
+    let maps: Api<ConfigMap> = fixture.api(&namespace);
+    let kites = fixture.kites("collection.example.com", &namespace).await?;
     let kite = |name: &str, owners: &[Value]| {
         json!({
             "apiVersion": "collection.example.com/v1",
@@ -356,7 +372,7 @@ async fn custom_resources_own_and_are_owned(world: &Controlled) -> anyhow::Resul
     gone(&maps, "leaf").await?;
     maps.get("survivor").await.context("its owner is there")?;
 
-    // The end of a kind is the end of its objects, and of what they own.
+    // Deleting a CRD deletes its custom resources, and their dependents.
     let name = "kites.collection.example.com";
     delete(&definitions, name, &DeleteParams::default()).await?;
     gone(&definitions, name).await?;

@@ -1,9 +1,6 @@
-//! The console of `medley up` in Chromium: a plan is reviewed, approved, followed and undone; an image is
-//! imported and pinned; every page can be read in every form.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test may fail as the test does"
-)]
+//! The console of `medley up` in Chromium: a plan is reviewed, approved, watched and rolled back; an image is
+//! imported and pinned; every page is accessible in every theme and width.
+#![expect(clippy::unwrap_used, reason = "test helpers may panic like tests")]
 
 mod binary;
 mod console_browser;
@@ -16,13 +13,13 @@ use serde_json::json;
 const CONFIG: &str = "/governance/load-aware-rebalancing";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plan_is_reviewed_approved_followed_and_undone() -> anyhow::Result<()> {
+async fn plan_is_reviewed_approved_and_rolled_back() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let (server, browser) = start(folder.path()).await?;
 
-    // Keys alone lead to the content, and to every page.
+    // The keyboard alone reaches the content, and every page.
     browser.open("/").await?;
-    browser.says("15 nodes of 3 architectures").await?;
+    browser.wait_for_text("15 nodes of 3 architectures").await?;
     browser.keys(&Key::Tab).await?;
     assert_eq!(
         browser
@@ -44,15 +41,15 @@ async fn a_plan_is_reviewed_approved_followed_and_undone() -> anyhow::Result<()>
     browser.inspect("overview", "/").await?;
     browser.inspect("sign-in", "/sign-in").await?;
     browser.inspect("problem", "/nowhere").await?;
-    // What is not there is the only thing that was complained of.
+    // The missing page is the only error in the browser's log.
     for complaint in browser.complaints().await? {
         assert!(complaint.to_string().contains("/nowhere"), "{complaint}");
     }
 
     // The plan is made while the page is open.
     browser.open(CONFIG).await?;
-    browser.press("Make a plan").await?;
-    browser.says("Plan for review").await?;
+    browser.press("Request a plan").await?;
+    browser.wait_for_text("Plan for review").await?;
     browser.inspect("governance", "/governance").await?;
     browser
         .inspect("plan-split", &format!("{CONFIG}?view=split"))
@@ -60,7 +57,7 @@ async fn a_plan_is_reviewed_approved_followed_and_undone() -> anyhow::Result<()>
     browser.find("table.diff.split ins").await?;
     browser.inspect("plan", CONFIG).await?;
 
-    // What is half filled in survives that the page is rendered again.
+    // A half-filled form survives a re-render of the page.
     let first = "document.querySelector('#approve input[name=item]')";
     browser.run(&format!("{first}.focus()")).await?;
     browser.keys(" ").await?;
@@ -79,17 +76,17 @@ async fn a_plan_is_reviewed_approved_followed_and_undone() -> anyhow::Result<()>
     );
     browser.keys(" ").await?;
 
-    // Approved by keyboard, and followed without a reload.
+    // Approved by keyboard, and watched without a reload.
     browser
         .run("document.getElementById('approve-button').focus()")
         .await?;
     browser.keys(&Key::Enter).await?;
-    browser.says("The plan is approved").await?;
+    browser.wait_for_text("The plan is approved").await?;
     browser
         .run("document.body.dataset.mark = 'same page'")
         .await?;
     browser.find("#phase.good").await?;
-    browser.says("In force").await?;
+    browser.wait_for_text("In force").await?;
     assert_eq!(
         browser.run("return document.body.dataset.mark").await?,
         "same page"
@@ -101,7 +98,7 @@ async fn a_plan_is_reviewed_approved_followed_and_undone() -> anyhow::Result<()>
         2
     );
 
-    // Somebody edits what was applied; the page tells who, and it can be adopted.
+    // Another field manager edits an applied field; the page names it, and the edit can be adopted.
     let edit = json!({ "spec": { "deschedulingIntervalSeconds": 120 } }).to_string();
     let namespace = "openshift-kube-descheduler-operator";
     server.ask(&[
@@ -117,22 +114,24 @@ async fn a_plan_is_reviewed_approved_followed_and_undone() -> anyhow::Result<()>
         "--field-manager",
         "kubectl-edit",
     ]);
-    browser.says("Somebody edited it").await?;
-    browser.says("kubectl-edit").await?;
+    browser.wait_for_text("Changed manually").await?;
+    browser.wait_for_text("kubectl-edit").await?;
     browser.inspect("drift", CONFIG).await?;
     browser
         .press("Adopt spec.deschedulingIntervalSeconds")
         .await?;
     browser
-        .says("Adopted as options: spec.deschedulingIntervalSeconds")
+        .wait_for_text("Adopted as options: spec.deschedulingIntervalSeconds")
         .await?;
-    browser.says("In force").await?;
+    browser.wait_for_text("In force").await?;
 
-    // Undone, as a plan like any other.
+    // Rolled back, as a plan like any other.
     browser.press("Roll back revision 1 and later").await?;
-    browser.says("Plan for review").await?;
-    browser.press("Approve and carry out").await?;
-    browser.says("Undid revision 1 and later").await?;
+    browser.wait_for_text("Plan for review").await?;
+    browser.press("Approve and apply").await?;
+    browser
+        .wait_for_text("Reverted revision 1 and later")
+        .await?;
     browser.find("#phase.good").await?;
     let left = server.kubectl(&["get", "kubedescheduler", "cluster", "-n", namespace]);
     assert!(!left.status.success(), "what was created is gone");
@@ -145,13 +144,13 @@ async fn a_plan_is_reviewed_approved_followed_and_undone() -> anyhow::Result<()>
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_image_is_imported_pinned_and_rolled_back() -> anyhow::Result<()> {
+async fn image_is_imported_pinned_and_rolled_back() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let (server, browser) = start(folder.path()).await?;
     browser.open("/images").await?;
     browser.find(".matrix .badge.good").await?;
 
-    // Images for every architecture are imported while the page is open, which shows it.
+    // Images for every architecture are imported while the page is open and shows the progress.
     let every = r#"{"spec":{"workloadSources":{"enableMultiArchBootImageImport":true}}}"#;
     let object = [
         "hyperconverged",
@@ -186,7 +185,7 @@ async fn an_image_is_imported_pinned_and_rolled_back() -> anyhow::Result<()> {
         binary::text(&published.stderr)
     );
     browser.press("Refresh fedora-arm64").await?;
-    browser.says("is being asked").await?;
+    browser.wait_for_text("is being polled").await?;
     browser
         .find("#versions-fedora-arm64 tbody tr:nth-child(2)")
         .await?;
@@ -195,7 +194,7 @@ async fn an_image_is_imported_pinned_and_rolled_back() -> anyhow::Result<()> {
     browser
         .press("Pin fedora-arm64 to the version in use")
         .await?;
-    browser.says("fedora-arm64 is pinned to").await?;
+    browser.wait_for_text("fedora-arm64 is pinned to").await?;
     let policy = server.ask(&[
         "get",
         "goldenimagepolicy",
@@ -205,10 +204,10 @@ async fn an_image_is_imported_pinned_and_rolled_back() -> anyhow::Result<()> {
     ]);
     assert_eq!(policy, "arm64");
     browser.press("Unpin fedora-arm64").await?;
-    browser.says("follows its source again").await?;
+    browser.wait_for_text("follows its source again").await?;
     browser.press("Roll back fedora-arm64").await?;
-    browser.says("is rolled back to").await?;
-    browser.says("pinned to").await?;
+    browser.wait_for_text("is rolled back to").await?;
+    browser.wait_for_text("pinned to").await?;
 
     assert_eq!(browser.complaints().await?, Vec::<serde_json::Value>::new());
     browser.close().await

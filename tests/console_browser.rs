@@ -1,8 +1,5 @@
-//! Chromium, as a person uses it: what is on the page, keys, colours, and what the browser complains of.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test may fail as the test does"
-)]
+//! Drives Chromium as a user does: page content, keyboard, contrast, and the browser's log.
+#![expect(clippy::unwrap_used, reason = "test helpers may panic like tests")]
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -18,16 +15,16 @@ use testkit::{Process, free_port};
 
 use crate::binary::Server;
 
-const PATIENCE: Duration = Duration::from_mins(1);
-/// Screens of people: wide, and in a pocket.
+const WAIT_TIMEOUT: Duration = Duration::from_mins(1);
+/// Screen widths: desktop and phone.
 const WIDTHS: [u32; 2] = [1400, 400];
-/// How much of a page fits on one.
+/// Screen height.
 const HEIGHT: u32 = 900;
-/// The longest picture that is taken.
-const LONGEST: u32 = 6000;
+/// Screenshots are cut at this height.
+const MAX_PICTURE_HEIGHT: u32 = 6000;
 
 /// Text with too little contrast, as `text: ratio`: 4.5 to 1, or 3 to 1 if it is large (WCAG 2, AA).
-const FAINT: &str = r#"
+const LOW_CONTRAST: &str = r#"
 const canvas = document.createElement("canvas");
 canvas.width = canvas.height = 1;
 const pen = canvas.getContext("2d", { willReadFrequently: true });
@@ -66,8 +63,8 @@ while (walker.nextNode()) {
 return [...faint];
 "#;
 
-/// What everybody has to be able to reach with keys alone, in its order.
-const REACHABLE: &str = r#"
+/// Elements that have to be reachable by keyboard, in tab order.
+const FOCUSABLE: &str = r#"
 window.reachable = [...document.querySelectorAll("a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex='0']")]
   .filter((it) => it.checkVisibility({ visibilityProperty: true }) && !it.disabled);
 window.reached = new Set();
@@ -76,8 +73,8 @@ window.scrollTo(0, 0);
 return window.reachable.length;
 "#;
 
-/// Notes where the focus is, and whether anybody can see that; nothing if all is well.
-const REACHED: &str = r#"
+/// Records the focused element; returns a problem if the focus is not visible.
+const NOTE_FOCUS: &str = r#"
 const at = document.activeElement;
 if (!at || at === document.body) return "";
 window.reached.add(at);
@@ -88,11 +85,11 @@ const there = box.width > 0 && box.bottom > 0 && box.top < innerHeight;
 return shown && there ? "" : `${at.outerHTML.slice(0, 200)} (outline ${style.outlineStyle}, ${Math.round(box.top)} to ${Math.round(box.bottom)})`;
 "#;
 
-/// What was not reached.
-const UNREACHED: &str = "return window.reachable.filter((it) => it.isConnected && !window.reached.has(it)).map((it) => it.outerHTML.slice(0, 200))";
+/// Elements that never had the focus.
+const UNFOCUSED: &str = "return window.reachable.filter((it) => it.isConnected && !window.reached.has(it)).map((it) => it.outerHTML.slice(0, 200))";
 
-/// Elements without a name for those who hear a page, tables without heads, and names that two elements have.
-const UNNAMED: &str = r#"
+/// Elements without an accessible name, tables without header cells, and duplicate ids.
+const ACCESSIBILITY_PROBLEMS: &str = r#"
 const visible = (css) => [...document.querySelectorAll(css)].filter((it) => it.checkVisibility());
 const nameless = visible("a, button, input:not([type=hidden]), select, textarea, progress, summary, [role=img], [role=region]")
   .filter((it) => !(it.textContent.trim() || it.ariaLabel || it.getAttribute("aria-labelledby") || it.labels?.length));
@@ -107,7 +104,7 @@ const heads = visible("h1").length === 1 ? [] : ["not one h1"];
 return [...nameless, ...unlabelled, ...headless].map((it) => it.outerHTML.slice(0, 200)).concat(twice, lost, heads);
 "#;
 
-/// What the browser has written into its console.
+/// The command that reads the browser's log.
 #[derive(Debug)]
 struct Log;
 
@@ -137,7 +134,7 @@ pub(crate) struct Browser {
 }
 
 impl Browser {
-    /// Starts one that is at a console.
+    /// Starts a browser for a console.
     pub(crate) async fn start(folder: &Path, base: &str, pictures: &Path) -> anyhow::Result<Self> {
         let port = free_port()?;
         let driver = Process::start(
@@ -162,7 +159,7 @@ impl Browser {
                     .await;
             match connected {
                 Ok(client) => break client,
-                Err(error) if started.elapsed() > PATIENCE => {
+                Err(error) if started.elapsed() > WAIT_TIMEOUT => {
                     return Err(error).context(driver.output());
                 }
                 Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
@@ -185,7 +182,7 @@ impl Browser {
 
     /// Waits until there is an element.
     pub(crate) async fn find(&self, css: &str) -> anyhow::Result<Element> {
-        let wait = self.client.wait().at_most(PATIENCE);
+        let wait = self.client.wait().at_most(WAIT_TIMEOUT);
         let wait = wait.every(Duration::from_millis(50));
         match wait.for_element(Locator::Css(css)).await {
             Ok(found) => Ok(found),
@@ -193,10 +190,10 @@ impl Browser {
         }
     }
 
-    /// Presses a button that says this.
+    /// Presses the button with this label.
     pub(crate) async fn press(&self, label: &str) -> anyhow::Result<()> {
         let path = format!("//button[normalize-space()='{label}' or @aria-label='{label}']");
-        let wait = self.client.wait().at_most(PATIENCE);
+        let wait = self.client.wait().at_most(WAIT_TIMEOUT);
         let found = wait.for_element(Locator::XPath(&path)).await;
         match found {
             Ok(button) => Ok(button.click().await?),
@@ -204,22 +201,22 @@ impl Browser {
         }
     }
 
-    /// What the page says.
+    /// The text of the page.
     pub(crate) async fn text(&self) -> anyhow::Result<String> {
         let text = self.run("return document.body.innerText").await?;
         Ok(text.as_str().unwrap_or_default().to_owned())
     }
 
-    /// Waits until the page says something.
-    pub(crate) async fn says(&self, part: &str) -> anyhow::Result<()> {
+    /// Waits until the page contains a text.
+    pub(crate) async fn wait_for_text(&self, part: &str) -> anyhow::Result<()> {
         let started = Instant::now();
         loop {
             let text = self.text().await?;
             if text.contains(part) {
                 return Ok(());
             }
-            if started.elapsed() > PATIENCE {
-                bail!("waited in vain for {part:?}; the page says:\n{text}");
+            if started.elapsed() > WAIT_TIMEOUT {
+                bail!("timed out waiting for {part:?}; the page has:\n{text}");
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
@@ -234,20 +231,20 @@ impl Browser {
         Ok(self.client.active_element().await?.send_keys(keys).await?)
     }
 
-    /// Waits until a script says yes.
+    /// Waits until a script returns true.
     pub(crate) async fn until(&self, script: &str) -> anyhow::Result<()> {
         let started = Instant::now();
         while self.run(script).await? != true {
-            if started.elapsed() > PATIENCE {
-                bail!("waited in vain for {script}\n{}", self.text().await?);
+            if started.elapsed() > WAIT_TIMEOUT {
+                bail!("timed out waiting for {script}\n{}", self.text().await?);
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         Ok(())
     }
 
-    /// Looks at a page in both themes, wide and narrow: everything can be read, nothing is cut off, everything has
-    /// a name, and keys lead everywhere. There is a picture of each.
+    /// Checks a page in both themes and widths: contrast, overflow, accessible names and keyboard navigation. Saves a
+    /// screenshot of each.
     pub(crate) async fn inspect(&self, name: &str, path: &str) -> anyhow::Result<()> {
         for width in WIDTHS {
             self.client.set_window_size(width, HEIGHT).await?;
@@ -256,11 +253,11 @@ impl Browser {
                 let set = format!("document.documentElement.dataset.theme = '{theme}'");
                 self.run(&set).await?;
                 let what = format!("{name}-{theme}-{width}");
-                let faint = self.run(FAINT).await?;
+                let faint = self.run(LOW_CONTRAST).await?;
                 assert_eq!(faint, json!([]), "{what}");
                 let overflow = "return document.documentElement.scrollWidth - document.documentElement.clientWidth";
                 assert_eq!(self.run(overflow).await?, 0, "{what}");
-                assert_eq!(self.run(UNNAMED).await?, json!([]), "{what}");
+                assert_eq!(self.run(ACCESSIBILITY_PROBLEMS).await?, json!([]), "{what}");
                 self.picture(&what, width).await?;
             }
             self.walk(&format!("{name}-{width}")).await?;
@@ -269,13 +266,13 @@ impl Browser {
         Ok(())
     }
 
-    /// The whole page, for people to look at.
+    /// A screenshot of the whole page.
     async fn picture(&self, what: &str, width: u32) -> anyhow::Result<()> {
         let height = self
             .run("return document.documentElement.scrollHeight")
             .await?;
         let height = u32::try_from(height.as_u64().unwrap_or_default())?;
-        let height = height.clamp(HEIGHT, LONGEST) + 150;
+        let height = height.clamp(HEIGHT, MAX_PICTURE_HEIGHT) + 150;
         self.client.set_window_size(width, height).await?;
         let picture = self.client.screenshot().await?;
         std::fs::write(self.pictures.join(format!("{what}.png")), picture)?;
@@ -283,23 +280,23 @@ impl Browser {
         Ok(())
     }
 
-    /// Goes through a page with the tab key: it comes to everything that can be used, and can be seen there.
+    /// Tabs through a page: every interactive element gets the focus, visibly.
     async fn walk(&self, what: &str) -> anyhow::Result<()> {
-        let count = self.run(REACHABLE).await?.as_u64().unwrap_or_default();
-        // What scrolls can be reached, too, and the browser itself is one stop.
+        let count = self.run(FOCUSABLE).await?.as_u64().unwrap_or_default();
+        // Scroll containers are tab stops as well, and so is the browser itself.
         for _ in 0..count + 10 {
             self.keys(&Key::Tab).await?;
             assert_eq!(
-                self.run(REACHED).await?,
+                self.run(NOTE_FOCUS).await?,
                 "",
                 "{what}: the focus is not seen"
             );
         }
-        assert_eq!(self.run(UNREACHED).await?, json!([]), "{what}");
+        assert_eq!(self.run(UNFOCUSED).await?, json!([]), "{what}");
         Ok(())
     }
 
-    /// What the browser complained of: errors of scripts, of the network, and of the security policy.
+    /// Entries of the browser's log: errors of scripts, of the network, and of the security policy.
     pub(crate) async fn complaints(&self) -> anyhow::Result<Vec<Value>> {
         let log = self.client.issue_cmd(Log).await?;
         let entries = log.as_array().cloned().unwrap_or_default();
@@ -314,7 +311,7 @@ impl Browser {
     }
 }
 
-/// Where a link of the console of `up` leads, and on which server.
+/// The sign-in link in the output of `up`, as base URL and path.
 fn link(output: &str) -> (String, String) {
     let line = output
         .lines()

@@ -1,9 +1,6 @@
-//! The console of `medley up` in Chromium: CPU models and what would change them, releases, placement, and a
-//! virtual machine that is made for arm64. Every page can be read in every form.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test may fail as the test does"
-)]
+//! The console of `medley up` in Chromium: CPU models and what-if, releases, placement, and creating a virtual
+//! machine for arm64. Every page is accessible in every theme and width.
+#![expect(clippy::unwrap_used, reason = "test helpers may panic like tests")]
 
 mod binary;
 mod console_browser;
@@ -19,10 +16,10 @@ use fantoccini::Locator;
 use fantoccini::key::Key;
 use images::Fixture;
 use serde_json::{Value, json};
-use testkit::Misdeed;
+use testkit::ScriptedResponse;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn models_releases_and_placement_are_looked_at() -> anyhow::Result<()> {
+async fn cpu_release_and_placement_pages_are_accessible() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let (server, browser) = start(folder.path()).await?;
 
@@ -30,21 +27,21 @@ async fn models_releases_and_placement_are_looked_at() -> anyhow::Result<()> {
     browser.find(".heat td.heat-4").await?;
     browser.find("#machines").await?;
     browser.inspect("cpu", "/cpu").await?;
-    // A question, by keyboard alone.
+    // A what-if, by keyboard alone.
     browser.open("/cpu").await?;
     browser
         .run("document.getElementById('like').focus()")
         .await?;
     browser.keys("EPYC-R").await?;
     browser.keys(&Key::Enter).await?;
-    browser.press("Ask").await?;
+    browser.press("Evaluate").await?;
     browser.find("#outcome").await?;
     browser
         .inspect("cpu-what-if", "/cpu?remove=rome-1&count=1")
         .await?;
 
     browser.open("/release").await?;
-    browser.says("operators report images").await?;
+    browser.wait_for_text("operators report images").await?;
     browser.inspect("release", "/release").await?;
 
     server.ask(&[
@@ -54,10 +51,10 @@ async fn models_releases_and_placement_are_looked_at() -> anyhow::Result<()> {
         "--image=127.0.0.1:1/shop/web:1",
     ]);
     browser.open("/placement").await?;
-    browser.says("127.0.0.1:1/shop/web:1").await?;
-    browser.press("Ask registries").await?;
-    browser.says("Registries were asked about").await?;
-    browser.says("Does not answer").await?;
+    browser.wait_for_text("127.0.0.1:1/shop/web:1").await?;
+    browser.press("Query registries").await?;
+    browser.wait_for_text("Registries were queried for").await?;
+    browser.wait_for_text("Does not answer").await?;
     browser.inspect("placement", "/placement").await?;
 
     assert_eq!(browser.complaints().await?, Vec::<Value>::new());
@@ -65,22 +62,22 @@ async fn models_releases_and_placement_are_looked_at() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_import_is_watched() -> anyhow::Result<()> {
+async fn import_progress_is_live() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let (server, browser) = start(folder.path()).await?;
     let fixture = Fixture::new()?;
     let layer = fixture.layer("amd64")?;
-    // It takes a while, as imports do.
+    // The download is slowed down, so that progress can be observed.
     let registry = fixture
         .serve("all", move |hash, bytes, _| {
             if hash == layer {
-                return Misdeed::slow(bytes, 64 << 10, Duration::from_millis(300));
+                return ScriptedResponse::slow(bytes, 64 << 10, Duration::from_millis(300));
             }
-            Misdeed::answer(200, bytes)
+            ScriptedResponse::answer(200, bytes)
         })
         .await?;
     let host = registry.host();
-    // The importer has to know that it speaks without TLS.
+    // The importer has to be configured for plain HTTP.
     let known = server.ask(&["get", "cdi", "-o", "json"]);
     let known: Value = serde_json::from_str(&known)?;
     let importer = &known["items"][0];
@@ -115,7 +112,7 @@ async fn an_import_is_watched() -> anyhow::Result<()> {
     server.ask(&["create", "-f", file.to_str().context("a path")?]);
     let row = "#image-kubevirt-os-images-slow";
     browser.find(&format!("{row} progress")).await?;
-    // The bar grows, without a reload, until there is none.
+    // The progress bar grows without a reload, and disappears at the end.
     let bar = format!("document.querySelector('{row} progress')");
     let grows = format!(
         "const bar = {bar}; const last = window.first ??= bar?.value; return !!bar && bar.value > last && bar.value < 100"
@@ -137,7 +134,7 @@ async fn an_import_is_watched() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_machine_is_made_for_arm64() -> anyhow::Result<()> {
+async fn virtual_machine_is_created_for_arm64() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let (server, browser) = start(folder.path()).await?;
     server.ask(&[
@@ -158,7 +155,7 @@ async fn a_machine_is_made_for_arm64() -> anyhow::Result<()> {
     browser.open("/machines/new").await?;
     let arm = browser.find("a[href='/machines/new?arch=arm64']").await?;
     arm.click().await?;
-    browser.says("Which image for arm64?").await?;
+    browser.wait_for_text("Which image for arm64?").await?;
     let image = browser.find("a.choice[href*='fedora-arm64']").await?;
     let href = image.attr("href").await?.unwrap_or_default();
     browser
@@ -169,7 +166,9 @@ async fn a_machine_is_made_for_arm64() -> anyhow::Result<()> {
     // The name has the focus.
     browser.keys("tried-out").await?;
     browser.keys(&Key::Enter).await?;
-    browser.says("default/tried-out was made").await?;
+    browser
+        .wait_for_text("default/tried-out was created")
+        .await?;
     let architecture = server.ask(&[
         "get",
         "vm",

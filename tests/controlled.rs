@@ -1,6 +1,6 @@
-//! A cluster with controllers: kube-controller-manager on the genuine side, ours on the other.
+//! A cluster with controllers: kube-controller-manager on the genuine API server, `controlplane` on the embedded one.
 //!
-//! Starting one takes the genuine programs many seconds, and some of their waits are longer, so the
+//! Starting the genuine programs takes many seconds, and some of their timeouts are longer, so the
 //! cases of a suite share a cluster and run at the same time, each in namespaces of its own.
 
 use std::time::Duration;
@@ -20,11 +20,11 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use testkit::{TestCluster, wait_until};
 
-/// Genuine controllers look for new kinds every 30 s and may need two looks.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
+/// kube-controller-manager rediscovers kinds every 30 s and may need two rounds.
+pub(crate) const WAIT_TIMEOUT: Duration = Duration::from_mins(3);
 
 /// The cluster of a suite.
-pub(crate) struct Controlled {
+pub(crate) struct ControlledCluster {
     pub(crate) cluster: TestCluster,
     manager: Option<Manager>,
 }
@@ -35,12 +35,12 @@ pub(crate) type Case<'a> = (&'static str, BoxFuture<'a, anyhow::Result<()>>);
 /// Cases by the names of their functions.
 #[macro_export]
 macro_rules! cases {
-    ($world:expr; $($case:ident),* $(,)?) => {
-        vec![$((stringify!($case), futures::FutureExt::boxed($case($world)))),*]
+    ($fixture:expr; $($case:ident),* $(,)?) => {
+        vec![$((stringify!($case), futures::FutureExt::boxed($case($fixture)))),*]
     };
 }
 
-impl Controlled {
+impl ControlledCluster {
     pub(crate) async fn start() -> anyhow::Result<Self> {
         let cluster = TestCluster::controlled().await?;
         let manager = if cluster.has_controllers() {
@@ -51,15 +51,15 @@ impl Controlled {
             controlplane::start(&manager, &Options { root_ca }).await;
             Some(manager)
         };
-        let world = Self { cluster, manager };
-        let accounts: Api<ServiceAccount> = world.api("default");
+        let fixture = Self { cluster, manager };
+        let accounts: Api<ServiceAccount> = fixture.api("default");
         present(&accounts, "default")
             .await
             .context("the controllers run")?;
-        Ok(world)
+        Ok(fixture)
     }
 
-    /// Runs all cases; says which failed.
+    /// Runs all cases concurrently; returns an error that names the failed ones.
     pub(crate) async fn run(&self, cases: Vec<Case<'_>>) -> anyhow::Result<()> {
         let names: Vec<_> = cases.iter().map(|(name, _)| *name).collect();
         let results = join_all(cases.into_iter().map(|(_, case)| case)).await;
@@ -83,7 +83,7 @@ impl Controlled {
         Api::namespaced(self.cluster.client(), namespace)
     }
 
-    /// Defines kites, which are in no other group, and waits until they can be made.
+    /// Creates the CRD of kites, a kind that only tests use, and waits until it is served.
     pub(crate) async fn kites(
         &self,
         group: &str,
@@ -112,7 +112,7 @@ impl Controlled {
             plural: "kites".into(),
         };
         let kites: Api<DynamicObject> = Api::namespaced_with(client, namespace, &resource);
-        wait_until("kites are served", PATIENCE, || async {
+        wait_until("kites are served", WAIT_TIMEOUT, || async {
             Ok(kites.list(&ListParams::default()).await.ok().map(drop))
         })
         .await?;
@@ -152,7 +152,7 @@ where
         .with_context(|| format!("deleting {name}"))
 }
 
-/// Lets an object go that a finalizer kept.
+/// Removes the finalizers of an object.
 pub(crate) async fn release<K>(api: &Api<K>, name: &str) -> anyhow::Result<()>
 where
     K: Clone + DeserializeOwned + std::fmt::Debug,
@@ -161,7 +161,7 @@ where
     patch(api, name, none).await.map(drop)
 }
 
-/// Waits until an object is as it should be.
+/// Waits until an object satisfies a predicate.
 pub(crate) async fn until<K>(
     api: &Api<K>,
     name: &str,
@@ -171,7 +171,7 @@ pub(crate) async fn until<K>(
 where
     K: Clone + DeserializeOwned + std::fmt::Debug + Serialize,
 {
-    testkit::until(api, name, what, PATIENCE, is).await
+    testkit::until(api, name, what, WAIT_TIMEOUT, is).await
 }
 
 pub(crate) async fn present<K>(api: &Api<K>, name: &str) -> anyhow::Result<K>
@@ -186,5 +186,5 @@ pub(crate) async fn gone<K>(api: &Api<K>, name: &str) -> anyhow::Result<()>
 where
     K: Clone + DeserializeOwned + std::fmt::Debug,
 {
-    testkit::until_gone(api, name, PATIENCE).await
+    testkit::until_gone(api, name, WAIT_TIMEOUT).await
 }

@@ -1,33 +1,33 @@
-//! `medley cpu` and its commands against a cluster with the kinds of KubeVirt, whose objects are as KubeVirt
-//! and the operator leave them.
+//! `medley cpu` and its subcommands on a cluster with KubeVirt's CRDs, whose objects are as KubeVirt
+//! and the operator write them.
 
 use std::process::Stdio;
 
 use api::cpu::{GROUP, PLURAL};
-use cpu_models::names::{ASKED_ANNOTATION, MODEL_ANNOTATION};
+use cpu_models::names::{MODEL_ANNOTATION, REQUESTED_MODEL_ANNOTATION};
 use fleet::operators::{self, Installed};
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client};
-use runtime::until_served;
+use runtime::wait_until_served;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use testkit::{Said, ServedCluster, TestCluster, has};
+use testkit::{CommandOutput, ServedCluster, TestCluster, has};
 use tokio::io::AsyncWriteExt as _;
 
 const MEDLEY: &str = env!("CARGO_BIN_EXE_medley");
 
-struct World {
+struct CpuFixture {
     served: ServedCluster,
     client: Client,
     folder: TempDir,
-    /// Lives as long as this.
+    /// Kept alive with the fixture.
     _cluster: TestCluster,
 }
 
-/// A node as the node labeller of KubeVirt leaves it.
+/// A node with the labels of KubeVirt's node labeller.
 fn node(name: &str, vendor: &str, host_model: &str, models: &[&str]) -> Value {
     let mut labels = json!({
         "kubevirt.io/schedulable": "true",
@@ -42,8 +42,8 @@ fn node(name: &str, vendor: &str, host_model: &str, models: &[&str]) -> Value {
     json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name, "labels": labels } })
 }
 
-impl World {
-    /// A cluster without nodes; with the kinds of KubeVirt, if they are wanted.
+impl CpuFixture {
+    /// A cluster without nodes, with or without KubeVirt's CRDs.
     async fn empty(kubevirt: bool) -> anyhow::Result<Self> {
         let cluster = TestCluster::start().await?;
         let client = cluster.client();
@@ -60,17 +60,17 @@ impl World {
         })
     }
 
-    /// Two nodes of Rome, three of Naples, one of Intel; machines on some of them.
+    /// Two Rome nodes, three Naples nodes, one Intel node; VMs on some of them.
     async fn start() -> anyhow::Result<Self> {
-        let world = Self::empty(true).await?;
+        let fixture = Self::empty(true).await?;
         let (old, new) = (["EPYC", "Opteron_G3"], ["EPYC", "EPYC-Rome", "Opteron_G3"]);
         for number in 0..2 {
             let name = format!("rome{number}");
-            world.node(node(&name, "AMD", "EPYC-Rome", &new)).await?;
+            fixture.node(node(&name, "AMD", "EPYC-Rome", &new)).await?;
         }
         for number in 0..3 {
             let name = format!("naples{number}");
-            world.node(node(&name, "AMD", "EPYC", &old)).await?;
+            fixture.node(node(&name, "AMD", "EPYC", &old)).await?;
         }
         let intel = node(
             "intel0",
@@ -78,11 +78,11 @@ impl World {
             "Haswell",
             &["Haswell", "Penryn", "Novel"],
         );
-        world.node(intel).await?;
-        world.chosen("newest", "rome0", "EPYC-Rome").await?;
-        world.chosen("older", "naples0", "EPYC").await?;
-        world.chosen("alone", "intel0", "host-model").await?;
-        world
+        fixture.node(intel).await?;
+        fixture.chosen("newest", "rome0", "EPYC-Rome").await?;
+        fixture.chosen("older", "naples0", "EPYC").await?;
+        fixture.chosen("alone", "intel0", "host-model").await?;
+        fixture
             .create(
                 "VirtualMachineInstance",
                 json!({
@@ -92,26 +92,26 @@ impl World {
                 }),
             )
             .await?;
-        Ok(world)
+        Ok(fixture)
     }
 
     async fn node(&self, object: Value) -> anyhow::Result<()> {
         let api: Api<Node> = Api::all(self.client.clone());
         let new = serde_json::from_value(object)?;
         let made = api.create(&PostParams::default(), &new).await?;
-        // The API server taints nodes that nobody has said to be ready.
+        // The API server taints nodes that have not been reported as ready.
         let name = made.metadata.name.unwrap_or_default();
         let patch = Patch::Merge(json!({ "spec": { "taints": null } }));
         api.patch(&name, &PatchParams::default(), &patch).await?;
         Ok(())
     }
 
-    /// An instance with a model that was chosen for it.
+    /// A VMI with a model chosen by Medley.
     async fn chosen(&self, name: &str, node: &str, model: &str) -> anyhow::Result<()> {
         let object = json!({
             "metadata": {
                 "name": name, "namespace": "default",
-                "annotations": { ASKED_ANNOTATION: "best-match-model", MODEL_ANNOTATION: model },
+                "annotations": { REQUESTED_MODEL_ANNOTATION: "best-match-model", MODEL_ANNOTATION: model },
             },
             "spec": { "architecture": "amd64", "domain": { "cpu": { "model": model } } },
             "status": { "phase": "Running", "nodeName": node },
@@ -131,11 +131,11 @@ impl World {
         Ok(())
     }
 
-    async fn run(&self, line: &[&str]) -> anyhow::Result<Said> {
+    async fn run(&self, line: &[&str]) -> anyhow::Result<CommandOutput> {
         self.run_with(line, "").await
     }
 
-    async fn run_with(&self, line: &[&str], input: &str) -> anyhow::Result<Said> {
+    async fn run_with(&self, line: &[&str], input: &str) -> anyhow::Result<CommandOutput> {
         let mut child = tokio::process::Command::new(MEDLEY)
             .arg("cpu")
             .args(line)
@@ -147,7 +147,7 @@ impl World {
         if let Some(mut stdin) = child.stdin.take() {
             stdin.write_all(input.as_bytes()).await?;
         }
-        Ok(Said::of(&child.wait_with_output().await?))
+        Ok(CommandOutput::of(&child.wait_with_output().await?))
     }
 
     /// A file with this content.
@@ -173,13 +173,13 @@ fn cells(text: &str) -> Vec<Vec<&str>> {
 
 #[tokio::test]
 async fn nodes_are_shown_by_make() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    let said = world.run(&[]).await?;
+    let fixture = CpuFixture::start().await?;
+    let result = fixture.run(&[]).await?;
     has(
-        &said.err,
-        &["Models that no table knows are never chosen: Novel."],
+        &result.err,
+        &["Models without a known launch year are never chosen: Novel."],
     );
-    let text = said.ok()?;
+    let text = result.ok()?;
     assert_eq!(
         cells(&text),
         [
@@ -198,21 +198,21 @@ async fn nodes_are_shown_by_make() -> anyhow::Result<()> {
         ]
     );
     has(
-        &world.run(&["-o", "wide"]).await?.ok()?,
+        &fixture.run(&["-o", "wide"]).await?.ok()?,
         &["EPYC:5,Opteron_G3:5", "naples0,naples1,naples2"],
     );
     has(
-        &world.run(&["-o", "name"]).await?.ok()?,
+        &fixture.run(&["-o", "name"]).await?.ok()?,
         &["node/rome0\n", "node/intel0\n"],
     );
-    let data = world.run(&["-o", "json"]).await?.json()?;
+    let data = fixture.run(&["-o", "json"]).await?.json()?;
     assert_eq!(
         data["items"][1]["models"][0],
         json!({ "model": "EPYC-Rome", "year": 2019, "nodes": 2 })
     );
     assert_eq!(data["unknownModels"], json!(["Novel"]));
     has(
-        &world.run(&["-o", "yaml"]).await?.ok()?,
+        &fixture.run(&["-o", "yaml"]).await?.ok()?,
         &["hostModel: EPYC-Rome"],
     );
     Ok(())
@@ -220,8 +220,8 @@ async fn nodes_are_shown_by_make() -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn machines_that_could_fare_better_are_shown() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    let text = world.run(&["vms"]).await?.ok()?;
+    let fixture = CpuFixture::start().await?;
+    let text = fixture.run(&["vms"]).await?.ok()?;
     assert_eq!(
         cells(&text),
         [
@@ -232,14 +232,14 @@ async fn machines_that_could_fare_better_are_shown() -> anyhow::Result<()> {
             vec!["older", "naples0", "EPYC", "4", "Stale"],
         ]
     );
-    let names = world.run(&["vms", "--stale", "-o", "name"]).await?.ok()?;
+    let names = fixture.run(&["vms", "--stale", "-o", "name"]).await?.ok()?;
     assert_eq!(names, "virtualmachineinstance.kubevirt.io/older\n");
-    let names = world
+    let names = fixture
         .run(&["vms", "--stranded", "-A", "-o", "name"])
         .await?
         .ok()?;
     assert_eq!(names, "virtualmachineinstance.kubevirt.io/alone\n");
-    let data = world
+    let data = fixture
         .run(&["vms", "--stale", "--stranded", "-o", "json"])
         .await?
         .json()?;
@@ -248,12 +248,12 @@ async fn machines_that_could_fare_better_are_shown() -> anyhow::Result<()> {
         data["items"][1]["review"]["stale"],
         json!({ "model": "EPYC-Rome", "here": false })
     );
-    let wide = world.run(&["vms", "-A", "-o", "wide"]).await?.ok()?;
+    let wide = fixture.run(&["vms", "-A", "-o", "wide"]).await?.ok()?;
     has(&wide, &["NAMESPACE", "best-match-model", "EPYC-Rome"]);
-    let none = world.run(&["vms", "-n", "kube-system"]).await?;
+    let none = fixture.run(&["vms", "-n", "kube-system"]).await?;
     has(
         &none.err,
-        &["No virtual machines run in namespace kube-system; -A looks in all."],
+        &["No virtual machines run in namespace kube-system; use -A for all namespaces."],
     );
     assert_eq!(none.ok()?, "");
     Ok(())
@@ -261,42 +261,42 @@ async fn machines_that_could_fare_better_are_shown() -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn a_decision_is_explained() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    let text = world.run(&["explain", "newest"]).await?.ok()?;
+    let fixture = CpuFixture::start().await?;
+    let text = fixture.run(&["explain", "newest"]).await?.ok()?;
     has(
         &text,
         &[
-            "default/newest asked for best-match-model and has EPYC-Rome; on node rome0 it would get it again",
-            "State: Fine; other nodes that could take it: 1",
-            "node rome0 is by AMD, its own model is EPYC-Rome",
-            "nodes that have to support a model: 2, a third of 5 eligible nodes, but not less than 2",
-            "EPYC-Rome, of 2019, is supported by 2 nodes: rome0, rome1",
-            "EPYC, of 2017, would come next: 5 nodes",
+            "default/newest requested best-match-model and has EPYC-Rome; on node rome0 it would get it again",
+            "State: Fine; other nodes that could run it: 1",
+            "node rome0: vendor AMD, host model EPYC-Rome",
+            "supporting nodes required: 2, a third of 5 eligible nodes, but not less than 2",
+            "EPYC-Rome (2019) is supported by 2 nodes: rome0, rome1",
+            "EPYC (2017) is the next candidate: 5 nodes",
             "intel0: its vendor is Intel",
             "EPYC-Rome can spare none of its nodes",
         ],
     );
-    let text = world.run(&["explain", "alone"]).await?.ok()?;
+    let text = fixture.run(&["explain", "alone"]).await?.ok()?;
     has(
         &text,
         &[
             "no model has enough nodes: Haswell",
-            "Haswell, of 2013, needs 1 more node",
+            "Haswell (2013) needs 1 more node",
         ],
     );
-    let text = world.run(&["explain", "fixed"]).await?.ok()?;
+    let text = fixture.run(&["explain", "fixed"]).await?.ok()?;
     has(
         &text,
         &[
-            "default/fixed asks for EPYC; with best-match-model it would get EPYC-Rome on node rome1",
+            "default/fixed requests EPYC; with best-match-model it would get EPYC-Rome on node rome1",
         ],
     );
-    let text = world
+    let text = fixture
         .run(&["explain", "newest", "--node", "naples1"])
         .await?
         .ok()?;
     has(&text, &["on node naples1 it would now get EPYC"]);
-    let data = world
+    let data = fixture
         .run(&["explain", "older", "-o", "json"])
         .await?
         .json()?;
@@ -305,7 +305,7 @@ async fn a_decision_is_explained() -> anyhow::Result<()> {
         data["explanation"]["decision"]["verdict"],
         json!({ "kind": "model", "value": "EPYC" })
     );
-    let error = world.run(&["explain", "gone"]).await?.refused()?;
+    let error = fixture.run(&["explain", "gone"]).await?.refused()?;
     has(
         &error,
         &["no VirtualMachineInstance and no VirtualMachine gone in namespace default"],
@@ -315,7 +315,7 @@ async fn a_decision_is_explained() -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn a_machine_that_does_not_run_is_explained_for_every_make() -> anyhow::Result<()> {
-    let world = World::start().await?;
+    let fixture = CpuFixture::start().await?;
     let spec = json!({
         "architecture": "amd64", "domain": { "cpu": { "model": "best-match-model" } },
         "nodeSelector": { "cpu-vendor.node.kubevirt.io/AMD": "true" },
@@ -324,9 +324,9 @@ async fn a_machine_that_does_not_run_is_explained_for_every_make() -> anyhow::Re
         "metadata": { "name": "halted", "namespace": "default" },
         "spec": { "runStrategy": "Halted", "template": { "spec": spec } },
     });
-    world.create("VirtualMachine", machine).await?;
-    let text = world.run(&["explain", "halted"]).await?.ok()?;
-    has(&text, &["default/halted is on no node"]);
+    fixture.create("VirtualMachine", machine).await?;
+    let text = fixture.run(&["explain", "halted"]).await?.ok()?;
+    has(&text, &["default/halted is not on a node"]);
     let rows = cells(&text);
     assert_eq!(
         rows[1],
@@ -341,19 +341,19 @@ async fn a_machine_that_does_not_run_is_explained_for_every_make() -> anyhow::Re
         "{text}"
     );
 
-    // The proposal shows a VirtualMachine whose domain is right under its spec.
+    // The enhancement proposal has an example VirtualMachine with `domain` directly under its spec.
     let proposed = "kind: VirtualMachine\nmetadata: {name: seed, namespace: default}\nspec:\n  domain:\n    cpu:\n      model: best-match-model\n";
     let usual = "kind: VirtualMachine\nmetadata: {name: seed, namespace: default}\nspec:\n  template:\n    spec:\n      domain:\n        cpu:\n          model: best-match-model\n";
     for manifest in [proposed, usual] {
-        let said = world
+        let result = fixture
             .run_with(&["explain", "-f", "-", "--node", "rome0"], manifest)
             .await?;
         has(
-            &said.ok()?,
-            &["default/seed asks for best-match-model; on node rome0 it would get EPYC-Rome"],
+            &result.ok()?,
+            &["default/seed requests best-match-model; on node rome0 it would get EPYC-Rome"],
         );
     }
-    let pod = world
+    let pod = fixture
         .run_with(&["explain", "-f", "-"], "kind: Pod\n")
         .await?
         .refused()?;
@@ -366,21 +366,21 @@ async fn a_machine_that_does_not_run_is_explained_for_every_make() -> anyhow::Re
 
 #[tokio::test]
 async fn the_default_model_of_kubevirt_counts() -> anyhow::Result<()> {
-    let world = World::start().await?;
+    let fixture = CpuFixture::start().await?;
     let kubevirt = json!({
         "metadata": { "name": "kubevirt", "namespace": "default" },
         "spec": { "configuration": { "cpuModel": "best-match-model", "obsoleteCPUModels": { "EPYC-Rome": false } } },
     });
-    world.create("KubeVirt", kubevirt).await?;
+    fixture.create("KubeVirt", kubevirt).await?;
     let manifest = "kind: VirtualMachineInstance\nmetadata: {name: plain, namespace: default}\nspec: {domain: {}}\n";
-    let said = world
+    let result = fixture
         .run_with(&["explain", "-f", "-", "--node", "rome0"], manifest)
         .await?;
-    let text = said.ok()?;
+    let text = result.ok()?;
     has(
         &text,
         &[
-            "default/plain asks for best-match-model; on node rome0 it would get EPYC",
+            "default/plain requests best-match-model; on node rome0 it would get EPYC",
             "EPYC-Rome: it is obsolete",
         ],
     );
@@ -389,15 +389,15 @@ async fn the_default_model_of_kubevirt_counts() -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn other_nodes_are_tried_on_all_machines() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    let text = world
+    let fixture = CpuFixture::start().await?;
+    let text = fixture
         .run(&["what-if", "--remove-node", "rome1"])
         .await?
         .ok()?;
     has(
         &text,
         &[
-            "Machines:       4\n",
+            "VMs:            4\n",
             "Stranded:       1 -> 2\n",
             "Without node:   0 -> 1\n",
         ],
@@ -405,20 +405,20 @@ async fn other_nodes_are_tried_on_all_machines() -> anyhow::Result<()> {
     has(
         &text,
         &[
-            "no other node could take it any more; becomes stranded",
+            "loses its last migration target; becomes stranded",
             "must move (targets: 4)",
         ],
     );
     assert_eq!(cells(&text).len(), 9, "older is not stale any more: {text}");
-    let names = world
+    let names = fixture
         .run(&["what-if", "--remove-node", "naples2", "-o", "name"])
         .await?
         .ok()?;
     assert_eq!(names, "", "enough are left");
 
     let more = node("intel1", "Intel", "Haswell", &["Haswell", "Penryn"]);
-    let file = world.file("node.yaml", &serde_json::to_string(&more)?)?;
-    let data = world
+    let file = fixture.file("node.yaml", &serde_json::to_string(&more)?)?;
+    let data = fixture
         .run(&["what-if", "--add-node", &file, "-o", "json"])
         .await?
         .json()?;
@@ -426,13 +426,13 @@ async fn other_nodes_are_tried_on_all_machines() -> anyhow::Result<()> {
     assert_eq!(data["after"]["stranded"], 0);
     assert_eq!(data["changes"][0]["name"], "alone");
     let bare = "apiVersion: v1\nkind: Node\nmetadata: {name: bare}\n";
-    let said = world
+    let result = fixture
         .run_with(&["what-if", "--add-node", "-"], bare)
         .await?;
-    has(&said.err, &["Node bare tells no vendor"]);
-    has(&said.ok()?, &["Nothing would change for any of them."]);
+    has(&result.err, &["Node bare has no vendor label"]);
+    has(&result.ok()?, &["No virtual machine would change."]);
 
-    let error = world
+    let error = fixture
         .run(&["what-if", "--remove-node", "gone"])
         .await?
         .refused()?;
@@ -440,12 +440,12 @@ async fn other_nodes_are_tried_on_all_machines() -> anyhow::Result<()> {
         &error,
         &["--remove-node gone: there is no such node; there are: intel0, naples0"],
     );
-    let error = world
+    let error = fixture
         .run_with(&["what-if", "--add-node", "-"], "kind: Pod\n")
         .await?
         .refused()?;
-    has(&error, &["\"Pod\" is no Node"]);
-    let usage = world.run(&["what-if"]).await?.refused()?;
+    has(&error, &["\"Pod\" is not a Node"]);
+    let usage = fixture.run(&["what-if"]).await?.refused()?;
     has(
         &usage,
         &["--add-node <FILE>|--remove-node <NAME>|--policy <FILE>"],
@@ -455,14 +455,14 @@ async fn other_nodes_are_tried_on_all_machines() -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn another_policy_is_tried_and_the_policy_of_the_cluster_counts() -> anyhow::Result<()> {
-    let world = World::start().await?;
+    let fixture = CpuFixture::start().await?;
     let policy = |spec: &str| {
         format!(
             "apiVersion: medley.dev/v1alpha1\nkind: CpuModelPolicy\nmetadata: {{name: default}}\nspec: {spec}\n"
         )
     };
     let strict = policy("{threshold: {support: 3}}");
-    let text = world
+    let text = fixture
         .run_with(&["what-if", "--policy", "-"], &strict)
         .await?
         .ok()?;
@@ -471,7 +471,7 @@ async fn another_policy_is_tried_and_the_policy_of_the_cluster_counts() -> anyho
         &["Stranded:       1 -> 2", "newest", "becomes stranded"],
     );
     let wrong = policy("{threshold: {support: half}}");
-    let error = world
+    let error = fixture
         .run_with(&["what-if", "--policy", "-"], &wrong)
         .await?
         .refused()?;
@@ -480,19 +480,19 @@ async fn another_policy_is_tried_and_the_policy_of_the_cluster_counts() -> anyho
         &["spec.threshold.support: \"half\" is neither a number of nodes nor a share"],
     );
 
-    let definitions: Api<CustomResourceDefinition> = Api::all(world.client.clone());
+    let definitions: Api<CustomResourceDefinition> = Api::all(fixture.client.clone());
     definitions
         .create(&PostParams::default(), &api::cpu::definition())
         .await?;
-    until_served(&world.client, &format!("{PLURAL}.{GROUP}")).await?;
-    let policies: Api<api::cpu::CpuModelPolicy> = Api::all(world.client.clone());
+    wait_until_served(&fixture.client, &format!("{PLURAL}.{GROUP}")).await?;
+    let policies: Api<api::cpu::CpuModelPolicy> = Api::all(fixture.client.clone());
     let create = |spec: Value| {
         let object = json!({
             "apiVersion": "medley.dev/v1alpha1", "kind": "CpuModelPolicy",
             "metadata": { "name": "default" }, "spec": spec,
         });
         let api: Api<DynamicObject> = Api::all_with(
-            world.client.clone(),
+            fixture.client.clone(),
             &ApiResource::from_gvk(&GroupVersionKind::gvk(GROUP, "v1alpha1", "CpuModelPolicy")),
         );
         async move {
@@ -519,7 +519,7 @@ async fn another_policy_is_tried_and_the_policy_of_the_cluster_counts() -> anyho
         Some(2007),
         "the server fills in defaults"
     );
-    let names = world
+    let names = fixture
         .run(&["vms", "--stranded", "-o", "name"])
         .await?
         .ok()?;
@@ -529,19 +529,19 @@ async fn another_policy_is_tried_and_the_policy_of_the_cluster_counts() -> anyho
 
 #[tokio::test]
 async fn without_kubevirt_the_nodes_are_shown_all_the_same() -> anyhow::Result<()> {
-    let world = World::empty(false).await?;
-    let none = world.run(&[]).await?;
-    has(&none.err, &["No nodes are there."]);
+    let fixture = CpuFixture::empty(false).await?;
+    let none = fixture.run(&[]).await?;
+    has(&none.err, &["No nodes found."]);
     assert_eq!(none.ok()?, "");
-    world
+    fixture
         .node(node("rome0", "AMD", "EPYC-Rome", &["EPYC-Rome"]))
         .await?;
-    has(&world.run(&[]).await?.ok()?, &["EPYC-Rome"]);
-    let error = world.run(&["vms"]).await?.refused()?;
+    has(&fixture.run(&[]).await?.ok()?, &["EPYC-Rome"]);
+    let error = fixture.run(&["vms"]).await?.refused()?;
     has(
         &error,
         &[
-            "no CustomResourceDefinition virtualmachineinstances.kubevirt.io; it comes with KubeVirt",
+            "CustomResourceDefinition virtualmachineinstances.kubevirt.io is not installed; it comes with KubeVirt",
         ],
     );
     Ok(())

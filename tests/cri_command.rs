@@ -1,8 +1,5 @@
-//! `medley cri`: a process of its own that a kubelet asks; killed, stopped, and started again.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test may fail as the test does"
-)]
+//! `medley cri` as a process that a kubelet connects to; killed, stopped, and started again.
+#![expect(clippy::unwrap_used, reason = "test helpers may panic like tests")]
 
 mod binary;
 
@@ -14,7 +11,7 @@ use std::process::Command;
 use ::cri::api::ImageSpec;
 use binary::{MEDLEY, medley, stop, text, until};
 use serde_json::{Value, json};
-use testkit::{CriClient, Layout, Process, Registry, Said, Tar};
+use testkit::{CommandOutput, CriClient, Layout, Process, Registry, Tar};
 
 /// An image service in a folder.
 struct Service {
@@ -110,7 +107,7 @@ platform = \"linux/arm64\"
 ";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_survives_being_killed_at_any_moment() {
+async fn store_survives_kill_at_any_moment() {
     let folder = tempfile::tempdir().unwrap();
     let registry = Registry::start().await.unwrap();
     let image = push(&registry, folder.path(), "killed:1", 6, 4 << 20);
@@ -122,7 +119,7 @@ async fn a_store_survives_being_killed_at_any_moment() {
     for moment in 0..8_u64 {
         let mut service = Service::start(folder.path(), &arguments);
         let client = service.client.clone();
-        // Whatever is known is whole.
+        // Every listed image is complete.
         for known in client.list(None).await.unwrap() {
             let spec = known.spec.unwrap();
             let place = rootfs(&client, named(&known.id)).await;
@@ -142,7 +139,7 @@ async fn a_store_survives_being_killed_at_any_moment() {
             let (client, spec) = (client.clone(), of(&image, handler));
             tokio::spawn(async move { client.pull(spec, None).await })
         });
-        // Somewhere on the way: when so much of it is there.
+        // Kill it midway: when this many bytes have been stored.
         let enough = moment * (3 << 20);
         until("some of it is there", || {
             let done = pulls.iter().all(tokio::task::JoinHandle::is_finished);
@@ -152,10 +149,10 @@ async fn a_store_survives_being_killed_at_any_moment() {
         for pull in pulls {
             killed_in_a_pull += usize::from(pull.await.unwrap().is_err());
         }
-        // The socket is still there, and nobody listens: the next one takes it.
+        // The socket file is left over without a listener: the next process replaces it.
         assert!(service.socket.exists());
         if moment == 3 {
-            // Not even a restart of the machine in the middle of writing does harm.
+            // A host crash in the middle of a write does no harm either.
             fs::write(service.root.join("images.json.part"), "{\"half").unwrap();
         }
     }
@@ -173,7 +170,7 @@ async fn a_store_survives_being_killed_at_any_moment() {
         assert_eq!(which, architecture);
     }
     assert_eq!(client.list(None).await.unwrap().len(), 2);
-    // All content is what its name says.
+    // The content of every blob matches its digest.
     let verified = Command::new("sh")
         .current_dir(service.root.join("blobs/sha256"))
         .args([
@@ -198,7 +195,7 @@ fn size_of(folder: &Path) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_socket_is_for_its_owner_and_goes_with_the_process() {
+async fn socket_is_private_and_removed_on_exit() {
     let folder = tempfile::tempdir().unwrap();
     let inner = folder.path().join("made/by/it");
     let socket = inner.join("cri.sock");
@@ -215,7 +212,7 @@ async fn a_socket_is_for_its_owner_and_goes_with_the_process() {
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
     assert_eq!(mode(&socket), 0o600);
     assert_eq!(mode(&inner), 0o700);
-    // One that is in use stays; so does a store.
+    // A socket in use is not replaced, and neither is a locked store.
     let other = folder.path().join("other");
     let busy = medley(&[
         "cri",
@@ -224,8 +221,8 @@ async fn a_socket_is_for_its_owner_and_goes_with_the_process() {
         "--root",
         other.to_str().unwrap(),
     ]);
-    let busy = Said::of(&busy).refused().unwrap();
-    testkit::has(&busy, &["another process does", "cri.sock"]);
+    let busy = CommandOutput::of(&busy).refused().unwrap();
+    testkit::has(&busy, &["another process listens there", "cri.sock"]);
     let elsewhere = folder.path().join("elsewhere.sock");
     let busy = medley(&[
         "cri",
@@ -234,14 +231,14 @@ async fn a_socket_is_for_its_owner_and_goes_with_the_process() {
         "--root",
         store,
     ]);
-    let busy = Said::of(&busy).refused().unwrap();
-    testkit::has(&busy, &["another process is at it", "store"]);
+    let busy = CommandOutput::of(&busy).refused().unwrap();
+    testkit::has(&busy, &["another process uses it", "store"]);
     assert_eq!(stop(&mut process, "-TERM").code(), Some(0));
     assert!(!socket.exists());
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_at_once() {
+fn invalid_configuration_is_rejected_at_startup() {
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("bad.toml");
     fs::write(&config, "[handlers.a]\nplatform = \"windows(10.0/amd64\"").unwrap();
@@ -251,28 +248,28 @@ fn what_makes_no_sense_is_refused_at_once() {
     let file = file.to_str().unwrap();
     let root = folder.path().join("store");
     let root = root.to_str().unwrap();
-    for (arguments, said) in [
+    for (arguments, expected_error) in [
         (&["--config", config][..], "handler a"),
         (&["--config", "/nowhere.toml"], "/nowhere.toml"),
         (&["--limit", "many"], "such as 50Gi"),
         (&["--limit", "0"], "such as 50Gi"),
         (&["--listen", "tcp://x"], "expected unix:///PATH"),
-        (&["--listen", file], "no socket"),
+        (&["--listen", file], "not a socket"),
         (&["--platform", "*"], "--platform"),
         (&["--pin", "UPPER"], "--pin"),
-        (&["--downloads", "0"], "at least one"),
+        (&["--downloads", "0"], "at least 1"),
         (&["--backend", "/run/x.sock"], "--backend needs --config"),
     ] {
         let mut all = vec!["cri", "--root", root];
         all.extend(arguments);
-        let refused = Said::of(&medley(&all)).refused().unwrap();
-        testkit::has(&refused, &[said]);
+        let refused = CommandOutput::of(&medley(&all)).refused().unwrap();
+        testkit::has(&refused, &[expected_error]);
     }
 }
 
-/// Whoever is not the superuser gets all files as his own, and can remove them again.
+/// An unprivileged user owns all files, and can remove them again.
 #[tokio::test(flavor = "multi_thread")]
-async fn it_works_for_users_who_may_nothing() {
+async fn service_works_without_root() {
     let nobody = "65534";
     let is_root = Command::new("id").arg("-u").output().unwrap().stdout == b"0\n";
     let mut program: Vec<&str> = Vec::new();
@@ -287,7 +284,7 @@ async fn it_works_for_users_who_may_nothing() {
             "--clear-groups",
         ]);
     }
-    // Others have to be able to reach the program and the folder.
+    // The unprivileged user needs access to the program and the folder.
     let folder = tempfile::tempdir_in("/tmp").unwrap();
     let registry = Registry::start().await.unwrap();
     let mut layout = Layout::new(&folder.path().join("layout")).unwrap();
@@ -316,7 +313,7 @@ async fn it_works_for_users_who_may_nothing() {
     let copy = copy.to_str().unwrap().to_owned();
     program.push(&copy);
     let host = registry.host();
-    // Not that of whoever runs the tests.
+    // Not the credentials of the user who runs the tests.
     let credentials = place.join("auth.json");
     fs::write(&credentials, "{}").unwrap();
     let credentials = credentials.to_str().unwrap();
@@ -337,12 +334,12 @@ async fn it_works_for_users_who_may_nothing() {
     });
 }
 
-/// The client that administrators use, where it is installed; the one of the other tests is ours.
+/// Uses crictl where it is installed; the other tests use our own client.
 #[tokio::test(flavor = "multi_thread")]
-async fn crictl_speaks_with_it() {
+async fn crictl_can_use_the_service() {
     let installed = Command::new("crictl").arg("--version").output();
     if installed.is_err() {
-        // Said, and not silent: `--no-capture` shows it, and the report of the run names it.
+        // Not skipped silently: `--no-capture` shows it, and the report of the run names it.
         eprintln!("crictl is not on the PATH: its commands were not tried");
         return;
     }
@@ -364,7 +361,7 @@ async fn crictl_speaks_with_it() {
             .args(endpoints)
             .args(arguments)
             .output();
-        Said::of(&output.unwrap()).ok().unwrap()
+        CommandOutput::of(&output.unwrap()).ok().unwrap()
     };
     testkit::has(
         &crictl(&["pull", &image]),

@@ -1,5 +1,5 @@
-//! The server answers as the genuine one does: every exchange of `differential/*.yaml` is repeated
-//! and compared. `differential/README.md` describes the format and how the answers were obtained.
+//! The server responds as kube-apiserver does: every exchange of `differential/*.yaml` is repeated
+//! and compared. `differential/README.md` describes the format and how the responses were recorded.
 
 #[cfg(test)]
 mod differential_support;
@@ -11,10 +11,10 @@ use differential_support::run::Run;
 use testkit::TestCluster;
 
 /// Fewer exchanges than this mean that the corpus was not found, not that it shrank.
-const AT_LEAST: usize = 330;
+const MIN_EXCHANGES: usize = 330;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_are_those_of_the_genuine_server() -> anyhow::Result<()> {
+async fn responses_match_kube_apiserver() -> anyhow::Result<()> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let divergences = here.join("../crates/lab/apiserver/DIVERGENCES.md");
     let divergences = std::fs::read_to_string(divergences).unwrap_or_default();
@@ -42,7 +42,7 @@ async fn answers_are_those_of_the_genuine_server() -> anyhow::Result<()> {
         }
     }
     assert!(
-        !only.is_empty() || exchanges >= AT_LEAST,
+        !only.is_empty() || exchanges >= MIN_EXCHANGES,
         "only {exchanges} exchanges were found"
     );
     assert!(

@@ -1,11 +1,11 @@
-//! The documentation is true: what pages show is typed, by the real kubectl and bash, and answered as they
-//! say; what cannot be run says why, and is still a command line that Medley accepts.
+//! The documentation is correct: bash and the real kubectl run every command block and the output is compared. Blocks
+//! that cannot be run have a reason, and their `medley` command lines still have to parse.
 //!
-//! A tour is pages that are followed one after the other on one cluster.
+//! A tour is a list of pages that run one after the other on one cluster.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
-    reason = "a helper of a test may fail as the test does"
+    reason = "test helpers may panic like tests"
 )]
 
 mod docs_support;
@@ -15,14 +15,14 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use clap::error::ErrorKind;
-use docs_support::page::{How, Page, pages};
+use docs_support::page::{Page, RunMode, pages};
 use docs_support::reader::Reader;
 use docs_support::shell;
 use regex::Regex;
 
-/// A cluster for pages that take one for granted; everything but its speed is as users have it.
+/// Flags of the cluster for pages that do not start one; only its speed differs from the default.
 const CLUSTER: Option<&str> = Some("--speed 30");
-/// For pages that begin with starting one.
+/// For pages that start a cluster themselves.
 const NONE: Option<&str> = None;
 
 macro_rules! tours {
@@ -34,7 +34,7 @@ macro_rules! tours {
             }
         )*
 
-        const FOLLOWED: &[&str] = &[$($($page),*),*];
+        const TESTED_PAGES: &[&str] = &[$($($page),*),*];
     };
 }
 
@@ -85,7 +85,7 @@ tours! {
 }
 
 fn root() -> PathBuf {
-    // The tests of this package run in its folder.
+    // Cargo runs the tests of this package in its own folder.
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
     root.canonicalize().unwrap()
 }
@@ -103,7 +103,7 @@ fn follow(cluster: Option<&str>, pages: &[&str]) {
     assert!(problems.is_empty(), "{}", problems.join("\n\n"));
 }
 
-/// Everything that users read.
+/// All pages for users.
 fn all() -> Vec<Page> {
     let root = root();
     let mut paths = pages(&root, "docs");
@@ -112,11 +112,11 @@ fn all() -> Vec<Page> {
 }
 
 #[test]
-fn every_page_with_commands_is_followed() {
+fn every_page_with_commands_is_in_a_tour() {
     let runs = all().into_iter().filter(Page::runs);
     let runs: BTreeSet<String> = runs.map(|page| page.path).collect();
-    let followed: BTreeSet<String> = FOLLOWED.iter().map(|&path| path.to_owned()).collect();
-    assert_eq!(followed.len(), FOLLOWED.len(), "a page is in two tours");
+    let followed: BTreeSet<String> = TESTED_PAGES.iter().map(|&path| path.to_owned()).collect();
+    assert_eq!(followed.len(), TESTED_PAGES.len(), "a page is in two tours");
     assert_eq!(
         runs, followed,
         "on the left are the pages that have something to run: add them to a tour, or say in the page why not \
@@ -125,7 +125,7 @@ fn every_page_with_commands_is_followed() {
 }
 
 #[test]
-fn every_command_line_of_medley_is_accepted() {
+fn every_medley_command_line_parses() {
     let mut problems = Vec::new();
     let mut count = 0;
     for page in all() {
@@ -145,9 +145,9 @@ fn every_command_line_of_medley_is_accepted() {
     assert!(count > 100, "only {count} were found");
 }
 
-/// Code within sentences is often a part of a command: its words have to be there.
+/// Inline code is often a part of a command line: its subcommands and flags have to exist.
 #[test]
-fn commands_and_flags_in_sentences_exist() {
+fn commands_and_flags_in_inline_code_exist() {
     let mut problems = BTreeSet::new();
     for page in all() {
         for span in &page.spans {
@@ -162,7 +162,7 @@ fn commands_and_flags_in_sentences_exist() {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
-/// What of a command line does not exist.
+/// The first unknown subcommand or flag of a command line.
 fn unknown(words: &[String]) -> Option<String> {
     let mut command = medley::command("medley");
     command.build();
@@ -195,10 +195,10 @@ fn unknown(words: &[String]) -> Option<String> {
 }
 
 #[test]
-fn what_is_not_run_says_why() {
+fn skipped_blocks_have_a_reason() {
     for page in all() {
         for block in &page.blocks {
-            if let How::NotRun(reason) = &block.how {
+            if let RunMode::NotRun(reason) = &block.how {
                 let words = reason.split_whitespace().count();
                 assert!(words >= 2, "{}:{}: {reason}", page.path, block.line);
             }
@@ -206,9 +206,9 @@ fn what_is_not_run_says_why() {
     }
 }
 
-/// Links within the repository lead to files, and to headings in them.
+/// Links within the repository point to existing files and headings.
 #[test]
-fn links_lead_somewhere() {
+fn links_resolve() {
     static LINK: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\]\(([^)\s]+)\)").unwrap());
     let root = root();
     let mut problems = Vec::new();

@@ -1,7 +1,7 @@
-//! Pages of documentation, read as somebody does who types what they show.
+//! Runs the pages of the documentation as a reader would type them.
 //!
-//! Blocks of `sh` and `console` are run in the order of the page, by one bash. How is said in comments of
-//! the page, which readers do not see; CONTRIBUTING.md lists them.
+//! Blocks of `sh` and `console` are run in the order of the page, by one bash. HTML comments in the page control
+//! how; CONTRIBUTING.md lists them.
 
 pub(crate) mod compare;
 pub(crate) mod page;

@@ -1,4 +1,4 @@
-//! `medley gather`: what is in a bundle, and above all what is not.
+//! `medley gather`: the contents of a bundle, and the absence of secrets.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -9,47 +9,47 @@ use kube::api::{DynamicObject, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client};
 use serde_json::{Value, json};
-use testkit::{Said, ServedCluster, TestCluster, has};
+use testkit::{CommandOutput, ServedCluster, TestCluster, has};
 
 const MEDLEY: &str = env!("CARGO_BIN_EXE_medley");
-/// What must not leave the cluster, as it is and as Secrets keep it.
+/// A secret that must not be in a bundle, plain and in base64.
 const SECRET: &str = "correct-horse-battery";
 const ENCODED: &str = "Y29ycmVjdC1ob3JzZS1iYXR0ZXJ5";
-/// A token as service accounts have it, without a signature that means anything.
+/// A service account token with a meaningless signature.
 const TOKEN: &str = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJzeXN0ZW0ifQ.c2lnbmF0dXJl";
 
-struct World {
+struct GatherFixture {
     served: ServedCluster,
     client: Client,
-    /// Lives as long as this.
+    /// Kept alive with the fixture.
     _cluster: TestCluster,
 }
 
-impl World {
-    /// A cluster where secrets are in every place where people leave them.
+impl GatherFixture {
+    /// A cluster with secrets in every place where users put them.
     async fn start() -> anyhow::Result<Self> {
         let cluster = TestCluster::start().await?;
-        let world = Self {
+        let fixture = Self {
             served: cluster.serve().await?,
             client: cluster.client(),
             _cluster: cluster,
         };
-        controllers::install(&world.client, "medley-system").await?;
+        controllers::install(&fixture.client, "medley-system").await?;
         let installed = Installed {
             virtual_machines: true,
             cdi: true,
             ..Installed::default()
         };
-        operators::install(&world.client, &installed).await?;
+        operators::install(&fixture.client, &installed).await?;
         let spec = VirtPlatformConfigSpec {
             profile: "example-profile".to_owned(),
             ..VirtPlatformConfigSpec::default()
         };
-        let configs: Api<VirtPlatformConfig> = Api::all(world.client.clone());
+        let configs: Api<VirtPlatformConfig> = Api::all(fixture.client.clone());
         let config = VirtPlatformConfig::new("example-profile", spec);
         configs.create(&PostParams::default(), &config).await?;
-        world.secrets().await?;
-        Ok(world)
+        fixture.secrets().await?;
+        Ok(fixture)
     }
 
     async fn secrets(&self) -> anyhow::Result<()> {
@@ -122,7 +122,7 @@ impl World {
         Ok(())
     }
 
-    async fn gather(&self, line: &[&str]) -> anyhow::Result<Said> {
+    async fn gather(&self, line: &[&str]) -> anyhow::Result<CommandOutput> {
         let output = tokio::process::Command::new(MEDLEY)
             .arg("gather")
             .args(line)
@@ -133,7 +133,7 @@ impl World {
             .stdin(Stdio::null())
             .output()
             .await?;
-        Ok(Said::of(&output))
+        Ok(CommandOutput::of(&output))
     }
 }
 
@@ -156,9 +156,9 @@ fn files(folder: &Path) -> anyhow::Result<Vec<(String, String)>> {
     Ok(found)
 }
 
-/// Panics if anything of what must not leave the cluster is in a text.
+/// Panics if a text contains one of the secrets.
 #[track_caller]
-fn is_clean(name: &str, text: &str) {
+fn assert_no_secret(name: &str, text: &str) {
     let signature = TOKEN.rsplit('.').next().unwrap_or(TOKEN);
     for secret in [SECRET, ENCODED, signature] {
         assert!(!text.contains(secret), "{secret} in {name}:\n{text}");
@@ -166,17 +166,17 @@ fn is_clean(name: &str, text: &str) {
 }
 
 #[tokio::test]
-async fn a_bundle_has_what_helps_and_no_secret() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    let folder = world.served.folder().join("bundle");
-    let said = world
+async fn bundle_has_diagnostics_and_no_secret() -> anyhow::Result<()> {
+    let fixture = GatherFixture::start().await?;
+    let folder = fixture.served.folder().join("bundle");
+    let result = fixture
         .gather(&["--dest-dir", &folder.display().to_string()])
         .await?;
-    is_clean("what it says", &format!("{}{}", said.out, said.err));
-    has(&said.ok()?, &["bundle: ", "values redacted"]);
+    assert_no_secret("what it says", &format!("{}{}", result.out, result.err));
+    has(&result.ok()?, &["bundle: ", "values redacted"]);
     let files = files(&folder)?;
     for (name, text) in &files {
-        is_clean(name, text);
+        assert_no_secret(name, text);
         assert!(!name.contains("/secrets"), "{name}");
     }
     let text = |name: &str| {
@@ -214,30 +214,30 @@ async fn a_bundle_has_what_helps_and_no_secret() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn an_archive_is_for_its_owner_and_holds_the_same() -> anyhow::Result<()> {
+async fn archive_is_private_and_has_the_same_files() -> anyhow::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
-    let world = World::start().await?;
-    world.gather(&["--to", "ticket.tar.gz"]).await?.ok()?;
-    let path = world.served.folder().join("ticket.tar.gz");
+    let fixture = GatherFixture::start().await?;
+    fixture.gather(&["--to", "ticket.tar.gz"]).await?.ok()?;
+    let path = fixture.served.folder().join("ticket.tar.gz");
     let mode = std::fs::metadata(&path)?.permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let listed = tokio::process::Command::new("tar")
         .args(["-xzOf", &path.display().to_string()])
         .output()
         .await?;
-    let all = Said::of(&listed).ok()?;
-    is_clean("the archive", &all);
+    let all = CommandOutput::of(&listed).ok()?;
+    assert_no_secret("the archive", &all);
     has(&all, &["kind: VirtPlatformConfig", "medley-gather"]);
-    let refused = world.gather(&["--to", "ticket.zip"]).await?.refused()?;
+    let refused = fixture.gather(&["--to", "ticket.zip"]).await?.refused()?;
     has(&refused, &["ticket.zip", ".tar.gz or .tgz"]);
     Ok(())
 }
 
 #[tokio::test]
-async fn what_time_does_not_allow_is_noted_and_the_rest_is_kept() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    let folder = world.served.folder().join("short");
-    let said = world
+async fn timeout_is_recorded_and_collected_data_is_kept() -> anyhow::Result<()> {
+    let fixture = GatherFixture::start().await?;
+    let folder = fixture.served.folder().join("short");
+    let result = fixture
         .gather(&[
             "--dest-dir",
             &folder.display().to_string(),
@@ -245,8 +245,8 @@ async fn what_time_does_not_allow_is_noted_and_the_rest_is_kept() -> anyhow::Res
             "1ms",
         ])
         .await?;
-    has(&said.err, &["not read: status: "]);
-    said.ok()?;
+    has(&result.err, &["not read: status: "]);
+    result.ok()?;
     let index: Value = serde_json::from_str(&std::fs::read_to_string(folder.join("gather.json"))?)?;
     let missing = index["missing"].as_array().cloned().unwrap_or_default();
     assert!(
@@ -257,19 +257,19 @@ async fn what_time_does_not_allow_is_noted_and_the_rest_is_kept() -> anyhow::Res
     );
     assert!(folder.join("version").exists());
     for wrong in ["0s", "-1s", "soon"] {
-        let said = world.gather(&[&format!("--timeout={wrong}")]).await?;
-        assert_eq!(said.code, Some(1), "{wrong}");
-        has(&said.err, &["--timeout", wrong]);
+        let result = fixture.gather(&[&format!("--timeout={wrong}")]).await?;
+        assert_eq!(result.code, Some(1), "{wrong}");
+        has(&result.err, &["--timeout", wrong]);
     }
     Ok(())
 }
 
 #[tokio::test]
-async fn only_what_is_recent_is_taken_when_that_is_wanted() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    let folder = world.served.folder().join("recent");
+async fn since_excludes_older_logs_and_events() -> anyhow::Result<()> {
+    let fixture = GatherFixture::start().await?;
+    let folder = fixture.served.folder().join("recent");
     let future = "2126-01-01T00:00:00Z";
-    world
+    fixture
         .gather(&[
             "--dest-dir",
             &folder.display().to_string(),
@@ -280,7 +280,7 @@ async fn only_what_is_recent_is_taken_when_that_is_wanted() -> anyhow::Result<()
         .ok()?;
     assert!(!folder.join("namespaces/default/core/events.yaml").exists());
     assert!(folder.join("namespaces/default/core/pods.yaml").exists());
-    let both = world
+    let both = fixture
         .gather(&["--since", "1h", "--since-time", future])
         .await?;
     assert_eq!(both.code, Some(1));

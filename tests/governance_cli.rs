@@ -1,5 +1,5 @@
-//! The commands of governance, as people and programs use them: against a cluster with simulated
-//! operators in which the operator runs, and against a snapshot of it.
+//! The governance commands, on a cluster with simulated operators and a running operator, and on a snapshot
+//! of it.
 #[path = "governance_cli_support.rs"]
 mod support;
 
@@ -10,14 +10,14 @@ use fleet::operators::Installed;
 use kube::ResourceExt as _;
 use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
-use support::{NAME, PATIENCE, World, digest, has, medley};
+use support::{GovernanceFixture, NAME, WAIT_TIMEOUT, digest, has, medley};
 use testkit::wait_until;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plan_of_now_is_the_operators_and_changes_nothing() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    let config = world.review().await?;
-    let text = world.run(&["plan", NAME]).await?.ok()?;
+async fn plan_matches_the_operator_and_changes_nothing() -> anyhow::Result<()> {
+    let fixture = GovernanceFixture::start().await?;
+    let config = fixture.review().await?;
+    let text = fixture.run(&["plan", NAME]).await?.ok()?;
     has(
         &text,
         &[
@@ -30,49 +30,49 @@ async fn a_plan_of_now_is_the_operators_and_changes_nothing() -> anyhow::Result<
             "medley approve load-aware-rebalancing approves it.",
         ],
     );
-    let plan = world.run(&["plan", NAME, "-o", "json"]).await?.json()?;
+    let plan = fixture.run(&["plan", NAME, "-o", "json"]).await?.json()?;
     assert_eq!(plan["kind"], "Plan");
     assert_eq!(plan["planDigest"], digest(&config));
     assert_eq!(plan["underReview"], true);
     let status = json!(config.status);
     assert_eq!(plan["items"][1]["diff"], status["items"][1]["diff"]);
-    let yaml = world.run(&["plan", NAME, "-o", "yaml"]).await?.ok()?;
+    let yaml = fixture.run(&["plan", NAME, "-o", "yaml"]).await?.ok()?;
     has(&yaml, &["kind: Plan\n", &digest(&config)]);
-    let wide = world.run(&["plan", NAME, "-o", "wide"]).await?.ok()?;
+    let wide = fixture.run(&["plan", NAME, "-o", "wide"]).await?.ok()?;
     has(&wide, &["DEPENDS ON", "spec.kernelArguments"]);
 
-    // Those that are ignored are left out, unless somebody wants all.
-    let some = world.run(&["plan", "-o", "json"]).await?.json()?;
+    // Ignored configurations are left out, unless all are requested.
+    let some = fixture.run(&["plan", "-o", "json"]).await?.json()?;
     assert_eq!(some["kind"], "List");
     assert_eq!(some["items"].as_array().unwrap().len(), 1);
-    let all = world.run(&["plan", "--all"]).await?.ok()?;
+    let all = fixture.run(&["plan", "--all"]).await?.ok()?;
     has(
         &all,
         &["virt-higher-density (action Ignore)", "It is ignored."],
     );
 
-    // What if?
-    let file = world.served.folder().join("options.yaml");
+    // A profile with other options.
+    let file = fixture.served.folder().join("options.yaml");
     std::fs::write(&file, "loadAware: {enablePSIMetrics: false}\n")?;
     let file = file.to_str().unwrap();
     let line = ["plan", "--profile", NAME, "--options", file, "-o", "json"];
-    let plan = world.run(&line).await?.json()?;
+    let plan = fixture.run(&line).await?.json()?;
     assert_eq!(plan["items"].as_array().unwrap().len(), 1);
     assert_eq!(plan["underReview"], false);
 
-    assert_eq!(world.configs().get(NAME).await?, config);
-    assert!(world.deschedulers().get_opt("cluster").await?.is_none());
+    assert_eq!(fixture.configs().get(NAME).await?, config);
+    assert!(fixture.deschedulers().get_opt("cluster").await?.is_none());
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_snapshot_is_planned_as_its_cluster() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    let config = world.review().await?;
-    let folder = world.served.folder();
+async fn offline_plan_matches_the_cluster() -> anyhow::Result<()> {
+    let fixture = GovernanceFixture::start().await?;
+    let config = fixture.review().await?;
+    let folder = fixture.served.folder();
     let file = folder.join("cluster.gz");
     let file = file.to_str().unwrap();
-    world.run(&["snapshot", "-o", file]).await?.ok()?;
+    fixture.run(&["snapshot", "-o", file]).await?.ok()?;
     let nowhere = folder.join("no-such-kubeconfig");
     let line = ["plan", "--offline", "-f", file, NAME, "-o", "json"];
     let plan = medley(&nowhere, &line).await?.json()?;
@@ -81,14 +81,14 @@ async fn a_snapshot_is_planned_as_its_cluster() -> anyhow::Result<()> {
     let diff = medley(&nowhere, &["diff", "--offline", "-f", file, NAME]).await?;
     assert_eq!(diff.code, Some(1), "{}", diff.err);
     has(&diff.out, &["+  kernelArguments:"]);
-    let said = medley(&nowhere, &["plan", NAME]).await?.refused()?;
-    has(&said, &["no-such-kubeconfig"]);
+    let result = medley(&nowhere, &["plan", NAME]).await?.refused()?;
+    has(&result, &["no-such-kubeconfig"]);
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_the_kind_a_profile_can_be_planned() -> anyhow::Result<()> {
-    let world = World::bare(&Installed::demo()).await?;
+async fn profile_can_be_planned_without_the_crd() -> anyhow::Result<()> {
+    let fixture = GovernanceFixture::bare(&Installed::demo()).await?;
     for line in [
         &["plan"][..],
         &["plan", NAME],
@@ -97,9 +97,9 @@ async fn without_the_kind_a_profile_can_be_planned() -> anyhow::Result<()> {
         &["history"],
         &["rollback", NAME],
     ] {
-        let said = world.run(line).await?.refused()?;
+        let result = fixture.run(line).await?.refused()?;
         has(
-            &said,
+            &result,
             &[
                 "VirtPlatformConfig is not installed: ",
                 "medley plan --profile",
@@ -107,14 +107,14 @@ async fn without_the_kind_a_profile_can_be_planned() -> anyhow::Result<()> {
         );
     }
     let line = ["plan", "--profile", NAME, "-o", "json"];
-    let online = world.run(&line).await?.json()?;
+    let online = fixture.run(&line).await?.json()?;
     assert_eq!(online["items"].as_array().unwrap().len(), 2);
-    let said = world.run(&["plan", "--profile", "nonsense"]).await?;
-    has(&said.refused()?, &["no profile nonsense", NAME]);
+    let result = fixture.run(&["plan", "--profile", "nonsense"]).await?;
+    has(&result.refused()?, &["no profile nonsense", NAME]);
 
-    let file = world.served.folder().join("cluster");
+    let file = fixture.served.folder().join("cluster");
     let file = file.to_str().unwrap();
-    world.run(&["snapshot", "-o", file]).await?.ok()?;
+    fixture.run(&["snapshot", "-o", file]).await?.ok()?;
     let offline = ["--offline", "-f", file];
     let line: Vec<&str> = line.iter().chain(&offline).copied().collect();
     let offline = medley(Path::new("/nonexistent"), &line).await?.json()?;
@@ -123,24 +123,24 @@ async fn without_the_kind_a_profile_can_be_planned() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn diff_tells_by_its_code() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    world.review().await?;
-    let said = world.run(&["diff", NAME]).await?;
-    assert_eq!(said.code, Some(1), "{}", said.err);
+async fn diff_exit_code_reports_changes() -> anyhow::Result<()> {
+    let fixture = GovernanceFixture::start().await?;
+    fixture.review().await?;
+    let result = fixture.run(&["diff", NAME]).await?;
+    assert_eq!(result.code, Some(1), "{}", result.err);
     has(
-        &said.out,
+        &result.out,
         &[
             "--- /dev/null\n+++ 99-worker-psi-karg (MachineConfig)\n@@",
             "+  - psi=1\n",
             "+++ cluster (KubeDescheduler)",
         ],
     );
-    assert!(!said.out.contains('\u{1b}'), "no colours in a pipe");
-    let said = world.run(&["diff", "-o", "name"]).await?;
-    assert_eq!(said.code, Some(1), "{}", said.err);
+    assert!(!result.out.contains('\u{1b}'), "no colours in a pipe");
+    let result = fixture.run(&["diff", "-o", "name"]).await?;
+    assert_eq!(result.code, Some(1), "{}", result.err);
     assert_eq!(
-        said.out,
+        result.out,
         "machineconfig/99-worker-psi-karg\nkubedescheduler/cluster\n"
     );
     for line in [
@@ -148,88 +148,94 @@ async fn diff_tells_by_its_code() -> anyhow::Result<()> {
         &["diff", "--nonsense"],
         &["diff", "--offline", "-f", "/nonexistent"],
     ] {
-        let said = world.run(line).await?;
-        assert_eq!(said.code, Some(2), "{line:?}: {}", said.out);
-        assert!(said.err.contains("error: "), "{}", said.err);
+        let result = fixture.run(line).await?;
+        assert_eq!(result.code, Some(2), "{line:?}: {}", result.out);
+        assert!(result.err.contains("error: "), "{}", result.err);
     }
-    world.run(&["approve", NAME, "--yes"]).await?.ok()?;
-    world.until(Phase::Completed).await?;
-    let said = world.run(&["diff", NAME]).await?;
+    fixture.run(&["approve", NAME, "--yes"]).await?.ok()?;
+    fixture.until(Phase::Completed).await?;
+    let result = fixture.run(&["diff", NAME]).await?;
     assert_eq!(
-        (said.code, said.out.as_str()),
+        (result.code, result.out.as_str()),
         (Some(0), ""),
         "{}",
-        said.err
+        result.err
     );
-    world.edit(json!({ "mode": "Predictive" })).await?;
-    let said = world.run(&["diff", NAME]).await?;
-    assert_eq!(said.code, Some(1), "{}", said.err);
-    has(&said.out, &["-  mode: Predictive\n+  mode: Automatic\n"]);
+    fixture.edit(json!({ "mode": "Predictive" })).await?;
+    let result = fixture.run(&["diff", NAME]).await?;
+    assert_eq!(result.code, Some(1), "{}", result.err);
+    has(&result.out, &["-  mode: Predictive\n+  mode: Automatic\n"]);
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_approved_is_carried_out_and_remembered() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    world.until(Phase::Ignored).await?;
-    let said = world.run(&["approve", NAME, "--yes"]).await?.refused()?;
-    has(&said, &["has no plan yet: it is Ignored", "medley explain"]);
-    let said = world.run(&["approve", "nonsense"]).await?.refused()?;
-    has(&said, &["no VirtPlatformConfig nonsense", NAME]);
-    let none = world.run(&["history", NAME]).await?.ok()?;
-    assert_eq!(none, "no plan has been carried out\n");
+async fn approved_plan_is_applied_and_recorded() -> anyhow::Result<()> {
+    let fixture = GovernanceFixture::start().await?;
+    fixture.until(Phase::Ignored).await?;
+    let result = fixture.run(&["approve", NAME, "--yes"]).await?.refused()?;
+    has(
+        &result,
+        &["has no plan yet: it is Ignored", "medley explain"],
+    );
+    let result = fixture.run(&["approve", "nonsense"]).await?.refused()?;
+    has(&result, &["no VirtPlatformConfig nonsense", NAME]);
+    let none = fixture.run(&["history", NAME]).await?.ok()?;
+    assert_eq!(none, "no plan has been applied\n");
 
-    let config = world.review().await?;
+    let config = fixture.review().await?;
     let digest = digest(&config);
     let other = format!("sha256:{}", "0".repeat(64));
     let line = ["approve", NAME, "--yes", "--digest", &other];
-    has(&world.run(&line).await?.refused()?, &[&digest, &other]);
-    let said = world.run(&["approve", NAME]).await?.refused()?;
-    has(&said, &["--yes"]);
+    has(&fixture.run(&line).await?.refused()?, &[&digest, &other]);
+    let result = fixture.run(&["approve", NAME]).await?.refused()?;
+    has(&result, &["--yes"]);
     assert_eq!(
-        world.configs().get(NAME).await?.spec.action,
+        fixture.configs().get(NAME).await?.spec.action,
         Action::DryRun,
-        "nobody said yes"
+        "approved without confirmation"
     );
     let line = ["approve", NAME, "--yes", "--digest", &digest];
-    let said = world.run(&line).await?.ok()?;
+    let result = fixture.run(&line).await?.ok()?;
     has(
-        &said,
+        &result,
         &[
             "enable-psi-metrics",
             "virtplatformconfig.advisor.kubevirt.io/load-aware-rebalancing approved\n",
         ],
     );
-    let config = world.until(Phase::Completed).await?;
+    let config = fixture.until(Phase::Completed).await?;
     let approval = config.spec.approval.unwrap();
     assert_eq!(approval.plan_digest, Some(digest.clone()));
-    assert!(world.deschedulers().get_opt("cluster").await?.is_some());
-    let said = world.run(&["approve", NAME, "--yes"]).await?.refused()?;
-    has(&said, &["no plan under review: it is Completed"]);
+    assert!(fixture.deschedulers().get_opt("cluster").await?.is_some());
+    let result = fixture.run(&["approve", NAME, "--yes"]).await?.refused()?;
+    has(&result, &["no plan under review: it is Completed"]);
 
-    let table = world.run(&["history", NAME]).await?.ok()?;
+    let table = fixture.run(&["history", NAME]).await?.ok()?;
     let lines: Vec<&str> = table.lines().collect();
     assert_eq!(lines.len(), 2, "{table}");
     has(lines[0], &["REVISION", "DIGEST", "APPROVED BY", "FINISHED"]);
     has(lines[1], &["1 ", &digest[7..19], "High", "Completed"]);
-    let all = world.run(&["history", "-o", "wide"]).await?.ok()?;
+    let all = fixture.run(&["history", "-o", "wide"]).await?.ok()?;
     has(&all, &[NAME, "enable-psi-metrics", "v9"]);
-    let list = world.run(&["history", NAME, "-o", "json"]).await?.json()?;
+    let list = fixture
+        .run(&["history", NAME, "-o", "json"])
+        .await?
+        .json()?;
     assert_eq!(list["items"][0]["planDigest"], digest);
     assert_eq!(list["items"][0]["outcome"]["result"], "Completed");
-    let one = world
+    let one = fixture
         .run(&["history", NAME, "--revision", "1"])
         .await?
         .ok()?;
     has(&one, &[&digest, "+  - psi=1"]);
-    let said = world.run(&["history", NAME, "--revision", "7"]).await?;
-    has(&said.refused()?, &["no revision 7; there are: 1"]);
+    let result = fixture.run(&["history", NAME, "--revision", "7"]).await?;
+    has(&result.refused()?, &["no revision 7; there are: 1"]);
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fields_of_others_are_taken_with_consent_only() -> anyhow::Result<()> {
-    let world = World::start().await?;
+async fn fields_are_taken_over_with_consent_only() -> anyhow::Result<()> {
+    let fixture = GovernanceFixture::start().await?;
     let descheduler: DynamicObject = serde_json::from_value(json!({
         "apiVersion": "operator.openshift.io/v1", "kind": "KubeDescheduler",
         "metadata": { "name": "cluster" },
@@ -241,9 +247,9 @@ async fn fields_of_others_are_taken_with_consent_only() -> anyhow::Result<()> {
         field_manager: Some("argocd".to_owned()),
         ..PostParams::default()
     };
-    world.deschedulers().create(&params, &descheduler).await?;
-    world.review().await?;
-    let plan = world.run(&["plan", NAME]).await?.ok()?;
+    fixture.deschedulers().create(&params, &descheduler).await?;
+    fixture.review().await?;
+    let plan = fixture.run(&["plan", NAME]).await?.ok()?;
     has(
         &plan,
         &[
@@ -251,35 +257,38 @@ async fn fields_of_others_are_taken_with_consent_only() -> anyhow::Result<()> {
             "medley approve load-aware-rebalancing --take-over approves it.",
         ],
     );
-    let said = world.run(&["approve", NAME, "--yes"]).await?.refused()?;
+    let result = fixture.run(&["approve", NAME, "--yes"]).await?.refused()?;
     has(
-        &said,
+        &result,
         &[
             "enable-load-aware-descheduling:spec.mode from argocd",
             "enable-load-aware-descheduling:spec.deschedulingIntervalSeconds from argocd",
             "--take-over",
         ],
     );
-    assert_eq!(world.configs().get(NAME).await?.spec.action, Action::DryRun);
+    assert_eq!(
+        fixture.configs().get(NAME).await?.spec.action,
+        Action::DryRun
+    );
     let line = ["approve", NAME, "--yes", "--take-over"];
-    world.run(&line).await?.ok()?;
-    let config = world.until(Phase::Completed).await?;
+    fixture.run(&line).await?.ok()?;
+    let config = fixture.until(Phase::Completed).await?;
     assert_eq!(config.spec.approval.unwrap().takeovers.len(), 3);
-    let descheduler = world.deschedulers().get("cluster").await?;
+    let descheduler = fixture.deschedulers().get("cluster").await?;
     assert_eq!(descheduler.data["spec"]["mode"], "Automatic");
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stale_plan_is_refused_and_renewed() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    let reviewed = digest(&world.review().await?);
+async fn stale_plan_is_refused_and_renewed() -> anyhow::Result<()> {
+    let fixture = GovernanceFixture::start().await?;
+    let reviewed = digest(&fixture.review().await?);
     let descheduler: DynamicObject = serde_json::from_value(json!({
         "apiVersion": "operator.openshift.io/v1", "kind": "KubeDescheduler",
         "metadata": { "name": "cluster" },
         "spec": { "deschedulingIntervalSeconds": 300, "profiles": ["LongLifecycle"] },
     }))?;
-    world
+    fixture
         .deschedulers()
         .create(&PostParams::default(), &descheduler)
         .await?;
@@ -288,18 +297,18 @@ async fn a_stale_plan_is_refused_and_renewed() -> anyhow::Result<()> {
         let mut stale = conditions.filter(|condition| condition.type_ == "PlanStale");
         stale.any(|condition| condition.status == "True")
     };
-    wait_until("the plan is stale", PATIENCE, async || {
-        Ok(stale(&world.configs().get(NAME).await?).then_some(()))
+    wait_until("the plan is stale", WAIT_TIMEOUT, async || {
+        Ok(stale(&fixture.configs().get(NAME).await?).then_some(()))
     })
     .await?;
-    let said = world.run(&["approve", NAME, "--yes"]).await?.refused()?;
+    let result = fixture.run(&["approve", NAME, "--yes"]).await?.refused()?;
     has(
-        &said,
-        &["is stale", "did not exist and does now", "--renew"],
+        &result,
+        &["is stale", "did not exist and was created", "--renew"],
     );
-    world.run(&["plan", NAME, "--renew"]).await?.ok()?;
-    let renewed = wait_until("there is a new plan", PATIENCE, async || {
-        let config = world.until(Phase::ReviewRequired).await?;
+    fixture.run(&["plan", NAME, "--renew"]).await?.ok()?;
+    let renewed = wait_until("there is a new plan", WAIT_TIMEOUT, async || {
+        let config = fixture.until(Phase::ReviewRequired).await?;
         Ok((!stale(&config) && digest(&config) != reviewed).then_some(config))
     })
     .await?;
@@ -308,61 +317,61 @@ async fn a_stale_plan_is_refused_and_renewed() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_approval_that_waits_for_others_says_so() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    world.until(Phase::Ignored).await?;
-    world
+async fn approval_reports_missing_approvers() -> anyhow::Result<()> {
+    let fixture = GovernanceFixture::start().await?;
+    fixture.until(Phase::Ignored).await?;
+    fixture
         .specify(json!({ "approvalPolicy": { "requiredApprovals": { "high": 2 } } }))
         .await?;
-    let config = world.review().await?;
-    let plan = world.run(&["plan", NAME]).await?.ok()?;
+    let config = fixture.review().await?;
+    let plan = fixture.run(&["plan", NAME]).await?.ok()?;
     has(
         &plan,
         &["A plan of High impact needs 2 approvals (spec.approvalPolicy), and has 0."],
     );
-    // As admission would record it.
+    // Written as the admission webhook would record it.
     let at = jiff::Timestamp::now();
     let recorded = json!([{ "user": "alice", "digest": digest(&config), "at": at }]).to_string();
     let annotations = json!({ api::advisor::names::APPROVALS: recorded });
     let patch = Patch::Merge(json!({ "metadata": { "annotations": annotations } }));
-    world
+    fixture
         .configs()
         .patch(NAME, &PatchParams::default(), &patch)
         .await?;
-    let plan = world.run(&["plan", NAME]).await?.ok()?;
+    let plan = fixture.run(&["plan", NAME]).await?.ok()?;
     has(
         &plan,
         &["needs 2 approvals (spec.approvalPolicy), and has 1 (by alice)."],
     );
-    let said = world.run(&["approve", NAME, "--yes"]).await?.ok()?;
+    let result = fixture.run(&["approve", NAME, "--yes"]).await?.ok()?;
     has(
-        &said,
-        &["approved\n", "It is not carried out yet: ", "2 approvals"],
+        &result,
+        &["approved\n", "It is not applied yet: ", "2 approvals"],
     );
-    let waiting = world.until(Phase::ReviewRequired).await?;
+    let waiting = fixture.until(Phase::ReviewRequired).await?;
     assert_eq!(
         waiting.annotations().get(api::advisor::names::APPROVE),
         Some(&digest(&config)),
-        "whoever asks is recorded by admission"
+        "admission records the requester"
     );
-    assert!(world.deschedulers().get_opt("cluster").await?.is_none());
+    assert!(fixture.deschedulers().get_opt("cluster").await?.is_none());
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_part_of_a_plan_can_be_approved() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    world.review().await?;
+async fn single_items_can_be_approved() -> anyhow::Result<()> {
+    let fixture = GovernanceFixture::start().await?;
+    fixture.review().await?;
     let line = ["approve", NAME, "--yes", "--items", "nonsense"];
     has(
-        &world.run(&line).await?.refused()?,
+        &fixture.run(&line).await?.refused()?,
         &["'nonsense'", "enable-psi-metrics"],
     );
     let line = ["approve", NAME, "--yes", "--items", "enable-psi-metrics"];
-    let said = world.run(&line).await?.ok()?;
-    assert!(!said.contains("KubeDescheduler"), "{said}");
-    wait_until("the item is carried out", PATIENCE, async || {
-        Ok(world
+    let result = fixture.run(&line).await?.ok()?;
+    assert!(!result.contains("KubeDescheduler"), "{result}");
+    wait_until("the item is applied", WAIT_TIMEOUT, async || {
+        Ok(fixture
             .machine_configs()
             .get_opt("99-worker-psi-karg")
             .await?)
@@ -372,21 +381,21 @@ async fn a_part_of_a_plan_can_be_approved() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_rejected_is_not_carried_out() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    let config = world.review().await?;
+async fn rejected_plan_is_not_applied() -> anyhow::Result<()> {
+    let fixture = GovernanceFixture::start().await?;
+    let config = fixture.review().await?;
     let line = ["reject", NAME, "--reason", "not before the holidays"];
-    let said = world.run(&line).await?.ok()?;
-    has(&said, &["load-aware-rebalancing rejected"]);
-    let rejected = world.until(Phase::ReviewRequired).await?;
+    let result = fixture.run(&line).await?.ok()?;
+    has(&result, &["load-aware-rebalancing rejected"]);
+    let rejected = fixture.until(Phase::ReviewRequired).await?;
     let rejection = rejected.spec.approval.unwrap().rejected.unwrap();
     assert_eq!(rejection.plan_digest, digest(&config));
     assert_eq!(rejection.reason.as_deref(), Some("not before the holidays"));
-    world.specify(json!({ "action": "Apply" })).await?;
-    world.until(Phase::ReviewRequired).await?;
-    let said = world.run(&["explain", NAME]).await?.ok()?;
+    fixture.specify(json!({ "action": "Apply" })).await?;
+    fixture.until(Phase::ReviewRequired).await?;
+    let result = fixture.run(&["explain", NAME]).await?.ok()?;
     has(
-        &said,
+        &result,
         &[
             "is ReviewRequired (action Apply)",
             "\nBecause:\n",
@@ -394,109 +403,117 @@ async fn what_is_rejected_is_not_carried_out() -> anyhow::Result<()> {
             "\nNext:\n",
         ],
     );
-    let said = world.run(&["explain", NAME, "-o", "json"]).await?.json()?;
-    assert!(!said["next"].as_array().unwrap().is_empty());
-    assert!(world.deschedulers().get_opt("cluster").await?.is_none());
-    // Whoever approves it has changed their mind.
-    world.run(&["approve", NAME, "--yes"]).await?.ok()?;
-    let config = world.until(Phase::Completed).await?;
+    let result = fixture
+        .run(&["explain", NAME, "-o", "json"])
+        .await?
+        .json()?;
+    assert!(!result["next"].as_array().unwrap().is_empty());
+    assert!(fixture.deschedulers().get_opt("cluster").await?.is_none());
+    // Approving it withdraws the rejection.
+    fixture.run(&["approve", NAME, "--yes"]).await?.ok()?;
+    let config = fixture.until(Phase::Completed).await?;
     assert_eq!(config.spec.approval.unwrap().rejected, None);
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_done_can_be_undone() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    world.until(Phase::Ignored).await?;
-    let said = world.run(&["rollback", NAME, "--yes"]).await?.refused()?;
-    has(&said, &["nothing to undo"]);
-    world.completed().await?;
-    let said = world.run(&["rollback", NAME, "--to", "5"]).await?;
-    has(&said.refused()?, &["no revision 5; there are: 1"]);
-    let said = world.run(&["rollback", NAME, "--clear"]).await?.refused()?;
-    has(&said, &["is not being rolled back"]);
-    let said = world.run(&["rollback", NAME, "--yes"]).await?.ok()?;
+async fn applied_plan_can_be_rolled_back() -> anyhow::Result<()> {
+    let fixture = GovernanceFixture::start().await?;
+    fixture.until(Phase::Ignored).await?;
+    let result = fixture.run(&["rollback", NAME, "--yes"]).await?.refused()?;
+    has(&result, &["nothing to undo"]);
+    fixture.completed().await?;
+    let result = fixture.run(&["rollback", NAME, "--to", "5"]).await?;
+    has(&result.refused()?, &["no revision 5; there are: 1"]);
+    let result = fixture
+        .run(&["rollback", NAME, "--clear"])
+        .await?
+        .refused()?;
+    has(&result, &["is not being rolled back"]);
+    let result = fixture.run(&["rollback", NAME, "--yes"]).await?.ok()?;
     has(
-        &said,
-        &["revision 1", "Nothing is undone yet", "medley approve"],
+        &result,
+        &["revision 1", "Nothing is reverted yet", "medley approve"],
     );
-    let config = world.until(Phase::ReviewRequired).await?;
+    let config = fixture.until(Phase::ReviewRequired).await?;
     assert_eq!(config.spec.rollback_to, Some(1));
     assert_eq!(config.spec.action, Action::DryRun);
-    let plan = world.run(&["plan", NAME]).await?.ok()?;
+    let plan = fixture.run(&["plan", NAME]).await?.ok()?;
     has(
         &plan,
         &["Delete", "remove-enable-psi-metrics", "under review"],
     );
-    assert!(world.deschedulers().get_opt("cluster").await?.is_some());
-    world.run(&["approve", NAME, "--yes"]).await?.ok()?;
-    world.until(Phase::Completed).await?;
-    assert!(world.deschedulers().get_opt("cluster").await?.is_none());
-    let machines = world.machine_configs();
+    assert!(fixture.deschedulers().get_opt("cluster").await?.is_some());
+    fixture.run(&["approve", NAME, "--yes"]).await?.ok()?;
+    fixture.until(Phase::Completed).await?;
+    assert!(fixture.deschedulers().get_opt("cluster").await?.is_none());
+    let machines = fixture.machine_configs();
     assert!(machines.get_opt("99-worker-psi-karg").await?.is_none());
-    let history = world.run(&["history", NAME, "-o", "wide"]).await?.ok()?;
+    let history = fixture.run(&["history", NAME, "-o", "wide"]).await?.ok()?;
     has(&history, &["1 and later"]);
-    let said = world.run(&["rollback", NAME, "--yes"]).await?.refused()?;
-    has(&said, &["nothing to undo"]);
+    let result = fixture.run(&["rollback", NAME, "--yes"]).await?.refused()?;
+    has(&result, &["nothing to undo"]);
 
-    world.run(&["rollback", NAME, "--resume"]).await?.ok()?;
-    let config = world.until(Phase::ReviewRequired).await?;
+    fixture.run(&["rollback", NAME, "--resume"]).await?.ok()?;
+    let config = fixture.until(Phase::ReviewRequired).await?;
     assert_eq!(config.spec.rollback_to, None);
-    world.run(&["approve", NAME, "--yes"]).await?.ok()?;
-    world.until(Phase::Completed).await?;
-    assert!(world.deschedulers().get_opt("cluster").await?.is_some());
+    fixture.run(&["approve", NAME, "--yes"]).await?.ok()?;
+    fixture.until(Phase::Completed).await?;
+    assert!(fixture.deschedulers().get_opt("cluster").await?.is_some());
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_somebody_set_becomes_an_option() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    world.completed().await?;
-    let said = world.run(&["adopt", NAME, "--yes"]).await?.refused()?;
-    has(&said, &["nothing to adopt"]);
-    world
+async fn adopted_drift_becomes_an_option() -> anyhow::Result<()> {
+    let fixture = GovernanceFixture::start().await?;
+    fixture.completed().await?;
+    let result = fixture.run(&["adopt", NAME, "--yes"]).await?.refused()?;
+    has(&result, &["nothing to adopt"]);
+    fixture
         .edit(json!({ "deschedulingIntervalSeconds": 120 }))
         .await?;
-    world.until(Phase::Drifted).await?;
-    let said = world.run(&["explain", NAME]).await?.ok()?;
-    has(&said, &["is Drifted", "kubectl-edit", "medley adopt"]);
-    let said = world
+    fixture.until(Phase::Drifted).await?;
+    let result = fixture.run(&["explain", NAME]).await?.ok()?;
+    has(&result, &["is Drifted", "kubectl-edit", "medley adopt"]);
+    let result = fixture
         .run(&["adopt", NAME, "--yes", "--path", "spec.mode"])
         .await?;
     has(
-        &said.refused()?,
+        &result.refused()?,
         &["spec.mode", "spec.deschedulingIntervalSeconds"],
     );
-    let said = world.run(&["adopt", NAME]).await?.refused()?;
-    has(&said, &["--yes"]);
-    let said = world.run(&["adopt", NAME, "--yes"]).await?.ok()?;
+    let result = fixture.run(&["adopt", NAME]).await?.refused()?;
+    has(&result, &["--yes"]);
+    let result = fixture.run(&["adopt", NAME, "--yes"]).await?.ok()?;
     has(
-        &said,
+        &result,
         &[
             "120 instead of 60",
             "kubectl-edit",
             "load-aware-rebalancing adopted",
         ],
     );
-    let config = world.until(Phase::Completed).await?;
+    let config = fixture.until(Phase::Completed).await?;
     let options = config.spec.options.unwrap().load_aware.unwrap();
     assert_eq!(options.descheduling_interval_seconds, Some(120));
-    let descheduler = world.deschedulers().get("cluster").await?;
+    let descheduler = fixture.deschedulers().get("cluster").await?;
     assert_eq!(descheduler.data["spec"]["deschedulingIntervalSeconds"], 120);
 
-    // What no option is for.
-    world.edit(json!({ "profiles": ["LongLifecycle"] })).await?;
-    world.until(Phase::Drifted).await?;
-    let said = world.run(&["adopt", NAME, "--yes"]).await?.refused()?;
-    has(&said, &["nothing can be adopted", "spec.profiles"]);
+    // A field without a matching option.
+    fixture
+        .edit(json!({ "profiles": ["LongLifecycle"] }))
+        .await?;
+    fixture.until(Phase::Drifted).await?;
+    let result = fixture.run(&["adopt", NAME, "--yes"]).await?.refused()?;
+    has(&result, &["nothing can be adopted", "spec.profiles"]);
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ejected_manifests_say_nothing_of_medley() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    world.review().await?;
-    let text = world.run(&["eject", NAME]).await?.ok()?;
+async fn ejected_manifests_have_no_medley_metadata() -> anyhow::Result<()> {
+    let fixture = GovernanceFixture::start().await?;
+    fixture.review().await?;
+    let text = fixture.run(&["eject", NAME]).await?.ok()?;
     has(
         &text,
         &[
@@ -506,9 +523,9 @@ async fn ejected_manifests_say_nothing_of_medley() -> anyhow::Result<()> {
         ],
     );
     assert!(!text.contains("advisor.kubevirt.io"), "{text}");
-    let folder = world.served.folder().join("git");
+    let folder = fixture.served.folder().join("git");
     let folder = folder.to_str().unwrap();
-    let files = world.run(&["eject", NAME, "--directory", folder]).await?;
+    let files = fixture.run(&["eject", NAME, "--directory", folder]).await?;
     let files = files.ok()?;
     let files: Vec<&str> = files.lines().collect();
     assert_eq!(files.len(), 2);
@@ -516,25 +533,31 @@ async fn ejected_manifests_say_nothing_of_medley() -> anyhow::Result<()> {
         let object: Value = serde_saphyr::from_str(&std::fs::read_to_string(file)?)?;
         assert_eq!(object["kind"], kind);
     }
-    has(&world.run(&["eject"]).await?.refused()?, &["which one?"]);
+    has(
+        &fixture.run(&["eject"]).await?.refused()?,
+        &["name a configuration"],
+    );
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_missing_is_said() -> anyhow::Result<()> {
+async fn missing_objects_are_reported() -> anyhow::Result<()> {
     let installed = Installed {
         descheduler: None,
         ..Installed::demo()
     };
-    let world = World::bare(&installed).await?;
-    world.govern().await?;
-    world.until(Phase::Ignored).await?;
+    let fixture = GovernanceFixture::bare(&installed).await?;
+    fixture.govern().await?;
+    fixture.until(Phase::Ignored).await?;
     for line in [["plan", NAME], ["eject", NAME]] {
-        let said = world.run(&line).await?.refused()?;
-        has(&said, &["Missing required dependencies", "KubeDescheduler"]);
+        let result = fixture.run(&line).await?.refused()?;
+        has(
+            &result,
+            &["Missing required dependencies", "KubeDescheduler"],
+        );
     }
-    assert_eq!(world.run(&["diff", NAME]).await?.code, Some(2));
-    let plan = world.run(&["plan", NAME, "-o", "json"]).await?;
+    assert_eq!(fixture.run(&["diff", NAME]).await?.code, Some(2));
+    let plan = fixture.run(&["plan", NAME, "-o", "json"]).await?;
     assert_eq!(plan.code, Some(1));
     let plan: Value = serde_json::from_str(&plan.out)?;
     has(plan["problem"].as_str().unwrap(), &["KubeDescheduler"]);

@@ -1,8 +1,5 @@
-//! A cluster in which the operator runs, and how the commands of governance are run against it.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test may fail as the test does"
-)]
+//! A cluster with a running operator, and helpers for the governance commands.
+#![expect(clippy::unwrap_used, reason = "test helpers may panic like tests")]
 
 use std::path::Path;
 use std::process::Stdio;
@@ -16,35 +13,35 @@ use runtime::Manager;
 use serde_json::{Value, json};
 use testkit::{ServedCluster, TestCluster, wait_until};
 
-pub(crate) use testkit::{Said, has};
+pub(crate) use testkit::{CommandOutput, has};
 
 pub(crate) const MEDLEY: &str = env!("CARGO_BIN_EXE_medley");
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+pub(crate) const WAIT_TIMEOUT: Duration = Duration::from_mins(1);
 pub(crate) const NAMESPACE: &str = "medley-system";
 pub(crate) const NAME: &str = "load-aware-rebalancing";
-/// A reboot takes a tenth of a second.
+/// Simulation speed: a reboot takes a tenth of a second.
 pub(crate) const FAST: f64 = 600.0;
 
-/// Runs the binary; there is nobody to ask.
-pub(crate) async fn medley(kubeconfig: &Path, line: &[&str]) -> anyhow::Result<Said> {
+/// Runs the binary without a terminal, so it cannot ask for confirmation.
+pub(crate) async fn medley(kubeconfig: &Path, line: &[&str]) -> anyhow::Result<CommandOutput> {
     let output = tokio::process::Command::new(MEDLEY)
         .args(line)
         .env("KUBECONFIG", kubeconfig)
         .stdin(Stdio::null())
         .output()
         .await?;
-    Ok(Said::of(&output))
+    Ok(CommandOutput::of(&output))
 }
 
 /// A cluster with simulated operators, a worker, and the operator.
-pub(crate) struct World {
+pub(crate) struct GovernanceFixture {
     pub(crate) cluster: TestCluster,
     pub(crate) served: ServedCluster,
     pub(crate) manager: Manager,
 }
 
-impl World {
-    /// Without the operator and its kind.
+impl GovernanceFixture {
+    /// Without the operator and its CRDs.
     pub(crate) async fn bare(installed: &Installed) -> anyhow::Result<Self> {
         let cluster = TestCluster::start().await?;
         let client = cluster.client();
@@ -61,9 +58,9 @@ impl World {
     }
 
     pub(crate) async fn start() -> anyhow::Result<Self> {
-        let world = Self::bare(&Installed::demo()).await?;
-        world.govern().await?;
-        Ok(world)
+        let fixture = Self::bare(&Installed::demo()).await?;
+        fixture.govern().await?;
+        Ok(fixture)
     }
 
     pub(crate) async fn govern(&self) -> anyhow::Result<()> {
@@ -97,7 +94,7 @@ impl World {
         Api::namespaced_with(self.cluster.client(), namespace, &kube_descheduler())
     }
 
-    pub(crate) async fn run(&self, line: &[&str]) -> anyhow::Result<Said> {
+    pub(crate) async fn run(&self, line: &[&str]) -> anyhow::Result<CommandOutput> {
         medley(&self.served.kubeconfig, line).await
     }
 
@@ -108,9 +105,9 @@ impl World {
         Ok(())
     }
 
-    /// Waits for a phase that is about the specification as it is.
+    /// Waits for a phase of the current generation.
     pub(crate) async fn until(&self, phase: Phase) -> anyhow::Result<VirtPlatformConfig> {
-        wait_until(&format!("{NAME} is {phase}"), PATIENCE, async || {
+        wait_until(&format!("{NAME} is {phase}"), WAIT_TIMEOUT, async || {
             let found = self.configs().get_opt(NAME).await?;
             Ok(found.filter(|config| {
                 config.status.as_ref().is_some_and(|status| {
@@ -129,14 +126,14 @@ impl World {
         self.until(Phase::ReviewRequired).await
     }
 
-    /// A plan that was approved and is in force.
+    /// Approves a plan and waits until it is applied.
     pub(crate) async fn completed(&self) -> anyhow::Result<VirtPlatformConfig> {
         self.review().await?;
         self.run(&["approve", NAME, "--yes"]).await?.ok()?;
         self.until(Phase::Completed).await
     }
 
-    /// Somebody edits the descheduler.
+    /// Edits the descheduler as another field manager.
     pub(crate) async fn edit(&self, spec: Value) -> anyhow::Result<()> {
         let params = PatchParams {
             field_manager: Some("kubectl-edit".to_owned()),

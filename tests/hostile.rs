@@ -1,8 +1,5 @@
-//! Input nobody should send: it gets a documented error, and the server goes on.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test may fail as the test does"
-)]
+//! Hostile input: it gets a documented error, and the server keeps working.
+#![expect(clippy::unwrap_used, reason = "test helpers may panic like tests")]
 
 use std::time::Duration;
 
@@ -30,8 +27,8 @@ fn request(
         .unwrap()
 }
 
-/// Sends a body and checks the code of the answer, and that it is a `Status`.
-async fn refused(
+/// Sends a body and asserts the status code, and that the response is a `Status`.
+async fn assert_rejected(
     cluster: &TestCluster,
     request: Request<Vec<u8>>,
     expected: u16,
@@ -46,8 +43,8 @@ async fn refused(
     Ok(status["message"].as_str().unwrap_or_default().to_owned())
 }
 
-/// The server still does its work.
-async fn alive(cluster: &TestCluster) -> anyhow::Result<()> {
+/// Asserts that the server still creates and reads objects.
+async fn assert_alive(cluster: &TestCluster) -> anyhow::Result<()> {
     let answer = cluster
         .request(request(
             Method::POST,
@@ -69,7 +66,7 @@ fn named(name: &str, more: Value) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn text_that_is_no_object() -> anyhow::Result<()> {
+async fn malformed_bodies_are_rejected() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let bodies: [&[u8]; 14] = [
         b"",
@@ -123,14 +120,14 @@ async fn text_that_is_no_object() -> anyhow::Result<()> {
             answer.status()
         );
     }
-    alive(&cluster).await
+    assert_alive(&cluster).await
 }
 
 #[tokio::test]
-async fn bodies_that_are_too_large() -> anyhow::Result<()> {
+async fn oversized_bodies_are_rejected() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let text = "x".repeat(4 << 20);
-    refused(
+    assert_rejected(
         &cluster,
         request(
             Method::POST,
@@ -142,7 +139,7 @@ async fn bodies_that_are_too_large() -> anyhow::Result<()> {
     )
     .await?;
     let text = "x".repeat((1 << 20) + 1);
-    let message = refused(
+    let message = assert_rejected(
         &cluster,
         request(
             Method::POST,
@@ -159,7 +156,7 @@ async fn bodies_that_are_too_large() -> anyhow::Result<()> {
     );
     let annotations =
         json!({"metadata": {"name": "big", "annotations": {"a": "x".repeat(262_145)}}});
-    let message = refused(
+    let message = assert_rejected(
         &cluster,
         request(Method::POST, MAPS, JSON, named("big", annotations)),
         422,
@@ -169,11 +166,11 @@ async fn bodies_that_are_too_large() -> anyhow::Result<()> {
         message.contains("Too long: may not be more than 262144 bytes"),
         "{message}"
     );
-    alive(&cluster).await
+    assert_alive(&cluster).await
 }
 
 #[tokio::test]
-async fn nesting_without_end() -> anyhow::Result<()> {
+async fn deep_nesting_is_rejected() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     for depth in [200, 9_000, 100_000, 1_000_000] {
         let arrays = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
@@ -204,7 +201,7 @@ async fn nesting_without_end() -> anyhow::Result<()> {
             );
         }
     }
-    // A few lines that would be gigabytes.
+    // A few lines of YAML aliases that would expand to gigabytes.
     let mut laughs = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x]\n");
     for level in 1..12 {
         let before = vec![format!("*a{}", level - 1); 9].join(", ");
@@ -214,11 +211,11 @@ async fn nesting_without_end() -> anyhow::Result<()> {
         .request(request(Method::POST, MAPS, "application/yaml", laughs))
         .await?;
     assert!(answer.status().is_client_error(), "{}", answer.status());
-    alive(&cluster).await
+    assert_alive(&cluster).await
 }
 
 #[tokio::test]
-async fn names_and_types_that_are_wrong() -> anyhow::Result<()> {
+async fn invalid_names_and_types_are_rejected() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let long = "a".repeat(254);
     for name in [
@@ -262,7 +259,7 @@ async fn names_and_types_that_are_wrong() -> anyhow::Result<()> {
         (json!({"metadata": "a"}), "cannot unmarshal string"),
         (json!({"binaryData": {"a": "%"}}), "illegal base64 data"),
     ] {
-        let message = refused(
+        let message = assert_rejected(
             &cluster,
             request(Method::POST, MAPS, JSON, named("a", body.clone())),
             400,
@@ -272,7 +269,8 @@ async fn names_and_types_that_are_wrong() -> anyhow::Result<()> {
     }
     let strict = format!("{MAPS}?fieldValidation=Strict");
     let body = r#"{"metadata":{"name":"a","bogus":1},"zz":2,"data":{"x":"1","x":"2"}}"#;
-    let message = refused(&cluster, request(Method::POST, &strict, JSON, body), 400).await?;
+    let message =
+        assert_rejected(&cluster, request(Method::POST, &strict, JSON, body), 400).await?;
     for part in [
         "unknown field \"zz\"",
         "unknown field \"metadata.bogus\"",
@@ -292,13 +290,13 @@ async fn names_and_types_that_are_wrong() -> anyhow::Result<()> {
             422,
         ),
     ] {
-        refused(&cluster, request(Method::GET, &path, JSON, ""), expected).await?;
+        assert_rejected(&cluster, request(Method::GET, &path, JSON, ""), expected).await?;
     }
-    alive(&cluster).await
+    assert_alive(&cluster).await
 }
 
 #[tokio::test]
-async fn patches_that_make_no_sense() -> anyhow::Result<()> {
+async fn invalid_patches_are_rejected() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     cluster
         .request(request(
@@ -360,10 +358,10 @@ async fn patches_that_make_no_sense() -> anyhow::Result<()> {
             "{media_type} {body:.100}: {text:.300}"
         );
     }
-    alive(&cluster).await
+    assert_alive(&cluster).await
 }
 
-/// Numbers without a pattern that are the same in every run.
+/// Pseudo-random numbers that are the same in every run.
 fn noise(seed: u64) -> impl Iterator<Item = u8> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     std::iter::repeat_with(move || {
@@ -375,7 +373,7 @@ fn noise(seed: u64) -> impl Iterator<Item = u8> {
 }
 
 #[tokio::test]
-async fn random_bytes_as_protobuf() -> anyhow::Result<()> {
+async fn random_protobuf_is_rejected() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let protobuf = "application/vnd.kubernetes.protobuf";
     for seed in 0..400 {
@@ -386,7 +384,7 @@ async fn random_bytes_as_protobuf() -> anyhow::Result<()> {
             b"k8s\0".to_vec()
         };
         if seed % 3 == 2 {
-            // A proper envelope around nonsense: apiVersion, kind, and the object itself.
+            // A valid envelope around garbage: apiVersion, kind, and the object itself.
             body.extend(b"\x0a\x0f\x0a\x02v1\x12\x09ConfigMap");
             body.push(0x12);
             body.push(u8::try_from(length)?);
@@ -402,7 +400,7 @@ async fn random_bytes_as_protobuf() -> anyhow::Result<()> {
             answer.body()
         );
     }
-    // Lengths that are not there, and a number that does not end.
+    // Lengths beyond the end, and a varint that does not end.
     for body in [
         &b"k8s\0\x0a\xff\xff\xff\xff\x0f"[..],
         b"k8s\0\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff",
@@ -416,7 +414,7 @@ async fn random_bytes_as_protobuf() -> anyhow::Result<()> {
             answer.status()
         );
     }
-    alive(&cluster).await
+    assert_alive(&cluster).await
 }
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -439,7 +437,7 @@ fn definition(plural: &str, spec: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn schemas_that_would_hang_or_burst() -> anyhow::Result<()> {
+async fn expensive_schemas_are_rejected_or_bounded() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let rule = |rule: &str| json!({"type": "object", "x-kubernetes-validations": [{"rule": rule}]});
     let list = |rule: &str| {
@@ -473,20 +471,20 @@ async fn schemas_that_would_hang_or_burst() -> anyhow::Result<()> {
         let body = definition(&format!("h{index}s"), &spec).to_string();
         let send = cluster.request(request(Method::POST, DEFINITIONS, JSON, body));
         let answer = tokio::time::timeout(Duration::from_secs(20), send).await??;
-        let said = String::from_utf8_lossy(answer.body());
+        let response_text = String::from_utf8_lossy(answer.body());
         assert!(
             matches!(answer.status().as_u16(), 400 | 422),
-            "{text:.200}: {} {said:.300}",
+            "{text:.200}: {} {response_text:.300}",
             answer.status()
         );
     }
-    // Deep but right.
+    // Deep but valid.
     let body = definition("deeps", &nested).to_string();
     let answer = cluster
         .request(request(Method::POST, DEFINITIONS, JSON, body))
         .await?;
     assert_eq!(answer.status(), StatusCode::CREATED, "{:?}", answer.body());
-    // A pattern that backtracking would never finish.
+    // A regular expression on which backtracking would never finish.
     let body = definition("slows", &json!({"type": "string", "pattern": "^(a+)+$"})).to_string();
     let answer = cluster
         .request(request(Method::POST, DEFINITIONS, JSON, body))
@@ -503,15 +501,15 @@ async fn schemas_that_would_hang_or_burst() -> anyhow::Result<()> {
     })
     .await
     .map(|code| assert_eq!(code, StatusCode::UNPROCESSABLE_ENTITY))?;
-    alive(&cluster).await
+    assert_alive(&cluster).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn clients_that_are_slow_or_gone() -> anyhow::Result<()> {
+async fn slow_and_disconnected_clients_do_not_block_others() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let served = cluster.serve().await?;
     let address = served.url.trim_start_matches("https://").to_owned();
-    // Connections that say nothing, nonsense, or half a handshake.
+    // Connections that send nothing, garbage, or half a handshake.
     let mut held = Vec::new();
     for index in 0..100_u8 {
         let mut stream = TcpStream::connect(&address).await?;
@@ -526,14 +524,14 @@ async fn clients_that_are_slow_or_gone() -> anyhow::Result<()> {
         }
         held.push(stream);
     }
-    alive(&cluster).await?;
+    assert_alive(&cluster).await?;
     // Plain text on the TLS port ends the connection.
     let mut text = held.swap_remove(1);
     let mut answer = Vec::new();
     tokio::time::timeout(Duration::from_secs(30), text.read_to_end(&mut answer))
         .await?
         .ok();
-    // Watches whose clients are gone.
+    // Watches whose clients have disconnected.
     for _ in 0..50 {
         let lines = cluster
             .stream(request(
@@ -546,7 +544,7 @@ async fn clients_that_are_slow_or_gone() -> anyhow::Result<()> {
         assert_eq!(lines.status, StatusCode::OK);
         drop(lines);
     }
-    // A watch that is not read does not stop the others.
+    // A watch whose client does not read does not block others.
     let unread = cluster
         .stream(request(
             Method::GET,
@@ -580,5 +578,5 @@ async fn clients_that_are_slow_or_gone() -> anyhow::Result<()> {
         }
     }
     drop((unread, held));
-    alive(&cluster).await
+    assert_alive(&cluster).await
 }

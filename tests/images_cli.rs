@@ -1,5 +1,5 @@
-//! `medley image inspect` and `medley images import` as people and programs use them, against a real
-//! registry, which is a web server as well, and one that misbehaves.
+//! `medley image inspect` and `medley images import` on a real registry, which also serves as a web server, and
+//! on one that misbehaves.
 #[path = "images_cli_importer.rs"]
 mod importer;
 #[path = "images_cli_support.rs"]
@@ -10,26 +10,26 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use serde_json::json;
-use support::{Fixture, MEDLEY, Said, certificate, has, import, inspect, path};
-use testkit::{Misdeed, RegistryOptions, same_bytes, wait_until};
+use support::{CommandOutput, Fixture, MEDLEY, certificate, has, import, inspect, path};
+use testkit::{RegistryOptions, ScriptedResponse, same_bytes, wait_until};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_architecture_gets_its_own_disk() -> anyhow::Result<()> {
+async fn every_architecture_is_imported_to_its_own_disk() -> anyhow::Result<()> {
     let fixture = Fixture::new()?;
     let registry = fixture
         .registry(&["all"], RegistryOptions::default())
         .await?;
     let host = registry.host();
     let image = format!("docker://{host}/disks/all:1");
-    for (asked, architecture) in [("amd64", "amd64"), ("aarch64", "arm64")] {
+    for (requested, architecture) in [("amd64", "amd64"), ("aarch64", "arm64")] {
         let to = fixture.folder().join(format!("{architecture}.raw"));
-        let told = ["--insecure", &host, "-o", "json"];
-        let said = import(&image, asked, &to, &told).await?;
+        let flags = ["--insecure", &host, "-o", "json"];
+        let output = import(&image, requested, &to, &flags).await?;
         has(
-            &said.err,
+            &output.err,
             &["\"event\":\"chosen\"", "\"event\":\"imported\""],
         );
-        let result = said.json()?;
+        let result = output.json()?;
         assert_eq!(result["platform"]["architecture"], architecture);
         assert_eq!(result["digest"], fixture.digest(architecture));
         assert_eq!(result["size"], 8 << 20);
@@ -41,20 +41,20 @@ async fn each_architecture_gets_its_own_disk() -> anyhow::Result<()> {
                 .exists()
         );
 
-        // What is there stays, unless it may go.
+        // An existing file is kept without `--force`.
         std::fs::write(&to, "precious")?;
-        let refused = import(&image, asked, &to, &told).await?.refused()?;
+        let refused = import(&image, requested, &to, &flags).await?.refused()?;
         has(&refused, &["exists already", "--force"]);
         assert_eq!(std::fs::read(&to)?, b"precious");
-        let forced = [&told[..], &["--force"]].concat();
-        import(&image, asked, &to, &forced).await?.ok()?;
+        let forced = [&flags[..], &["--force"]].concat();
+        import(&image, requested, &to, &forced).await?.ok()?;
         same_bytes(&to, &fixture.raw(architecture))?;
     }
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn layouts_are_read_without_a_registry() -> anyhow::Result<()> {
+async fn oci_layouts_are_read_without_a_registry() -> anyhow::Result<()> {
     let fixture = Fixture::new()?;
     let archive = fixture.archive()?;
     for (name, source) in [
@@ -77,7 +77,7 @@ async fn layouts_are_read_without_a_registry() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_there_is_told_with_what_is() -> anyhow::Result<()> {
+async fn missing_image_error_lists_the_available_ones() -> anyhow::Result<()> {
     let fixture = Fixture::new()?;
     let to = fixture.folder().join("none");
     for (name, architecture, more, reason, parts) in [
@@ -123,24 +123,24 @@ async fn what_is_not_there_is_told_with_what_is() -> anyhow::Result<()> {
         ),
     ] {
         let source = fixture.source(name);
-        let said = import(&source, architecture, &to, more).await?.refused()?;
-        has(&said, &[&format!("\"reason\":\"{reason}\"")]);
-        has(&said, parts);
+        let output = import(&source, architecture, &to, more).await?.refused()?;
+        has(&output, &[&format!("\"reason\":\"{reason}\"")]);
+        has(&output, parts);
         fixture.nothing_at(&to)?;
     }
-    // What makes no sense is said before anything is asked.
+    // Invalid arguments are rejected before any request.
     let source = fixture.source("all");
     has(
         &import(&source, "sparc9", &to, &[]).await?.refused()?,
         &["\"sparc9\"", "amd64, arm64"],
     );
-    let said = import("ftp://x/y", "amd64", &to, &[]).await?;
-    has(&said.err, &["ftp", "docker://"]);
+    let output = import("ftp://x/y", "amd64", &to, &[]).await?;
+    has(&output.err, &["ftp", "docker://"]);
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn credentials_come_from_a_file() -> anyhow::Result<()> {
+async fn credentials_are_read_from_the_authfile() -> anyhow::Result<()> {
     let fixture = Fixture::new()?;
     let options = RegistryOptions {
         password: true,
@@ -150,10 +150,10 @@ async fn credentials_come_from_a_file() -> anyhow::Result<()> {
     let host = registry.host();
     let to = fixture.folder().join("disk");
     let authfile = fixture.folder().join("auth.json");
-    let told = ["--insecure", &host, "--authfile", path(&authfile)];
+    let flags = ["--insecure", &host, "--authfile", path(&authfile)];
     let run = async |name: &str, more: &[&str]| {
         let image = format!("{host}/disks/{name}:1");
-        import(&image, "amd64", &to, &[&told, more].concat()).await
+        import(&image, "amd64", &to, &[&flags, more].concat()).await
     };
     has(
         &run("all", &[]).await?.refused()?,
@@ -176,27 +176,27 @@ async fn credentials_come_from_a_file() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_blob_that_is_not_what_its_digest_says_leaves_nothing() -> anyhow::Result<()> {
+async fn digest_mismatch_leaves_no_file() -> anyhow::Result<()> {
     let fixture = Fixture::new()?;
     let layer = fixture.layer("amd64")?;
     let server = fixture
         .serve("all", move |hash, mut bytes, _| {
             if hash == layer {
-                // In the disk, far from the headers of the archive.
+                // Corrupts the disk itself, far from the headers of the archive.
                 let middle = bytes.len() / 2;
                 bytes[middle] ^= 1;
             }
-            Misdeed::answer(200, bytes)
+            ScriptedResponse::answer(200, bytes)
         })
         .await?;
     let image = format!("docker://{}/disks/all:1", server.host());
     let to = fixture.folder().join("disk");
     let host = server.host();
     for keep in [false, true] {
-        let told = ["--insecure", &host, "--keep"];
-        let told = &told[..if keep { 3 } else { 2 }];
-        let said = import(&image, "amd64", &to, told).await?.refused()?;
-        has(&said, &["DigestMismatch", "sha256:"]);
+        let flags = ["--insecure", &host, "--keep"];
+        let flags = &flags[..if keep { 3 } else { 2 }];
+        let output = import(&image, "amd64", &to, flags).await?.refused()?;
+        has(&output, &["DigestMismatch", "sha256:"]);
         assert!(!to.exists());
         assert_eq!(fixture.folder().join("disk.part").exists(), keep);
     }
@@ -204,15 +204,15 @@ async fn a_blob_that_is_not_what_its_digest_says_leaves_nothing() -> anyhow::Res
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_import_that_is_interrupted_leaves_nothing_under_the_name() -> anyhow::Result<()> {
+async fn interrupted_import_leaves_no_file_of_that_name() -> anyhow::Result<()> {
     let fixture = Fixture::new()?;
     let layer = fixture.layer("amd64")?;
     let server = fixture
         .serve("all", move |hash, bytes, _| {
             if hash == layer {
-                return Misdeed::slow(bytes, 64 << 10, Duration::from_millis(100));
+                return ScriptedResponse::slow(bytes, 64 << 10, Duration::from_millis(100));
             }
-            Misdeed::answer(200, bytes)
+            ScriptedResponse::answer(200, bytes)
         })
         .await?;
     let host = server.host();
@@ -238,11 +238,11 @@ async fn an_import_that_is_interrupted_leaves_nothing_under_the_name() -> anyhow
             .args(["-s", signal, &process])
             .status()?;
         anyhow::ensure!(status.success(), "kill {signal}");
-        let said = Said::of(&child.wait_with_output().await?);
+        let output = CommandOutput::of(&child.wait_with_output().await?);
         assert!(!to.exists(), "{signal}");
-        assert_eq!(part.exists(), stays, "{signal}: {}", said.err);
+        assert_eq!(part.exists(), stays, "{signal}: {}", output.err);
         if !stays {
-            has(&said.refused()?, &["\"event\":\"progress\"", "cancelled"]);
+            has(&output.refused()?, &["\"event\":\"progress\"", "cancelled"]);
         }
     }
     Ok(())
@@ -270,7 +270,7 @@ async fn platforms_are_listed() -> anyhow::Result<()> {
             &fixture.digest("arm64"),
         ],
     );
-    // Whatever an index does not say is not asked for by itself.
+    // Details that are not in the index are only fetched with `--details`.
     assert!(!text.contains("LABELS"), "{text}");
     let all = run("all", &["-o", "json"]).await?.json()?;
     assert_eq!(all["isIndex"], true);
@@ -287,7 +287,7 @@ async fn platforms_are_listed() -> anyhow::Result<()> {
     let layer = std::fs::metadata(fixture.folder().join("arm64/layer.tar"))?.len();
     assert_eq!(all["platforms"][1]["details"]["size"], layer);
 
-    // To know what a single manifest is for takes its config, and then all is known.
+    // The platform of a single manifest is in its config, which has all details.
     let single = run("single", &[]).await?.ok()?;
     has(
         &single,
@@ -304,35 +304,35 @@ async fn platforms_are_listed() -> anyhow::Result<()> {
     let text = inspect(&liar, &["--details"]).await?.ok()?;
     has(
         &text,
-        &["linux/arm64 says in its config that it is for linux/amd64"],
+        &["linux/arm64 is for linux/amd64 according to its config"],
     );
     Ok(())
 }
 
-/// What an index says costs one request, whoever is asked.
+/// An index costs one request on any registry.
 #[tokio::test(flavor = "multi_thread")]
-async fn looking_at_an_index_is_one_request() -> anyhow::Result<()> {
+async fn inspecting_an_index_is_one_request() -> anyhow::Result<()> {
     let fixture = Fixture::new()?;
     let server = fixture
-        .serve("all", |_, bytes, _| Misdeed::answer(200, bytes))
+        .serve("all", |_, bytes, _| ScriptedResponse::answer(200, bytes))
         .await?;
     let host = server.host();
     let image = format!("docker://{host}/disks/all:1");
     for (more, requests) in [(&[][..], 1), (&["--details"], 1 + 2 * 2)] {
         let before = server.asked().len();
-        let told = [&["--insecure", &host], more].concat();
-        inspect(&image, &told).await?.ok()?;
+        let flags = [&["--insecure", &host], more].concat();
+        inspect(&image, &flags).await?.ok()?;
         assert_eq!(server.asked().len() - before, requests, "{more:?}");
     }
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_disk_comes_from_a_web_server() -> anyhow::Result<()> {
+async fn disk_is_imported_from_a_web_server() -> anyhow::Result<()> {
     let mut fixture = Fixture::new()?;
     let file = fixture.compressed("arm64")?;
     let digest = fixture.wrap("web", &file)?;
-    // Blobs of a registry are files on a web server, with tags and ranges.
+    // Blobs of a registry can be fetched as files of a web server, with ETags and ranges.
     let (certificate, key, authority) = certificate()?;
     let options = RegistryOptions {
         password: true,
@@ -355,8 +355,8 @@ async fn a_disk_comes_from_a_web_server() -> anyhow::Result<()> {
         &["PullUnauthorized", "--authfile FILE"],
     );
     let run = async |more: &[&str]| {
-        let told = [&trusted, &known, more].concat();
-        import(&url, "arm64", &to, &told).await
+        let flags = [&trusted, &known, more].concat();
+        import(&url, "arm64", &to, &flags).await
     };
     has(
         &run(&["--checksum", "md5:0123"]).await?.refused()?,
@@ -374,29 +374,29 @@ async fn a_disk_comes_from_a_web_server() -> anyhow::Result<()> {
     fixture.nothing_at(&to)?;
 
     let checksum = digest.to_uppercase().replace("SHA256", "sha256");
-    let told = ["--header", "X-Reason: test", "--checksum", &checksum];
-    let said = run(&[&told[..], &["-o", "json"]].concat()).await?;
+    let flags = ["--header", "X-Reason: test", "--checksum", &checksum];
+    let output = run(&[&flags[..], &["-o", "json"]].concat()).await?;
     has(
-        &said.err,
+        &output.err,
         &["\"event\":\"found\"", "\"etag\":", "\"event\":\"imported\""],
     );
-    let result = said.json()?;
+    let result = output.json()?;
     assert_eq!(result["digest"], digest);
     assert_eq!(result["source"], url);
     assert_eq!(result["size"], 8 << 20);
     same_bytes(&to, &fixture.raw("arm64"))?;
 
-    // An image has digests of its own, and a file has no platforms to show.
+    // `--header` applies to URLs only, and a URL cannot be inspected.
     let source = fixture.source("all");
     let to = fixture.folder().join("other.raw");
     let refused = import(&source, "arm64", &to, &["--header", "a: b"]).await?;
-    has(&refused.refused()?, &["--header are for https://"]);
-    has(&inspect(&url, &[]).await?.refused()?, &["is no image"]);
+    has(&refused.refused()?, &["--header apply to https://"]);
+    has(&inspect(&url, &[]).await?.refused()?, &["is not an image"]);
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn images_come_from_mirrors() -> anyhow::Result<()> {
+async fn images_are_pulled_from_mirrors() -> anyhow::Result<()> {
     let fixture = Fixture::new()?;
     let registry = fixture
         .registry(&["all"], RegistryOptions::default())
@@ -418,13 +418,13 @@ async fn images_come_from_mirrors() -> anyhow::Result<()> {
     )?;
     let image = "origin.example/disks/all:1";
     for mirrors in [&conf, &hosts, &fixture.folder().join("certs.d")] {
-        let told = ["--mirrors", path(mirrors), "-o", "json"];
-        let all = inspect(image, &told).await?.json()?;
+        let flags = ["--mirrors", path(mirrors), "-o", "json"];
+        let all = inspect(image, &flags).await?.json()?;
         assert_eq!(all["platforms"][1]["digest"], fixture.digest("arm64"));
     }
     let to = fixture.folder().join("mirrored.raw");
-    let told = ["--mirrors", path(&conf)];
-    import(image, "amd64", &to, &told).await?.ok()?;
+    let flags = ["--mirrors", path(&conf)];
+    import(image, "amd64", &to, &flags).await?.ok()?;
     same_bytes(&to, &fixture.raw("amd64"))?;
 
     let wrong = fixture.folder().join("wrong.conf");
@@ -435,7 +435,7 @@ async fn images_come_from_mirrors() -> anyhow::Result<()> {
             .refused()?,
         &["wrong.conf", "version 1", "expected a registries.conf"],
     );
-    let refused = inspect(&fixture.source("all"), &told).await?.refused()?;
+    let refused = inspect(&fixture.source("all"), &flags).await?.refused()?;
     has(&refused, &["--mirrors is for registries"]);
     Ok(())
 }

@@ -1,21 +1,22 @@
-//! `medley importer` as a pod runs it: told by its environment, and leaving its outcome behind.
+//! `medley importer` as a pod runs it: configured by environment variables, with a termination message as its result.
 
 use std::path::Path;
 use std::process::Stdio;
 
 use serde_json::{Value, json};
 use testkit::{
-    ContainerDisk, HostileServer, Misdeed, PASSWORD, RegistryOptions, USERNAME, WebFile, same_bytes,
+    ContainerDisk, FaultyServer, PASSWORD, RegistryOptions, ScriptedResponse, USERNAME, WebFile,
+    same_bytes,
 };
 
-use crate::support::{Fixture, MEDLEY, Said, has, medley, path};
+use crate::support::{CommandOutput, Fixture, MEDLEY, has, medley, path};
 
-/// Runs an importer in the environment of a pod; what it said, and what it left behind.
+/// Runs an importer with a pod's environment variables; returns its output and its termination message.
 async fn importer(
     folder: &Path,
     environment: &[(&str, &str)],
     program: &[&str],
-) -> anyhow::Result<(Said, Value)> {
+) -> anyhow::Result<(CommandOutput, Value)> {
     let log = folder.join("termination-log");
     let disk = folder.join("disk.img");
     let (first, rest) = program.split_first().unwrap_or((&MEDLEY, &[]));
@@ -27,7 +28,7 @@ async fn importer(
         .args(["--metrics-address", "127.0.0.1:0"])
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-        // Servers of tests are on loopback, which an administrator has to allow.
+        // The test servers are on loopback, which an administrator has to allow.
         .env("MEDLEY_ALLOW_ADDRESS", "127.0.0.0/8")
         .envs(environment.iter().copied())
         .stdin(Stdio::null())
@@ -35,11 +36,11 @@ async fn importer(
         .await?;
     let left = std::fs::read_to_string(&log)?;
     assert!(left.len() <= 4096, "{left}");
-    Ok((Said::of(&output), serde_json::from_str(&left)?))
+    Ok((CommandOutput::of(&output), serde_json::from_str(&left)?))
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pod_leaves_a_disk_and_what_it_found() -> anyhow::Result<()> {
+async fn importer_pod_writes_the_disk_and_its_result() -> anyhow::Result<()> {
     let fixture = Fixture::new()?;
     let options = RegistryOptions {
         password: true,
@@ -48,7 +49,7 @@ async fn a_pod_leaves_a_disk_and_what_it_found() -> anyhow::Result<()> {
     let registry = fixture.registry(&["all"], options).await?;
     let url = format!("docker://{}/disks/all:1", registry.host());
     let folder = tempfile::tempdir()?;
-    let told = [
+    let environment = [
         ("IMPORTER_SOURCE", "registry"),
         ("IMPORTER_ENDPOINT", &url),
         ("IMPORTER_REGISTRY_IMAGE_ARCHITECTURE", "arm64"),
@@ -57,28 +58,28 @@ async fn a_pod_leaves_a_disk_and_what_it_found() -> anyhow::Result<()> {
         ("OWNER_UID", "u"),
     ];
     // Without credentials.
-    let (said, left) = importer(folder.path(), &told, &[]).await?;
-    assert_eq!(said.code, Some(1), "{}", said.err);
+    let (result, left) = importer(folder.path(), &environment, &[]).await?;
+    assert_eq!(result.code, Some(1), "{}", result.err);
     assert_eq!(left["reason"], "PullUnauthorized");
-    let mut told = told.to_vec();
-    told.push(("IMPORTER_ACCESS_KEY_ID", USERNAME));
-    told.push(("IMPORTER_SECRET_KEY", PASSWORD));
-    let (said, left) = importer(folder.path(), &told, &[]).await?;
-    assert_eq!(said.code, Some(0), "{}", said.err);
+    let mut environment = environment.to_vec();
+    environment.push(("IMPORTER_ACCESS_KEY_ID", USERNAME));
+    environment.push(("IMPORTER_SECRET_KEY", PASSWORD));
+    let (result, left) = importer(folder.path(), &environment, &[]).await?;
+    assert_eq!(result.code, Some(0), "{}", result.err);
     has(
-        &said.err,
+        &result.err,
         &["\"event\":\"chosen\"", "\"event\":\"imported\""],
     );
     assert_eq!(left["reason"], json!(null));
     assert!(left["content"].is_string(), "{left}");
     same_bytes(&folder.path().join("disk.img"), &fixture.raw("arm64"))?;
-    // Again: what is there is replaced, as a pod that is started twice has to.
-    let (said, _) = importer(folder.path(), &told, &[]).await?;
-    assert_eq!(said.code, Some(0), "{}", said.err);
+    // A pod that is started again replaces the disk.
+    let (result, _) = importer(folder.path(), &environment, &[]).await?;
+    assert_eq!(result.code, Some(0), "{}", result.err);
     Ok(())
 }
 
-/// What a pod that imports a file is told.
+/// The environment variables of a pod that imports a file.
 fn of_a_file<'a>(url: &'a str, checksum: &'a str) -> [(&'static str, &'a str); 8] {
     [
         ("IMPORTER_SOURCE", "http"),
@@ -93,20 +94,20 @@ fn of_a_file<'a>(url: &'a str, checksum: &'a str) -> [(&'static str, &'a str); 8
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pod_leaves_a_disk_of_a_file() -> anyhow::Result<()> {
+async fn importer_pod_writes_the_disk_of_a_file() -> anyhow::Result<()> {
     let fixture = Fixture::new()?;
     let bytes = fixture.compressed("arm64")?;
     let digest = platform::Digest::sha256(&bytes).to_string();
     let file = WebFile::new(bytes, "one");
-    let server = HostileServer::start(move |asked| {
+    let server = FaultyServer::start(move |asked| {
         // Of `me` and `secret`.
         let known = asked.header("authorization") == Some("Basic bWU6c2VjcmV0")
             && asked.header("x-one") == Some("1")
             && asked.header("x-two") == Some("2");
         match asked.path.as_str() {
             "/disk.qcow2.gz" if known => file.answer(asked),
-            "/disk.qcow2.gz" => Misdeed::answer(401, ""),
-            _ => Misdeed::answer(404, ""),
+            "/disk.qcow2.gz" => ScriptedResponse::answer(401, ""),
+            _ => ScriptedResponse::answer(404, ""),
         }
     })
     .await?;
@@ -126,18 +127,18 @@ async fn a_pod_leaves_a_disk_of_a_file() -> anyhow::Result<()> {
         (&url, &another, "", "DigestMismatch"),
         (&url, &"md5:0".to_owned(), "", "ImportFailed"),
     ] {
-        let mut told = of_a_file(url, checksum).to_vec();
-        told.retain(|(name, _)| *name != without);
-        let (said, left) = importer(folder.path(), &told, &[]).await?;
-        assert_eq!(said.code, Some(1), "{}", said.err);
+        let mut environment = of_a_file(url, checksum).to_vec();
+        environment.retain(|(name, _)| *name != without);
+        let (result, left) = importer(folder.path(), &environment, &[]).await?;
+        assert_eq!(result.code, Some(1), "{}", result.err);
         assert_eq!(left["reason"], reason, "{left}");
-        assert!(!said.err.contains("secret"), "{}", said.err);
+        assert!(!result.err.contains("secret"), "{}", result.err);
         assert!(!folder.path().join("disk.img").exists());
     }
-    let (said, left) = importer(folder.path(), &of_a_file(&url, &digest), &[]).await?;
-    assert_eq!(said.code, Some(0), "{}", said.err);
+    let (result, left) = importer(folder.path(), &of_a_file(&url, &digest), &[]).await?;
+    assert_eq!(result.code, Some(0), "{}", result.err);
     has(
-        &said.err,
+        &result.err,
         &["\"event\":\"found\"", "\"event\":\"imported\""],
     );
     assert!(left["content"].is_string(), "{left}");
@@ -145,7 +146,7 @@ async fn a_pod_leaves_a_disk_of_a_file() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_goes_wrong_is_left_behind_by_name() -> anyhow::Result<()> {
+async fn failures_have_a_reason_in_the_termination_message() -> anyhow::Result<()> {
     let fixture = Fixture::new()?;
     let names = ["all", "single", "liar", "empty", "bootc"];
     let registry = fixture.registry(&names, RegistryOptions::default()).await?;
@@ -159,98 +160,98 @@ async fn what_goes_wrong_is_left_behind_by_name() -> anyhow::Result<()> {
     ] {
         let folder = tempfile::tempdir()?;
         let source = format!("docker://{}/disks/{name}:1", registry.host());
-        let told = [
+        let environment = [
             ("IMPORTER_ENDPOINT", source.as_str()),
             ("IMPORTER_REGISTRY_IMAGE_ARCHITECTURE", architecture),
             ("IMPORTER_IMAGE_SIZE", size),
             ("INSECURE_TLS", "true"),
         ];
-        let (said, left) = importer(folder.path(), &told, &[]).await?;
-        assert_eq!(said.code, Some(1), "{}", said.err);
+        let (result, left) = importer(folder.path(), &environment, &[]).await?;
+        assert_eq!(result.code, Some(1), "{}", result.err);
         assert_eq!(left["reason"], reason, "{left}");
-        has(&said.err, &["\"event\":\"failed\"", reason]);
+        has(&result.err, &["\"event\":\"failed\"", reason]);
         assert!(!folder.path().join("disk.img").exists());
     }
     Ok(())
 }
 
-/// The file system has no room for the disk: here, the process may not write files of that size.
+/// The file system is full: here, a file size limit of the process stands for it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_volume_that_gets_full_is_told_of_and_gone_on_with() -> anyhow::Result<()> {
+async fn full_volume_is_reported_and_the_import_resumes() -> anyhow::Result<()> {
     let fixture = Fixture::new()?;
     let folder = tempfile::tempdir()?;
     let registry = fixture
         .registry(&["all"], RegistryOptions::default())
         .await?;
     let source = format!("docker://{}/disks/all:1", registry.host());
-    let told = [
+    let environment = [
         ("IMPORTER_ENDPOINT", source.as_str()),
         ("IMPORTER_REGISTRY_IMAGE_ARCHITECTURE", "amd64"),
         ("INSECURE_TLS", "true"),
     ];
-    // The limit is in kilobytes; without a trap, it would be the end of the process.
+    // The limit is in kilobytes; without the trap, SIGXFSZ would kill the process.
     let limited = "trap '' XFSZ; ulimit -f 2048; exec \"$@\"";
     let program = ["bash", "-c", limited, "bash", MEDLEY];
-    let (said, left) = importer(folder.path(), &told, &program).await?;
-    assert_eq!(said.code, Some(1), "{}", said.err);
+    let (result, left) = importer(folder.path(), &environment, &program).await?;
+    assert_eq!(result.code, Some(1), "{}", result.err);
     assert_eq!(left["reason"], "TooSmall", "{left}");
     assert!(!folder.path().join("disk.img").exists());
-    let (said, _) = importer(folder.path(), &told, &[]).await?;
-    assert_eq!(said.code, Some(0), "{}", said.err);
+    let (result, _) = importer(folder.path(), &environment, &[]).await?;
+    assert_eq!(result.code, Some(0), "{}", result.err);
     same_bytes(&folder.path().join("disk.img"), &fixture.raw("amd64"))
 }
 
-/// A folder stands for the image that a node has pulled and mounted.
+/// A folder stands for the mounted image volume.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_image_that_the_node_has_pulled_is_read_where_it_is_mounted() -> anyhow::Result<()> {
+async fn image_volume_is_read_where_it_is_mounted() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let image = ContainerDisk::make(folder.path(), "image", 1)?;
     let mounted = folder.path().join("image");
-    // Nobody answers there; nobody is asked.
+    // No server listens there, and none is contacted.
     let url = format!("docker://registry.invalid/disk@sha256:{}", "1".repeat(64));
-    let told = [
+    let environment = [
         ("IMPORTER_ENDPOINT", url.as_str()),
         ("IMPORTER_PULL_METHOD", "node"),
         ("IMPORTER_MOUNTED_IMAGE", path(&mounted)),
         ("IMPORTER_REGISTRY_IMAGE_ARCHITECTURE", "arm64"),
         ("IMPORTER_IMAGE_SIZE", "16777216"),
     ];
-    let (said, left) = importer(folder.path(), &told, &[]).await?;
-    assert_eq!(said.code, Some(0), "{}", said.err);
+    let (result, left) = importer(folder.path(), &environment, &[]).await?;
+    assert_eq!(result.code, Some(0), "{}", result.err);
     has(
-        &said.err,
+        &result.err,
         &["\"event\":\"mounted\"", "\"event\":\"imported\""],
     );
     assert!(left["content"].is_string(), "{left}");
     same_bytes(&folder.path().join("disk.img"), &image.raw)?;
 
-    // The same rules as for layers, and the same names for what is wrong.
-    let mut small = told;
+    // The same rules as for layers, with the same reasons.
+    let mut small = environment;
     small[4].1 = "1048576";
     let (_, left) = importer(folder.path(), &small, &[]).await?;
     assert_eq!(left["reason"], "TooSmall", "{left}");
     let disk = mounted.join("disk");
     std::fs::write(disk.join("other.img"), "x")?;
-    let (said, left) = importer(folder.path(), &told, &[]).await?;
-    assert_eq!(said.code, Some(1), "{}", said.err);
+    let (result, left) = importer(folder.path(), &environment, &[]).await?;
+    assert_eq!(result.code, Some(1), "{}", result.err);
     assert_eq!(left["reason"], "NoDisk", "{left}");
     let message = left["message"].as_str().unwrap_or_default();
     assert!(message.contains("more than one file"), "{message}");
-    // What a link leads to is not the image's.
+    // The target of a symbolic link is not part of the image.
     std::fs::remove_file(disk.join("other.img"))?;
     std::fs::remove_file(disk.join("disk.img"))?;
     std::os::unix::fs::symlink(image.raw, disk.join("disk.img"))?;
-    let (_, left) = importer(folder.path(), &told, &[]).await?;
+    let (_, left) = importer(folder.path(), &environment, &[]).await?;
     assert_eq!(left["reason"], "NoDisk", "{left}");
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_program_copies_itself_for_images_that_have_none() -> anyhow::Result<()> {
+async fn copy_program_copies_the_binary() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let copy = folder.path().join("medley");
-    let said = medley(&["importer", "--copy-program", path(&copy)]).await?;
-    assert_eq!(said.code, Some(0), "{}", said.err);
+    let result = medley(&["importer", "--copy-program", path(&copy)]).await?;
+    assert_eq!(result.code, Some(0), "{}", result.err);
     let output = tokio::process::Command::new(&copy)
         .arg("version")
         .output()

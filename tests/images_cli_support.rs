@@ -1,8 +1,5 @@
-//! Container disks of two architectures, made by `qemu-img`, and how commands are run with them.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test may fail as the test does"
-)]
+//! Container disks of two architectures, made by `qemu-img`, and helpers to run commands on them.
+#![expect(clippy::unwrap_used, reason = "test helpers may panic like tests")]
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -12,15 +9,15 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use testkit::{ContainerDisk, HostileServer, Layout, Misdeed, Registry, RegistryOptions};
+use testkit::{ContainerDisk, FaultyServer, Layout, Registry, RegistryOptions, ScriptedResponse};
 
 #[allow(unused_imports, reason = "no suite uses all of it")]
-pub(crate) use testkit::{Said, certificate, has};
+pub(crate) use testkit::{CommandOutput, certificate, has};
 
 pub(crate) const MEDLEY: &str = env!("CARGO_BIN_EXE_medley");
 
-/// Runs the binary, without the credentials of whoever tests.
-pub(crate) async fn medley(line: &[&str]) -> anyhow::Result<Said> {
+/// Runs the binary without the test user's credentials.
+pub(crate) async fn medley(line: &[&str]) -> anyhow::Result<CommandOutput> {
     let output = tokio::process::Command::new(MEDLEY)
         .args(line)
         .env_remove("REGISTRY_AUTH_FILE")
@@ -29,8 +26,8 @@ pub(crate) async fn medley(line: &[&str]) -> anyhow::Result<Said> {
         .stdin(Stdio::null())
         .output()
         .await?;
-    let said = Said::of(&output);
-    // Who was refused is told so on standard error alone.
+    let said = CommandOutput::of(&output);
+    // An error is printed on standard error only.
     ensure!(
         said.code != Some(1) || said.out.is_empty(),
         "{}{}",
@@ -40,19 +37,19 @@ pub(crate) async fn medley(line: &[&str]) -> anyhow::Result<Said> {
     Ok(said)
 }
 
-/// Takes the disk for an architecture out of an image. What is told besides that is `more`.
+/// Imports the disk of an architecture from an image, with additional arguments.
 pub(crate) async fn import(
     image: &str,
     architecture: &str,
     to: &Path,
     more: &[&str],
-) -> anyhow::Result<Said> {
+) -> anyhow::Result<CommandOutput> {
     let line = ["images", "import", image, "--arch", architecture];
     medley(&[&line[..], &["--to", path(to)], more].concat()).await
 }
 
-/// Looks at an image. What is told besides that is `more`.
-pub(crate) async fn inspect(image: &str, more: &[&str]) -> anyhow::Result<Said> {
+/// Inspects an image, with additional arguments.
+pub(crate) async fn inspect(image: &str, more: &[&str]) -> anyhow::Result<CommandOutput> {
     medley(&[&["image", "inspect", image], more].concat()).await
 }
 
@@ -114,7 +111,7 @@ impl Fixture {
         self.folder.path()
     }
 
-    /// Of a name, in the folder.
+    /// The reference of an image in the layout.
     pub(crate) fn source(&self, name: &str) -> String {
         self.layout.source(name)
     }
@@ -132,7 +129,7 @@ impl Fixture {
         Ok(registry)
     }
 
-    /// A file with what a registry that wants a password wants.
+    /// An authfile with the credentials of a registry.
     pub(crate) fn authfile(&self, registry: &Registry) -> anyhow::Result<PathBuf> {
         let file = self.folder().join("auth.json");
         let auths = json!({ "auths": { registry.host(): {
@@ -142,7 +139,7 @@ impl Fixture {
         Ok(file)
     }
 
-    /// All of it as one file.
+    /// The layout as an archive.
     pub(crate) fn archive(&self) -> anyhow::Result<PathBuf> {
         let file = self.folder().join("layout.tar");
         let layout = self.folder().join("layout");
@@ -150,7 +147,7 @@ impl Fixture {
         Ok(file)
     }
 
-    /// Of the manifest of an architecture.
+    /// The digest of the manifest of an architecture.
     pub(crate) fn digest(&self, architecture: &str) -> String {
         self.digests[architecture].clone()
     }
@@ -163,14 +160,14 @@ impl Fixture {
         Ok(gzip.finish()?)
     }
 
-    /// An image in the layout whose one layer is this, and the digest of the layer.
+    /// Adds an image with this single layer; returns the digest of the layer.
     pub(crate) fn wrap(&mut self, name: &str, bytes: &[u8]) -> anyhow::Result<String> {
         let image = self.layout.image("amd64", &[bytes], &json!({}))?;
         self.layout.name(name, &image)?;
         Ok(platform::Digest::sha256(bytes).to_string())
     }
 
-    /// What `qemu-img` makes of the disk.
+    /// The raw disk as converted by `qemu-img`.
     pub(crate) fn raw(&self, architecture: &str) -> PathBuf {
         self.folder().join(architecture).join("expected.raw")
     }
@@ -189,7 +186,7 @@ impl Fixture {
         Ok(digest.context("no layer")?.to_owned())
     }
 
-    /// Whether there is neither a disk nor an unfinished one.
+    /// Asserts that there is neither a disk nor a partial one.
     pub(crate) fn nothing_at(&self, to: &Path) -> anyhow::Result<()> {
         let name = to.file_name().unwrap().to_str().unwrap();
         for entry in std::fs::read_dir(self.folder())? {
@@ -200,13 +197,13 @@ impl Fixture {
         Ok(())
     }
 
-    /// A registry that has one image under every tag, and answers for blobs as it is told: digest,
-    /// bytes, and from where on they are wanted.
+    /// A registry that serves one image under every tag; the callback answers requests for blobs: digest,
+    /// bytes, and the requested offset.
     pub(crate) async fn serve(
         &self,
         name: &str,
-        answer: impl Fn(&str, Vec<u8>, usize) -> Misdeed + Send + Sync + 'static,
-    ) -> anyhow::Result<HostileServer> {
+        answer: impl Fn(&str, Vec<u8>, usize) -> ScriptedResponse + Send + Sync + 'static,
+    ) -> anyhow::Result<FaultyServer> {
         let layout = self.folder().join("layout");
         let index: Value = serde_json::from_slice(&std::fs::read(layout.join("index.json"))?)?;
         let root = index["manifests"]
@@ -217,7 +214,7 @@ impl Fixture {
             .and_then(|entry| entry["digest"].as_str())
             .context("no such name")?
             .to_owned();
-        HostileServer::start(move |asked| {
+        FaultyServer::start(move |asked| {
             let last = asked.path.rsplit('/').next().unwrap_or_default();
             let digest = if last.starts_with("sha256:") {
                 last
@@ -226,20 +223,20 @@ impl Fixture {
             };
             let hash = digest.trim_start_matches("sha256:");
             let Ok(bytes) = std::fs::read(layout.join("blobs/sha256").join(hash)) else {
-                return Misdeed::answer(404, "");
+                return ScriptedResponse::answer(404, "");
             };
             if asked.path.contains("/blobs/") {
                 return answer(digest, bytes, asked.offset());
             }
             if !asked.path.contains("/manifests/") {
-                return Misdeed::answer(200, "{}");
+                return ScriptedResponse::answer(200, "{}");
             }
             let document: Value = serde_json::from_slice(&bytes).unwrap_or_default();
             let kind = document["mediaType"]
                 .as_str()
                 .unwrap_or_default()
                 .to_owned();
-            Misdeed::answer(200, bytes)
+            ScriptedResponse::answer(200, bytes)
                 .with("Content-Type", &kind)
                 .with("Docker-Content-Digest", digest)
         })

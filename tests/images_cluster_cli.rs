@@ -1,4 +1,4 @@
-//! `medley images` and its commands against a cluster, whose objects are as CDI and the operator leave
+//! `medley images` and its subcommands on a cluster whose objects are as CDI and the operator write
 //! them.
 
 use std::process::Stdio;
@@ -13,9 +13,9 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client};
-use runtime::until_served;
+use runtime::wait_until_served;
 use serde_json::{Value, json};
-use testkit::{Said, ServedCluster, TestCluster, has};
+use testkit::{CommandOutput, ServedCluster, TestCluster, has};
 
 const MEDLEY: &str = env!("CARGO_BIN_EXE_medley");
 const HOME: &str = "kubevirt-os-images";
@@ -24,15 +24,15 @@ fn digest(letter: char) -> String {
     format!("sha256:{}", letter.to_string().repeat(64))
 }
 
-struct World {
+struct ImagesFixture {
     served: ServedCluster,
     client: Client,
-    /// Lives as long as this.
+    /// Kept alive with the fixture.
     _cluster: TestCluster,
 }
 
-impl World {
-    /// A cluster with the kinds of CDI, and that of the policy if it is wanted.
+impl ImagesFixture {
+    /// A cluster with CDI's CRDs, with or without the GoldenImagePolicy CRD.
     async fn start(policy: bool) -> anyhow::Result<Self> {
         let cluster = TestCluster::start().await?;
         let client = cluster.client();
@@ -45,7 +45,7 @@ impl World {
             let api: Api<CustomResourceDefinition> = Api::all(client.clone());
             let definition = api::golden::definition();
             api.create(&PostParams::default(), &definition).await?;
-            until_served(&client, &format!("{PLURAL}.{GROUP}")).await?;
+            wait_until_served(&client, &format!("{PLURAL}.{GROUP}")).await?;
         }
         let home = json!({ "metadata": { "name": HOME } });
         let namespaces: Api<Namespace> = Api::all(client.clone());
@@ -58,7 +58,7 @@ impl World {
         })
     }
 
-    async fn run(&self, line: &[&str]) -> anyhow::Result<Said> {
+    async fn run(&self, line: &[&str]) -> anyhow::Result<CommandOutput> {
         let output = tokio::process::Command::new(MEDLEY)
             .arg("images")
             .args(line)
@@ -66,7 +66,7 @@ impl World {
             .stdin(Stdio::null())
             .output()
             .await?;
-        Ok(Said::of(&output))
+        Ok(CommandOutput::of(&output))
     }
 
     async fn create(&self, kind: &str, object: Value) -> anyhow::Result<()> {
@@ -79,7 +79,7 @@ impl World {
         let status = object.get("status").cloned();
         let new: DynamicObject = serde_json::from_value(object)?;
         let made = api.create(&PostParams::default(), &new).await?;
-        // DataVolumes have a status of their own.
+        // DataVolumes have a status subresource.
         if let (Some(status), "DataVolume") = (status, kind.kind.as_str()) {
             let name = made.metadata.name.unwrap_or_default();
             let patch = Patch::Merge(json!({ "status": status }));
@@ -110,7 +110,7 @@ impl World {
         Ok(())
     }
 
-    /// Fedora: amd64 was imported twice and is the default; arm64 is not in the image.
+    /// Fedora: amd64 was imported twice and is the default; the image has no arm64.
     async fn fedora(&self) -> anyhow::Result<()> {
         let (now, before) = ("fedora-amd64-aaaaaaaaaaaa", "fedora-amd64-bbbbbbbbbbbb");
         let labels = |architecture: &str| {
@@ -205,8 +205,12 @@ impl World {
             .await
     }
 
-    /// What the operator makes of the policy: the version that is held on to.
-    async fn held(&self, name: &str, architecture: &str) -> anyhow::Result<Option<String>> {
+    /// The version that the policy pins.
+    async fn pinned_digest(
+        &self,
+        name: &str,
+        architecture: &str,
+    ) -> anyhow::Result<Option<String>> {
         let api: Api<GoldenImagePolicy> = Api::all(self.client.clone());
         let spec = api.get_opt("default").await?.map(|it| it.spec);
         let (policy, wrong) = Policy::read(&spec.unwrap_or_default());
@@ -223,15 +227,12 @@ impl World {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn images_are_listed() -> anyhow::Result<()> {
-    let world = World::start(false).await?;
-    let said = world.run(&[]).await?;
-    has(
-        &said.err,
-        &["No images are in namespace kubevirt-os-images"],
-    );
-    assert_eq!(said.ok()?, "");
-    world.fedora().await?;
-    let text = world.run(&[]).await?.ok()?;
+    let fixture = ImagesFixture::start(false).await?;
+    let result = fixture.run(&[]).await?;
+    has(&result.err, &["No images in namespace kubevirt-os-images"]);
+    assert_eq!(result.ok()?, "");
+    fixture.fedora().await?;
+    let text = fixture.run(&[]).await?.ok()?;
     let lines: Vec<Vec<&str>> = text
         .lines()
         .map(|line| line.split_whitespace().collect())
@@ -257,7 +258,7 @@ async fn images_are_listed() -> anyhow::Result<()> {
         ]
     );
     assert_eq!(lines.len(), 3);
-    let wide = world.run(&["-A", "-o", "wide"]).await?.ok()?;
+    let wide = fixture.run(&["-A", "-o", "wide"]).await?.ok()?;
     has(
         &wide,
         &[
@@ -269,10 +270,10 @@ async fn images_are_listed() -> anyhow::Result<()> {
         ],
     );
     assert_eq!(
-        world.run(&["-o", "name"]).await?.ok()?,
+        fixture.run(&["-o", "name"]).await?.ok()?,
         "datasource.cdi.kubevirt.io/fedora-amd64\ndatasource.cdi.kubevirt.io/fedora-arm64\n"
     );
-    let list = world.run(&["-o", "json"]).await?.json()?;
+    let list = fixture.run(&["-o", "json"]).await?.json()?;
     assert_eq!(list["kind"], "List");
     let image = &list["items"][0];
     assert_eq!(image["name"], "fedora");
@@ -280,22 +281,22 @@ async fn images_are_listed() -> anyhow::Result<()> {
     assert_eq!(image["architectures"][0]["digest"], digest('a'));
     assert_eq!(image["architectures"][0]["state"], "Ready");
     assert_eq!(image["architectures"][1]["reason"], "ArchitectureNotFound");
-    let yaml = world.run(&["-o", "yaml", "-n", HOME]).await?.ok()?;
+    let yaml = fixture.run(&["-o", "yaml", "-n", HOME]).await?.ok()?;
     has(&yaml, &["kind: List", "isDefault: true"]);
-    let elsewhere = world.run(&["-n", "default"]).await?;
-    has(&elsewhere.err, &["No images are in namespace default"]);
+    let elsewhere = fixture.run(&["-n", "default"]).await?;
+    has(&elsewhere.err, &["No images in namespace default"]);
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_image_is_explained() -> anyhow::Result<()> {
-    let world = World::start(true).await?;
-    world.fedora().await?;
-    let text = world.run(&["explain", "fedora"]).await?.ok()?;
+async fn image_is_explained() -> anyhow::Result<()> {
+    let fixture = ImagesFixture::start(true).await?;
+    fixture.fedora().await?;
+    let text = fixture.run(&["explain", "fedora"]).await?.ok()?;
     has(
         &text,
         &[
-            "fedora stands for fedora-amd64 and can be cloned.",
+            "fedora points to fedora-amd64 and can be cloned.",
             "most nodes that run virtual machines have it",
             "fedora-amd64 for amd64 is Ready.",
             "fedora-arm64 for arm64 is Failed (ArchitectureNotFound).",
@@ -304,53 +305,56 @@ async fn an_image_is_explained() -> anyhow::Result<()> {
             "medley images refresh fedora --arch arm64",
         ],
     );
-    // By the name of one, or by its architecture.
-    let one = world.run(&["explain", "fedora-arm64"]).await?.ok()?;
+    // By the name of a DataSource, or by its architecture.
+    let one = fixture.run(&["explain", "fedora-arm64"]).await?.ok()?;
     assert_eq!(
         one,
-        world
+        fixture
             .run(&["explain", "fedora", "--arch", "aarch64"])
             .await?
             .ok()?
     );
     assert!(!one.contains("fedora-amd64 for"), "{one}");
     let line = ["explain", "fedora", "-o", "json"];
-    let all = world.run(&line).await?.json()?;
+    let all = fixture.run(&line).await?.json()?;
     assert_eq!(all["dataSources"].as_array().map(Vec::len), Some(3));
 
-    let said = world.run(&["explain", "nonsense"]).await?.refused()?;
+    let result = fixture.run(&["explain", "nonsense"]).await?.refused()?;
     has(
-        &said,
+        &result,
         &["no image nonsense", "there are: fedora", "--namespace"],
     );
     let line = ["explain", "fedora", "--arch", "s390x"];
-    let said = world.run(&line).await?.refused()?;
-    has(&said, &["--arch s390x", "there are: amd64, arm64"]);
+    let result = fixture.run(&line).await?.refused()?;
+    has(&result, &["--arch s390x", "there are: amd64, arm64"]);
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_version_is_held_and_let_go() -> anyhow::Result<()> {
-    let world = World::start(true).await?;
-    world.fedora().await?;
-    let held = async || world.held("fedora", "amd64").await;
+async fn version_is_pinned_and_unpinned() -> anyhow::Result<()> {
+    let fixture = ImagesFixture::start(true).await?;
+    fixture.fedora().await?;
+    let amd64_pin = async || fixture.pinned_digest("fedora", "amd64").await;
 
-    // Saying what would be done does nothing.
+    // A dry run changes nothing.
     for dry in ["--dry-run", "--dry-run=client", "--dry-run=server"] {
         let line = ["rollback", "fedora", "--arch", "amd64", dry];
-        let said = world.run(&line).await?.ok()?;
-        has(&said, &[&digest('b'), "dry run)", "it is there still"]);
-        assert_eq!(held().await?, None);
+        let result = fixture.run(&line).await?.ok()?;
+        has(&result, &[&digest('b'), "dry run)", "it is still kept"]);
+        assert_eq!(amd64_pin().await?, None);
     }
-    let said = world.run(&["rollback", "fedora"]).await?;
-    has(&said.err, &["fedora-arm64 remembers 0 earlier versions"]);
-    let text = said.ok()?;
+    let result = fixture.run(&["rollback", "fedora"]).await?;
+    has(
+        &result.err,
+        &["fedora-arm64 has 0 earlier versions in its history"],
+    );
+    let text = result.ok()?;
     has(&text, &["fedora-amd64 rolled back to", &digest('b')]);
-    assert_eq!(held().await?, Some(digest('b')));
-    assert_eq!(world.held("fedora", "arm64").await?, None);
+    assert_eq!(amd64_pin().await?, Some(digest('b')));
+    assert_eq!(fixture.pinned_digest("fedora", "arm64").await?, None);
 
-    // What is held on to shows, and can be something else.
-    let list = world.run(&["-o", "json"]).await?.json()?;
+    // The pin is shown, and can be changed.
+    let list = fixture.run(&["-o", "json"]).await?.json()?;
     let shown = &list["items"][0]["architectures"][0];
     assert_eq!(shown["pinned"], digest('b'));
     let line = [
@@ -361,35 +365,38 @@ async fn a_version_is_held_and_let_go() -> anyhow::Result<()> {
         "--reason",
         "it hangs",
     ];
-    let text = world.run(&line).await?.ok()?;
+    let text = fixture.run(&line).await?.ok()?;
     has(&text, &[&digest('c'), "it is imported again"]);
-    assert_eq!(held().await?, Some(digest('c')));
-    let api: Api<GoldenImagePolicy> = Api::all(world.client.clone());
+    assert_eq!(amd64_pin().await?, Some(digest('c')));
+    let api: Api<GoldenImagePolicy> = Api::all(fixture.client.clone());
     let policy = api.get("default").await?;
     assert_eq!(policy.spec.images.len(), 1);
     let pins = &policy.spec.images[0].pins;
     assert_eq!(pins.len(), 1);
     assert_eq!(pins[0].reason.as_deref(), Some("it hangs"));
-    world.run(&["pin", "fedora-amd64"]).await?.ok()?;
-    assert_eq!(held().await?, Some(digest('a')));
+    fixture.run(&["pin", "fedora-amd64"]).await?.ok()?;
+    assert_eq!(amd64_pin().await?, Some(digest('a')));
     let line = ["pin", "fedora", "--arch", "amd64", "--to", "bbbb"];
-    world.run(&line).await?.ok()?;
-    assert_eq!(held().await?, Some(digest('b')));
-    // One that never was in use, for an architecture that has none yet.
+    fixture.run(&line).await?.ok()?;
+    assert_eq!(amd64_pin().await?, Some(digest('b')));
+    // A digest that was never in use, for an architecture without one.
     let new = digest('d');
     let line = ["pin", "fedora", "--arch", "arm64", "--digest", &new];
-    world.run(&line).await?.ok()?;
-    assert_eq!(world.held("fedora", "arm64").await?, Some(digest('d')));
-    assert_eq!(held().await?, Some(digest('b')));
+    fixture.run(&line).await?.ok()?;
+    assert_eq!(
+        fixture.pinned_digest("fedora", "arm64").await?,
+        Some(digest('d'))
+    );
+    assert_eq!(amd64_pin().await?, Some(digest('b')));
 
     for (line, parts) in [
         (
             &["rollback", "fedora-amd64", "--steps", "9"][..],
-            &["remembers 2 earlier versions, 9 were asked"][..],
+            &["has 2 earlier versions in its history, cannot roll back 9"][..],
         ),
         (
             &["pin", "fedora", "--digest", &new],
-            &["say --arch, one of amd64, arm64"],
+            &["use --arch with one of amd64, arm64"],
         ),
         (
             &["pin", "fedora-amd64", "--digest", "sha256:12"],
@@ -397,33 +404,33 @@ async fn a_version_is_held_and_let_go() -> anyhow::Result<()> {
         ),
         (
             &["pin", "fedora-amd64", "--to", "ffff"],
-            &["no version \"ffff\"", "it remembers: sha256:aaaa"],
+            &["no version \"ffff\"", "known versions: sha256:aaaa"],
         ),
         (
             &["pin", "fedora"],
-            &["fedora-arm64 stands for no version yet", "--digest"],
+            &["fedora-arm64 has no version yet", "--digest"],
         ),
     ] {
-        has(&world.run(line).await?.refused()?, parts);
-        assert_eq!(held().await?, Some(digest('b')));
+        has(&fixture.run(line).await?.refused()?, parts);
+        assert_eq!(amd64_pin().await?, Some(digest('b')));
     }
 
-    world.run(&["unpin", "fedora", "--dry-run"]).await?.ok()?;
-    assert_eq!(held().await?, Some(digest('b')));
-    let text = world.run(&["unpin", "fedora"]).await?.ok()?;
+    fixture.run(&["unpin", "fedora", "--dry-run"]).await?.ok()?;
+    assert_eq!(amd64_pin().await?, Some(digest('b')));
+    let text = fixture.run(&["unpin", "fedora"]).await?.ok()?;
     has(&text, &["fedora-amd64 unpinned", "fedora-arm64 unpinned"]);
-    assert_eq!(held().await?, None);
-    assert_eq!(world.held("fedora", "arm64").await?, None);
-    let said = world.run(&["unpin", "fedora"]).await?.refused()?;
-    has(&said, &["nothing of fedora is pinned"]);
+    assert_eq!(amd64_pin().await?, None);
+    assert_eq!(fixture.pinned_digest("fedora", "arm64").await?, None);
+    let result = fixture.run(&["unpin", "fedora"]).await?.refused()?;
+    has(&result, &["nothing of fedora is pinned"]);
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_others_say_in_the_policy_stays() -> anyhow::Result<()> {
-    let world = World::start(true).await?;
-    world.fedora().await?;
-    let api: Api<GoldenImagePolicy> = Api::all(world.client.clone());
+async fn other_fields_of_the_policy_are_kept() -> anyhow::Result<()> {
+    let fixture = ImagesFixture::start(true).await?;
+    fixture.fedora().await?;
+    let api: Api<GoldenImagePolicy> = Api::all(fixture.client.clone());
     let policy = serde_json::from_value(json!({
         "apiVersion": "medley.dev/v1alpha1", "kind": "GoldenImagePolicy",
         "metadata": { "name": "default" },
@@ -433,60 +440,69 @@ async fn what_others_say_in_the_policy_stays() -> anyhow::Result<()> {
         ] },
     }))?;
     api.create(&PostParams::default(), &policy).await?;
-    world.run(&["pin", "fedora-amd64"]).await?.ok()?;
-    assert_eq!(world.held("fedora", "amd64").await?, Some(digest('a')));
-    world.run(&["unpin", "fedora-amd64"]).await?.ok()?;
+    fixture.run(&["pin", "fedora-amd64"]).await?.ok()?;
+    assert_eq!(
+        fixture.pinned_digest("fedora", "amd64").await?,
+        Some(digest('a'))
+    );
+    fixture.run(&["unpin", "fedora-amd64"]).await?.ok()?;
     let left = api.get("default").await?;
     assert_eq!(left.spec.grace_period.as_deref(), Some("2h"));
-    let said: Vec<(&str, Option<&str>)> = left
+    let result: Vec<(&str, Option<&str>)> = left
         .spec
         .images
         .iter()
         .map(|it| (it.name.as_str(), it.default_architecture.as_deref()))
         .collect();
-    assert_eq!(said, [("fedora", Some("amd64")), ("other", Some("arm64"))]);
+    assert_eq!(
+        result,
+        [("fedora", Some("amd64")), ("other", Some("arm64"))]
+    );
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_the_policys_kind_nothing_can_be_held() -> anyhow::Result<()> {
-    let world = World::start(false).await?;
-    world.fedora().await?;
-    let said = world.run(&["pin", "fedora-amd64"]).await?.refused()?;
+async fn pin_fails_without_the_policy_crd() -> anyhow::Result<()> {
+    let fixture = ImagesFixture::start(false).await?;
+    fixture.fedora().await?;
+    let result = fixture.run(&["pin", "fedora-amd64"]).await?.refused()?;
     has(
-        &said,
+        &result,
         &["goldenimagepolicies.medley.dev", "comes with the operator"],
     );
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_source_is_asked_at_once() -> anyhow::Result<()> {
-    let world = World::start(false).await?;
-    world.fedora().await?;
+async fn refresh_polls_the_source() -> anyhow::Result<()> {
+    let fixture = ImagesFixture::start(false).await?;
+    fixture.fedora().await?;
     let asked = async |name: &str| {
-        let cron = world.cron(name).await?;
+        let cron = fixture.cron(name).await?;
         let notes = cron.metadata.annotations.unwrap_or_default();
         anyhow::Ok(notes.get(annotations::NEXT_CRON_TIME).cloned())
     };
-    let said = world.run(&["refresh", "fedora", "--dry-run"]).await?.ok()?;
+    let result = fixture
+        .run(&["refresh", "fedora", "--dry-run"])
+        .await?
+        .ok()?;
     has(
-        &said,
-        &["fedora-image-cron-arm64 is to be polled (dry run)"],
+        &result,
+        &["fedora-image-cron-arm64 will be polled (dry run)"],
     );
     assert_eq!(asked("fedora-image-cron-arm64").await?, None);
     let line = ["refresh", "fedora", "--arch", "arm64"];
-    let said = world.run(&line).await?.ok()?;
+    let result = fixture.run(&line).await?.ok()?;
     assert_eq!(
-        said,
-        "dataimportcron.cdi.kubevirt.io/fedora-image-cron-arm64 is to be polled\n"
+        result,
+        "dataimportcron.cdi.kubevirt.io/fedora-image-cron-arm64 will be polled\n"
     );
     assert!(asked("fedora-image-cron-arm64").await?.is_some());
     assert_eq!(asked("fedora-image-cron-amd64").await?, None);
 
-    // An import that waits to be tried again need not wait.
+    // A failed import is retried at once.
     let name = "fedora-amd64-dddddddddddd";
-    world
+    fixture
         .create(
             "DataVolume",
             json!({
@@ -501,17 +517,17 @@ async fn a_source_is_asked_at_once() -> anyhow::Result<()> {
             }),
         )
         .await?;
-    let crons: Api<DataImportCron> = Api::namespaced(world.client.clone(), HOME);
+    let crons: Api<DataImportCron> = Api::namespaced(fixture.client.clone(), HOME);
     let current = json!([{ "DataVolumeName": name, "Digest": digest('d') }]);
     let patch = Patch::Merge(json!({ "status": { "currentImports": current } }));
     let params = PatchParams::default();
     crons
         .patch("fedora-image-cron-amd64", &params, &patch)
         .await?;
-    let said = world.run(&["refresh", "fedora-amd64"]).await?.ok()?;
-    has(&said, &[&format!("{name} is to be tried again")]);
-    let volumes: Api<DataVolume> = Api::namespaced(world.client.clone(), HOME);
-    let decision = data_volume::decide(&data_volume::Facts {
+    let result = fixture.run(&["refresh", "fedora-amd64"]).await?.ok()?;
+    has(&result, &[&format!("{name} will be retried")]);
+    let volumes: Api<DataVolume> = Api::namespaced(fixture.client.clone(), HOME);
+    let decision = data_volume::decide(&data_volume::ImportInputs {
         volume: &volumes.get(name).await?,
         claim: data_volume::Claim::Bound,
         importer: None,
@@ -528,7 +544,7 @@ async fn a_source_is_asked_at_once() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_the_kinds_of_cdi_there_are_no_images() -> anyhow::Result<()> {
+async fn images_fail_without_cdi_crds() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let served = cluster.serve().await?;
     for line in [&["images"][..], &["images", "explain", "x"]] {
@@ -537,9 +553,9 @@ async fn without_the_kinds_of_cdi_there_are_no_images() -> anyhow::Result<()> {
             .env("KUBECONFIG", &served.kubeconfig)
             .output()
             .await?;
-        let said = Said::of(&output).refused()?;
+        let result = CommandOutput::of(&output).refused()?;
         has(
-            &said,
+            &result,
             &["dataimportcrons.cdi.kubevirt.io", "they come with CDI"],
         );
     }

@@ -1,4 +1,4 @@
-//! A cluster in which Medley is installed as users do it, and runs with the rights it is given there.
+//! A cluster with Medley installed from its manifests, running with exactly the RBAC rules installed there.
 #![allow(dead_code, reason = "no suite uses all of it")]
 
 use std::collections::BTreeMap;
@@ -10,23 +10,23 @@ use anyhow::{Context as _, ensure};
 use fleet::operators::{self, Installed};
 use kube::Client;
 use serde_json::{Value, json};
-use testkit::{Process, Said, ServedCluster, TestCluster, free_port, wait_until};
+use testkit::{CommandOutput, Process, ServedCluster, TestCluster, free_port, wait_until};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
 pub(crate) const MEDLEY: &str = env!("CARGO_BIN_EXE_medley");
 pub(crate) const NAMESPACE: &str = "medley-system";
-pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
+pub(crate) const WAIT_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// A cluster that programs reach.
-pub(crate) struct World {
+/// A cluster with a kubeconfig for programs.
+pub(crate) struct InstallationFixture {
     pub(crate) cluster: TestCluster,
     pub(crate) served: ServedCluster,
     pub(crate) client: Client,
 }
 
-impl World {
-    /// Nothing is installed.
+impl InstallationFixture {
+    /// A cluster with nothing installed.
     pub(crate) async fn empty() -> anyhow::Result<Self> {
         let cluster = TestCluster::start().await?;
         Ok(Self {
@@ -36,19 +36,23 @@ impl World {
         })
     }
 
-    /// With the kinds of the operators that are governed.
+    /// A cluster with the CRDs of the governed operators.
     pub(crate) async fn with(installed: &Installed) -> anyhow::Result<Self> {
-        let world = Self::empty().await?;
-        operators::install(&world.client, installed).await?;
-        Ok(world)
+        let fixture = Self::empty().await?;
+        operators::install(&fixture.client, installed).await?;
+        Ok(fixture)
     }
 
     /// Runs the binary as an administrator.
-    pub(crate) async fn medley(&self, line: &[&str]) -> anyhow::Result<Said> {
+    pub(crate) async fn medley(&self, line: &[&str]) -> anyhow::Result<CommandOutput> {
         self.medley_as(&self.served.kubeconfig, line).await
     }
 
-    pub(crate) async fn medley_as(&self, who: &Path, line: &[&str]) -> anyhow::Result<Said> {
+    pub(crate) async fn medley_as(
+        &self,
+        who: &Path,
+        line: &[&str],
+    ) -> anyhow::Result<CommandOutput> {
         let output = Command::new(MEDLEY)
             .args(line)
             .env("KUBECONFIG", who)
@@ -56,21 +60,21 @@ impl World {
             .stdin(Stdio::null())
             .output()
             .await?;
-        Ok(Said::of(&output))
+        Ok(CommandOutput::of(&output))
     }
 
     pub(crate) async fn kubectl(&self, line: &[&str]) -> anyhow::Result<String> {
         self.served.kubectl("default", line).await
     }
 
-    /// `medley manifests ... | kubectl apply --server-side -f -`; what kubectl says.
+    /// `medley manifests ... | kubectl apply --server-side -f -`; returns kubectl's output.
     pub(crate) async fn install(&self, line: &[&str]) -> anyhow::Result<String> {
         let manifests = manifests(line).await?;
         self.pipe(&["apply", "--server-side", "-f", "-"], &manifests)
             .await
     }
 
-    /// Runs kubectl with something to read.
+    /// Runs kubectl with this standard input.
     pub(crate) async fn pipe(&self, line: &[&str], input: &str) -> anyhow::Result<String> {
         let mut child = Command::new("kubectl")
             .args(line)
@@ -85,19 +89,19 @@ impl World {
         stdin.write_all(input.as_bytes()).await?;
         drop(stdin);
         let output = child.wait_with_output().await?;
-        Said::of(&output)
+        CommandOutput::of(&output)
             .ok()
             .with_context(|| format!("kubectl {line:?}"))
     }
 
-    /// A kubeconfig with which requests come from a service account, by its token.
+    /// A kubeconfig with the token of a service account.
     pub(crate) async fn account(&self, name: &str) -> anyhow::Result<PathBuf> {
         let line = ["create", "token", name];
         let token = self.served.kubectl(NAMESPACE, &line).await?;
         self.kubeconfig(name, &json!({ "token": token.trim() }))
     }
 
-    /// A kubeconfig for somebody without rights.
+    /// A kubeconfig of a user without permissions.
     pub(crate) fn nobody(&self) -> anyhow::Result<PathBuf> {
         let mut user = self.admin()?["users"][0]["user"].clone();
         user["as"] = json!("nobody");
@@ -117,8 +121,8 @@ impl World {
         Ok(path)
     }
 
-    /// Starts a program of the installation as its Deployment would: with these arguments, and the token of
-    /// its account. What is said besides is about this machine.
+    /// Starts a program of the installation as its Deployment would: with these arguments and the token of its service
+    /// account. The added arguments are specific to the test host (ports, addresses).
     pub(crate) async fn start(
         &self,
         name: &str,
@@ -144,7 +148,7 @@ impl World {
         Process::start(Path::new(MEDLEY), line, &folder)
     }
 
-    /// Starts the check and the operator, and waits until they work.
+    /// Starts the webhook and the operator, and waits until both are ready.
     pub(crate) async fn run(&self, objects: &[Value]) -> anyhow::Result<Running> {
         let address = format!("127.0.0.1:{}", free_port()?);
         let register = format!("--register=url=https://{address}");
@@ -169,7 +173,7 @@ impl World {
         ];
         let operator = self.start("medley-operator", objects, &besides).await?;
         let running = Running { operator, webhook };
-        wait_until("both work", PATIENCE, async || {
+        wait_until("both work", WAIT_TIMEOUT, async || {
             let outputs = [running.operator.output(), running.webhook.output()];
             let failed = outputs.iter().find(|it| it.contains("error: "));
             ensure!(failed.is_none(), "{failed:?}");
@@ -184,7 +188,7 @@ impl World {
         Ok(running)
     }
 
-    /// Says of the Deployments that their pods run: nobody runs pods here.
+    /// Marks the Deployments as available, because no kubelet runs pods here.
     pub(crate) async fn deployed(&self) -> anyhow::Result<()> {
         for name in ["medley-operator", "medley-webhook"] {
             let replicas = 2;
@@ -207,7 +211,7 @@ impl World {
     }
 }
 
-/// The operator and the check.
+/// The operator and the webhook.
 pub(crate) struct Running {
     pub(crate) operator: Process,
     pub(crate) webhook: Process,
@@ -222,8 +226,8 @@ impl Running {
         Ok(())
     }
 
-    /// Fails if anything was refused for want of rights.
-    pub(crate) fn was_allowed_everything(&mut self) -> anyhow::Result<()> {
+    /// Fails if a request was rejected as forbidden.
+    pub(crate) fn assert_nothing_forbidden(&mut self) -> anyhow::Result<()> {
         self.alive()?;
         for process in [&self.operator, &self.webhook] {
             let output = process.output();
@@ -238,7 +242,7 @@ impl Running {
     }
 }
 
-/// What `medley manifests` prints.
+/// The output of `medley manifests`.
 pub(crate) async fn manifests(line: &[&str]) -> anyhow::Result<String> {
     let output = Command::new(MEDLEY)
         .arg("manifests")
@@ -248,16 +252,16 @@ pub(crate) async fn manifests(line: &[&str]) -> anyhow::Result<String> {
         .stdin(Stdio::null())
         .output()
         .await?;
-    Said::of(&output).ok()
+    CommandOutput::of(&output).ok()
 }
 
-/// The same as objects.
+/// The output of `medley manifests` as objects.
 pub(crate) async fn objects(line: &[&str]) -> anyhow::Result<Vec<Value>> {
     let text = manifests(line).await?;
     Ok(serde_saphyr::from_multiple(&text)?)
 }
 
-/// Objects by what they are.
+/// Objects by kind and name.
 pub(crate) fn by_name(objects: Vec<Value>) -> BTreeMap<String, Value> {
     let key = |object: &Value| {
         let metadata = &object["metadata"];
@@ -269,7 +273,7 @@ pub(crate) fn by_name(objects: Vec<Value>) -> BTreeMap<String, Value> {
     objects.into_iter().map(|it| (key(&it), it)).collect()
 }
 
-/// What a Deployment has its program told.
+/// The container arguments of a Deployment.
 fn arguments(objects: &[Value], name: &str) -> anyhow::Result<Vec<String>> {
     let found = objects
         .iter()

@@ -1,6 +1,6 @@
-//! The real kubectl drives a cluster; what it should say is in the scripts of the folder `kubectl`.
+//! The real kubectl drives a cluster; the scripts in the folder `kubectl` check its output.
 //!
-//! `KUBECTL` names another kubectl than the one on the PATH.
+//! `KUBECTL` selects another kubectl than the one on the PATH.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -9,8 +9,8 @@ use std::time::Duration;
 use testkit::TestCluster;
 use tokio::process::Command;
 
-/// Far more than a script takes, far less than a stuck machine would.
-const LIMIT: Duration = Duration::from_mins(5);
+/// Far more than a script takes; a stuck one fails after this.
+const SCRIPT_TIMEOUT: Duration = Duration::from_mins(5);
 
 macro_rules! scripts {
     ($($name:ident),* $(,)?) => {
@@ -70,7 +70,7 @@ async fn run(name: &str) -> anyhow::Result<()> {
         .stdin(Stdio::null())
         .kill_on_drop(true)
         .output();
-    let output = tokio::time::timeout(LIMIT, script).await??;
+    let output = tokio::time::timeout(SCRIPT_TIMEOUT, script).await??;
     assert!(
         output.status.success(),
         "{name}.sh ended with {}\n{}{}",

@@ -1,4 +1,4 @@
-//! `medley manifests`: what is printed is what a cluster takes in one go, and the rights in it are enough.
+//! `medley manifests`: a cluster accepts the output in one apply, and its RBAC rules are sufficient.
 
 mod installation_support;
 
@@ -7,12 +7,14 @@ use std::path::PathBuf;
 
 use api::advisor::{Phase, VirtPlatformConfig};
 use fleet::operators::{self, Installed};
-use installation_support::{MEDLEY, NAMESPACE, PATIENCE, World, by_name, manifests, objects};
+use installation_support::{
+    InstallationFixture, MEDLEY, NAMESPACE, WAIT_TIMEOUT, by_name, manifests, objects,
+};
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use runtime::Manager;
 use serde_json::{Value, json};
-use testkit::{Said, has, wait_until};
+use testkit::{CommandOutput, has, wait_until};
 
 const EVERYTHING: [&str; 4] = [
     "--controllers=governance,images-hco,images-ssp,images-cdi,images-vm,cpu-models,release,placement,runtime-classes",
@@ -20,14 +22,14 @@ const EVERYTHING: [&str; 4] = [
     "--release-owner",
     "--console",
 ];
-/// A reboot takes a tenth of a second.
+/// Simulation speed: a reboot takes a tenth of a second.
 const FAST: f64 = 600.0;
 const PROFILE: &str = "load-aware-rebalancing";
 
-/// Versions of everything that was printed, as the cluster has it.
-async fn versions(world: &World, text: &str) -> anyhow::Result<BTreeSet<String>> {
+/// Resource versions of all printed objects in the cluster.
+async fn versions(fixture: &InstallationFixture, text: &str) -> anyhow::Result<BTreeSet<String>> {
     let line = ["get", "-f", "-", "-o", "json"];
-    let found: Value = serde_json::from_str(&world.pipe(&line, text).await?)?;
+    let found: Value = serde_json::from_str(&fixture.pipe(&line, text).await?)?;
     let items = found["items"].as_array().cloned().unwrap_or_default();
     let versions = items.iter().map(|it| {
         let metadata = &it["metadata"];
@@ -40,29 +42,31 @@ async fn versions(world: &World, text: &str) -> anyhow::Result<BTreeSet<String>>
 }
 
 #[tokio::test]
-async fn an_empty_cluster_takes_it_in_one_go_and_again_without_a_change() -> anyhow::Result<()> {
+async fn manifests_apply_to_an_empty_cluster_and_reapply_without_changes() -> anyhow::Result<()> {
     for line in [&[][..], &EVERYTHING] {
-        let world = World::empty().await?;
+        let fixture = InstallationFixture::empty().await?;
         let printed = objects(line).await?;
-        let said = world.install(line).await?;
-        let applied = said.lines().filter(|it| it.ends_with("serverside-applied"));
-        assert_eq!(applied.count(), printed.len(), "{said}");
-        // The server writes the status of definitions a moment later.
+        let result = fixture.install(line).await?;
+        let applied = result
+            .lines()
+            .filter(|it| it.ends_with("serverside-applied"));
+        assert_eq!(applied.count(), printed.len(), "{result}");
+        // The API server updates the status of CRDs a moment later.
         let established = ["wait", "--for=condition=Established", "crd", "--all"];
-        world.kubectl(&established).await?;
+        fixture.kubectl(&established).await?;
         let text = manifests(line).await?;
-        let before = versions(&world, &text).await?;
+        let before = versions(&fixture, &text).await?;
         assert_eq!(before.len(), printed.len());
-        world.install(line).await?;
-        assert_eq!(versions(&world, &text).await?, before);
+        fixture.install(line).await?;
+        assert_eq!(versions(&fixture, &text).await?, before);
     }
     Ok(())
 }
 
 #[tokio::test]
-async fn monitoring_needs_the_kinds_of_prometheus_and_says_so() -> anyhow::Result<()> {
-    let world = World::empty().await?;
-    let refused = world.install(&["--monitoring"]).await.unwrap_err();
+async fn monitoring_without_prometheus_crds_is_reported() -> anyhow::Result<()> {
+    let fixture = InstallationFixture::empty().await?;
+    let refused = fixture.install(&["--monitoring"]).await.unwrap_err();
     has(
         &format!("{refused:#}"),
         &["no matches for kind", "ServiceMonitor"],
@@ -89,16 +93,16 @@ async fn monitoring_needs_the_kinds_of_prometheus_and_says_so() -> anyhow::Resul
             },
         });
         let line = ["apply", "--server-side", "-f", "-"];
-        world.pipe(&line, &definition.to_string()).await?;
+        fixture.pipe(&line, &definition.to_string()).await?;
     }
     let established = ["wait", "--for=condition=Established", "crd", "--all"];
-    world.kubectl(&established).await?;
-    let said = world.install(&["--monitoring"]).await?;
+    fixture.kubectl(&established).await?;
+    let result = fixture.install(&["--monitoring"]).await?;
     has(
-        &said,
+        &result,
         &["servicemonitor.monitoring.coreos.com/medley-operator serverside-applied"],
     );
-    let rules = world
+    let rules = fixture
         .served
         .kubectl(NAMESPACE, &["get", "prometheusrules", "-o", "name"])
         .await?;
@@ -107,7 +111,7 @@ async fn monitoring_needs_the_kinds_of_prometheus_and_says_so() -> anyhow::Resul
 }
 
 #[tokio::test]
-async fn parts_can_be_printed_alone() -> anyhow::Result<()> {
+async fn only_prints_the_selected_parts() -> anyhow::Result<()> {
     let kinds = |objects: Vec<Value>| -> BTreeSet<String> {
         let kinds = objects
             .iter()
@@ -129,7 +133,7 @@ async fn parts_can_be_printed_alone() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn what_makes_no_sense_is_refused() -> anyhow::Result<()> {
+async fn invalid_options_are_rejected() -> anyhow::Result<()> {
     for (line, why) in [
         (
             &["--only", "everything"][..],
@@ -155,15 +159,15 @@ async fn what_makes_no_sense_is_refused() -> anyhow::Result<()> {
             .args(line)
             .output()
             .await?;
-        let said = Said::of(&output);
-        assert_eq!(said.code, Some(1), "{line:?}");
-        has(&said.err, &[why]);
+        let result = CommandOutput::of(&output);
+        assert_eq!(result.code, Some(1), "{line:?}");
+        has(&result.err, &[why]);
     }
     Ok(())
 }
 
 #[tokio::test]
-async fn kustomize_builds_what_is_printed() -> anyhow::Result<()> {
+async fn kustomize_builds_the_same_objects() -> anyhow::Result<()> {
     let deploy = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../deploy/kustomize");
     for (folder, line) in [
         ("base", &[][..]),
@@ -175,7 +179,7 @@ async fn kustomize_builds_what_is_printed() -> anyhow::Result<()> {
             .arg(deploy.join(folder))
             .output()
             .await?;
-        let built: Vec<Value> = serde_saphyr::from_multiple(&Said::of(&output).ok()?)?;
+        let built: Vec<Value> = serde_saphyr::from_multiple(&CommandOutput::of(&output).ok()?)?;
         let (built, printed) = (by_name(built), by_name(objects(line).await?));
         let keys = |all: &std::collections::BTreeMap<String, Value>| {
             all.keys().cloned().collect::<Vec<_>>()
@@ -189,11 +193,11 @@ async fn kustomize_builds_what_is_printed() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn the_examples_of_the_bundle_are_accepted() -> anyhow::Result<()> {
-    let world = World::empty().await?;
-    world.install(&["--only", "crds"]).await?;
+async fn olm_bundle_examples_are_accepted() -> anyhow::Result<()> {
+    let fixture = InstallationFixture::empty().await?;
+    fixture.install(&["--only", "crds"]).await?;
     let established = ["wait", "--for=condition=Established", "crd", "--all"];
-    world.kubectl(&established).await?;
+    fixture.kubectl(&established).await?;
     let version = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("../../../deploy/olm/manifests/medley.clusterserviceversion.yaml");
     let version: Value = serde_saphyr::from_str(&std::fs::read_to_string(version)?)?;
@@ -202,16 +206,16 @@ async fn the_examples_of_the_bundle_are_accepted() -> anyhow::Result<()> {
     assert_eq!(examples.len(), 6);
     for example in examples {
         let line = ["create", "--validate=strict", "-f", "-"];
-        world.pipe(&line, &example.to_string()).await?;
+        fixture.pipe(&line, &example.to_string()).await?;
     }
     Ok(())
 }
 
-/// The story of a plan, by whoever runs with the rights that were installed.
-async fn plan_is_carried_out(world: &World) -> anyhow::Result<()> {
-    let configs: Api<VirtPlatformConfig> = Api::all(world.client.clone());
+/// Requests, approves and applies a plan with the installed RBAC rules.
+async fn plan_is_applied(fixture: &InstallationFixture) -> anyhow::Result<()> {
+    let configs: Api<VirtPlatformConfig> = Api::all(fixture.client.clone());
     let until = async |phase: Phase| {
-        wait_until(&format!("{PROFILE} is {phase}"), PATIENCE, async || {
+        wait_until(&format!("{PROFILE} is {phase}"), WAIT_TIMEOUT, async || {
             let found = configs.get_opt(PROFILE).await?;
             Ok(found.filter(|config| {
                 config.status.as_ref().is_some_and(|status| {
@@ -228,9 +232,9 @@ async fn plan_is_carried_out(world: &World) -> anyhow::Result<()> {
         .patch(PROFILE, &PatchParams::default(), &plan)
         .await?;
     until(Phase::ReviewRequired).await?;
-    world.medley(&["approve", PROFILE, "--yes"]).await?.ok()?;
+    fixture.medley(&["approve", PROFILE, "--yes"]).await?.ok()?;
     let done = until(Phase::Completed).await?;
-    // The check has seen who it was.
+    // The webhook has recorded the approver.
     let annotations = done.metadata.annotations.unwrap_or_default();
     assert!(
         annotations.contains_key("advisor.kubevirt.io/approvals"),
@@ -240,34 +244,34 @@ async fn plan_is_carried_out(world: &World) -> anyhow::Result<()> {
 }
 
 async fn works_with(line: &[&str]) -> anyhow::Result<()> {
-    let world = World::with(&Installed::demo()).await?;
-    let manager = Manager::new(world.client.clone());
-    operators::start(&manager, world.client.clone(), FAST).await;
-    world.cluster.node("worker-1", "amd64", "worker").await?;
-    world.install(line).await?;
-    // A genuine server notices new rights a moment later.
-    wait_until("rights are there", PATIENCE, async || {
-        let said = world.medley(&["check", "-o", "json"]).await?;
-        let list: Value = serde_json::from_str(&said.out)?;
+    let fixture = InstallationFixture::with(&Installed::demo()).await?;
+    let manager = Manager::new(fixture.client.clone());
+    operators::start(&manager, fixture.client.clone(), FAST).await;
+    fixture.cluster.node("worker-1", "amd64", "worker").await?;
+    fixture.install(line).await?;
+    // kube-apiserver observes new RBAC rules a moment later.
+    wait_until("RBAC rules are in effect", WAIT_TIMEOUT, async || {
+        let result = fixture.medley(&["check", "-o", "json"]).await?;
+        let list: Value = serde_json::from_str(&result.out)?;
         let items = list["items"].as_array().cloned().unwrap_or_default();
         let mut rights = items.iter().filter(|it| it["id"] == "rights");
         Ok(rights.all(|it| it["state"] == "Ok").then_some(()))
     })
     .await?;
-    let mut running = world.run(&objects(line).await?).await?;
-    plan_is_carried_out(&world).await?;
-    running.was_allowed_everything()?;
+    let mut running = fixture.run(&objects(line).await?).await?;
+    plan_is_applied(&fixture).await?;
+    running.assert_nothing_forbidden()?;
     manager.stop().await;
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plan_is_carried_out_with_the_rights_that_are_installed() -> anyhow::Result<()> {
+async fn plan_is_applied_with_the_installed_rbac_rules() -> anyhow::Result<()> {
     works_with(&[]).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn everything_runs_with_the_rights_that_are_installed() -> anyhow::Result<()> {
-    // The console would take a port that others may have.
+async fn all_controllers_run_with_the_installed_rbac_rules() -> anyhow::Result<()> {
+    // The console is left out: its port may be in use.
     works_with(&EVERYTHING[..3]).await
 }

@@ -1,9 +1,9 @@
-//! The life and the end of namespaces, and cluster roles made of others, on both servers.
+//! Namespace lifecycle and aggregated cluster roles, on both servers.
 
 mod controlled;
 
 use anyhow::Context as _;
-use controlled::{Controlled, create, delete, gone, patch, present, release, until};
+use controlled::{ControlledCluster, create, delete, gone, patch, present, release, until};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use kube::api::{DeleteParams, ListParams, PostParams};
@@ -15,30 +15,32 @@ const ROOT_CA: &str = "kube-root-ca.crt";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn namespaces_and_roles() -> anyhow::Result<()> {
-    let world = &Controlled::start().await?;
-    world
-        .run(cases![world;
-            every_namespace_has_an_account,
-            every_namespace_has_the_root_certificate,
-            an_empty_namespace_goes,
-            what_is_in_a_namespace_goes_with_it,
-            a_finalizer_holds_up_the_end_and_is_told_of,
-            pods_go_before_what_they_live_from,
-            a_foreign_finalizer_of_the_namespace_keeps_it,
-            a_pod_has_an_account_and_its_token,
-            a_pod_of_no_account_is_refused,
-            a_role_is_made_of_others,
+    let fixture = &ControlledCluster::start().await?;
+    fixture
+        .run(cases![fixture;
+            every_namespace_gets_a_default_service_account,
+            every_namespace_gets_the_root_ca,
+            empty_namespace_is_deleted,
+            namespace_contents_are_deleted,
+            finalizer_blocks_deletion_and_is_reported,
+            pods_are_deleted_before_other_objects,
+            custom_finalizer_keeps_the_namespace,
+            pod_gets_a_service_account_and_its_token,
+            pod_with_a_missing_service_account_is_rejected,
+            cluster_role_is_aggregated,
         ])
         .await
 }
 
-fn namespaces(world: &Controlled) -> Api<Namespace> {
-    Api::all(world.cluster.client())
+fn namespaces(fixture: &ControlledCluster) -> Api<Namespace> {
+    Api::all(fixture.cluster.client())
 }
 
-async fn every_namespace_has_an_account(world: &Controlled) -> anyhow::Result<()> {
-    let namespace = world.cluster.namespace("account").await?;
-    let accounts: Api<ServiceAccount> = world.api(&namespace);
+async fn every_namespace_gets_a_default_service_account(
+    fixture: &ControlledCluster,
+) -> anyhow::Result<()> {
+    let namespace = fixture.cluster.namespace("account").await?;
+    let accounts: Api<ServiceAccount> = fixture.api(&namespace);
     let first = present(&accounts, "default").await?;
     assert_eq!(first.image_pull_secrets, None);
     delete(&accounts, "default", &DeleteParams::default()).await?;
@@ -49,10 +51,10 @@ async fn every_namespace_has_an_account(world: &Controlled) -> anyhow::Result<()
     Ok(())
 }
 
-async fn every_namespace_has_the_root_certificate(world: &Controlled) -> anyhow::Result<()> {
-    let namespace = world.cluster.namespace("certificate").await?;
-    let maps: Api<ConfigMap> = world.api(&namespace);
-    let expected = Some([("ca.crt".to_owned(), world.cluster.root_ca().to_owned())].into());
+async fn every_namespace_gets_the_root_ca(fixture: &ControlledCluster) -> anyhow::Result<()> {
+    let namespace = fixture.cluster.namespace("certificate").await?;
+    let maps: Api<ConfigMap> = fixture.api(&namespace);
+    let expected = Some([("ca.crt".to_owned(), fixture.cluster.root_ca().to_owned())].into());
     let map = present(&maps, ROOT_CA).await?;
     assert_eq!(map.data, expected);
     assert_eq!(
@@ -83,20 +85,20 @@ async fn every_namespace_has_the_root_certificate(world: &Controlled) -> anyhow:
     Ok(())
 }
 
-async fn an_empty_namespace_goes(world: &Controlled) -> anyhow::Result<()> {
-    let api = namespaces(world);
-    let namespace = world.cluster.namespace("empty").await?;
-    let accounts: Api<ServiceAccount> = world.api(&namespace);
+async fn empty_namespace_is_deleted(fixture: &ControlledCluster) -> anyhow::Result<()> {
+    let api = namespaces(fixture);
+    let namespace = fixture.cluster.namespace("empty").await?;
+    let accounts: Api<ServiceAccount> = fixture.api(&namespace);
     present(&accounts, "default").await?;
     let first = api.get(&namespace).await?;
     delete(&api, &namespace, &DeleteParams::default()).await?;
     gone(&api, &namespace).await?;
 
-    // The next of that name begins anew.
+    // A new namespace of the same name starts empty.
     let second = create(&api, json!({"metadata": {"name": namespace}})).await?;
     assert_ne!(second.uid(), first.uid());
     present(&accounts, "default").await?;
-    let maps: Api<ConfigMap> = world.api(&namespace);
+    let maps: Api<ConfigMap> = fixture.api(&namespace);
     present(&maps, ROOT_CA).await?;
     Ok(())
 }
@@ -108,25 +110,25 @@ fn pod(name: &str, finalizers: &[&str]) -> Value {
     })
 }
 
-async fn what_is_in_a_namespace_goes_with_it(world: &Controlled) -> anyhow::Result<()> {
-    let namespace = world.cluster.namespace("full").await?;
-    let accounts: Api<ServiceAccount> = world.api(&namespace);
+async fn namespace_contents_are_deleted(fixture: &ControlledCluster) -> anyhow::Result<()> {
+    let namespace = fixture.cluster.namespace("full").await?;
+    let accounts: Api<ServiceAccount> = fixture.api(&namespace);
     present(&accounts, "default").await?;
-    let kites = world.kites("namespaces.example.com", &namespace).await?;
+    let kites = fixture.kites("namespaces.example.com", &namespace).await?;
     let kite = json!({
         "apiVersion": "namespaces.example.com/v1",
         "kind": "Kite",
         "metadata": {"name": "kite"},
     });
     create(&kites, kite).await?;
-    let pods: Api<Pod> = world.api(&namespace);
+    let pods: Api<Pod> = fixture.api(&namespace);
     create(&pods, pod("pod", &[])).await?;
-    let secrets: Api<Secret> = world.api(&namespace);
+    let secrets: Api<Secret> = fixture.api(&namespace);
     for index in 0..5 {
         let secret = json!({"metadata": {"name": format!("s{index}")}});
         create(&secrets, secret).await?;
     }
-    let api = namespaces(world);
+    let api = namespaces(fixture);
     delete(&api, &namespace, &DeleteParams::default()).await?;
     gone(&api, &namespace).await?;
     assert_eq!(secrets.list(&ListParams::default()).await?.items.len(), 0);
@@ -153,10 +155,12 @@ fn conditions(namespace: &Namespace) -> Vec<[String; 4]> {
         .collect()
 }
 
-async fn a_finalizer_holds_up_the_end_and_is_told_of(world: &Controlled) -> anyhow::Result<()> {
-    let api = namespaces(world);
-    let namespace = world.cluster.namespace("held").await?;
-    let maps: Api<ConfigMap> = world.api(&namespace);
+async fn finalizer_blocks_deletion_and_is_reported(
+    fixture: &ControlledCluster,
+) -> anyhow::Result<()> {
+    let api = namespaces(fixture);
+    let namespace = fixture.cluster.namespace("held").await?;
+    let maps: Api<ConfigMap> = fixture.api(&namespace);
     present(&maps, ROOT_CA).await?;
     for name in ["one", "two"] {
         create(
@@ -167,9 +171,12 @@ async fn a_finalizer_holds_up_the_end_and_is_told_of(world: &Controlled) -> anyh
     }
     create(&maps, json!({"metadata": {"name": "free"}})).await?;
     delete(&api, &namespace, &DeleteParams::default()).await?;
-    let held = until(&api, &namespace, "says what remains", |namespace| {
-        conditions(namespace).iter().any(|one| one[1] == "True")
-    })
+    let held = until(
+        &api,
+        &namespace,
+        "remaining objects are reported",
+        |namespace| conditions(namespace).iter().any(|one| one[1] == "True"),
+    )
     .await?;
     let expected = [
         [
@@ -208,7 +215,7 @@ async fn a_finalizer_holds_up_the_end_and_is_told_of(world: &Controlled) -> anyh
     assert_eq!(status.phase.as_deref(), Some("Terminating"));
     anyhow::ensure!(maps.get_opt("free").await?.is_none(), "what can go goes");
 
-    // Nothing new comes in.
+    // A terminating namespace rejects new objects.
     let late = ConfigMap {
         metadata: kube::api::ObjectMeta {
             name: Some("late".into()),
@@ -237,13 +244,13 @@ async fn a_finalizer_holds_up_the_end_and_is_told_of(world: &Controlled) -> anyh
     gone(&api, &namespace).await
 }
 
-async fn pods_go_before_what_they_live_from(world: &Controlled) -> anyhow::Result<()> {
-    let api = namespaces(world);
-    let namespace = world.cluster.namespace("pods").await?;
-    let accounts: Api<ServiceAccount> = world.api(&namespace);
+async fn pods_are_deleted_before_other_objects(fixture: &ControlledCluster) -> anyhow::Result<()> {
+    let api = namespaces(fixture);
+    let namespace = fixture.cluster.namespace("pods").await?;
+    let accounts: Api<ServiceAccount> = fixture.api(&namespace);
     present(&accounts, "default").await?;
-    let maps: Api<ConfigMap> = world.api(&namespace);
-    let pods: Api<Pod> = world.api(&namespace);
+    let maps: Api<ConfigMap> = fixture.api(&namespace);
+    let pods: Api<Pod> = fixture.api(&namespace);
     create(&maps, json!({"metadata": {"name": "needed"}})).await?;
     create(&pods, pod("pod", &[KEEP])).await?;
     delete(&api, &namespace, &DeleteParams::default()).await?;
@@ -251,7 +258,7 @@ async fn pods_go_before_what_they_live_from(world: &Controlled) -> anyhow::Resul
         pod.metadata.deletion_timestamp.is_some()
     })
     .await?;
-    // Pods are not counted while they are waited for.
+    // While pods remain, they are not counted in the conditions.
     let waiting = until(&api, &namespace, "has conditions", |namespace| {
         !conditions(namespace).is_empty()
     })
@@ -266,8 +273,8 @@ async fn pods_go_before_what_they_live_from(world: &Controlled) -> anyhow::Resul
     gone(&api, &namespace).await
 }
 
-async fn a_foreign_finalizer_of_the_namespace_keeps_it(world: &Controlled) -> anyhow::Result<()> {
-    let api = namespaces(world);
+async fn custom_finalizer_keeps_the_namespace(fixture: &ControlledCluster) -> anyhow::Result<()> {
+    let api = namespaces(fixture);
     let namespace = json!({
         "metadata": {"generateName": "foreign-"},
         "spec": {"finalizers": [KEEP]},
@@ -277,7 +284,7 @@ async fn a_foreign_finalizer_of_the_namespace_keeps_it(world: &Controlled) -> an
         let spec = namespace.spec.clone().unwrap_or_default();
         spec.finalizers.unwrap_or_default()
     };
-    let maps: Api<ConfigMap> = world.api(&name);
+    let maps: Api<ConfigMap> = fixture.api(&name);
     create(&maps, json!({"metadata": {"name": "map"}})).await?;
     delete(&api, &name, &DeleteParams::default()).await?;
     let mut left = until(&api, &name, "has only the foreign finalizer", |namespace| {
@@ -292,10 +299,12 @@ async fn a_foreign_finalizer_of_the_namespace_keeps_it(world: &Controlled) -> an
     gone(&api, &name).await
 }
 
-async fn a_pod_has_an_account_and_its_token(world: &Controlled) -> anyhow::Result<()> {
-    let namespace = world.cluster.namespace("token").await?;
-    let pods: Api<Pod> = world.api(&namespace);
-    // The account may be made after this: the server waits for it.
+async fn pod_gets_a_service_account_and_its_token(
+    fixture: &ControlledCluster,
+) -> anyhow::Result<()> {
+    let namespace = fixture.cluster.namespace("token").await?;
+    let pods: Api<Pod> = fixture.api(&namespace);
+    // The service account may be created after this: the server waits for it.
     let created = create(&pods, pod("pod", &[])).await?;
     let spec = serde_json::to_value(created.spec)?;
     assert_eq!(spec["serviceAccountName"], "default");
@@ -329,7 +338,7 @@ async fn a_pod_has_an_account_and_its_token(world: &Controlled) -> anyhow::Resul
     });
     assert_eq!(spec["containers"][0]["volumeMounts"], json!([mount]));
 
-    let accounts: Api<ServiceAccount> = world.api(&namespace);
+    let accounts: Api<ServiceAccount> = fixture.api(&namespace);
     let robot = json!({
         "metadata": {"name": "robot"},
         "automountServiceAccountToken": false,
@@ -344,9 +353,11 @@ async fn a_pod_has_an_account_and_its_token(world: &Controlled) -> anyhow::Resul
     Ok(())
 }
 
-async fn a_pod_of_no_account_is_refused(world: &Controlled) -> anyhow::Result<()> {
-    let namespace = world.cluster.namespace("nobody").await?;
-    let pods: Api<Pod> = world.api(&namespace);
+async fn pod_with_a_missing_service_account_is_rejected(
+    fixture: &ControlledCluster,
+) -> anyhow::Result<()> {
+    let namespace = fixture.cluster.namespace("nobody").await?;
+    let pods: Api<Pod> = fixture.api(&namespace);
     let mut nobodys = pod("pod", &[]);
     nobodys["spec"]["serviceAccountName"] = json!("nobody");
     let nobodys = serde_json::from_value(nobodys)?;
@@ -366,8 +377,8 @@ async fn a_pod_of_no_account_is_refused(world: &Controlled) -> anyhow::Result<()
     }
 }
 
-async fn a_role_is_made_of_others(world: &Controlled) -> anyhow::Result<()> {
-    let api: Api<ClusterRole> = Api::all(world.cluster.client());
+async fn cluster_role_is_aggregated(fixture: &ControlledCluster) -> anyhow::Result<()> {
+    let api: Api<ClusterRole> = Api::all(fixture.cluster.client());
     let part = |name: &str, verb: &str| {
         json!({
             "metadata": {"name": name, "labels": {"example.com/to": "aggregate"}},

@@ -1,4 +1,4 @@
-//! `medley place` against a cluster of unlike nodes and a real registry.
+//! `medley place` on a cluster of heterogeneous nodes with a real registry.
 
 use std::io::Write as _;
 use std::process::Stdio;
@@ -8,21 +8,21 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use tempfile::{NamedTempFile, TempDir};
-use testkit::{Layout, Registry, Said, ServedCluster, TestCluster, has};
+use testkit::{CommandOutput, Layout, Registry, ServedCluster, TestCluster, has};
 
 const MEDLEY: &str = env!("CARGO_BIN_EXE_medley");
 
-struct World {
+struct PlaceFixture {
     served: ServedCluster,
     client: Client,
     registry: Registry,
-    /// They live as long as this.
+    /// Kept alive with the fixture.
     _cluster: TestCluster,
     _folder: TempDir,
 }
 
-impl World {
-    /// Nodes of three kinds, and a registry with `both` (amd64 and arm64), `arm` (a single manifest for
+impl PlaceFixture {
+    /// Nodes of three platforms, and a registry with `both` (amd64 and arm64), `arm` (a single manifest for
     /// arm64), `mainframe` (s390x) and `windows` (three builds).
     async fn start() -> anyhow::Result<Self> {
         let cluster = TestCluster::start().await?;
@@ -80,13 +80,13 @@ impl World {
         format!("{}/{name}:1", self.registry.host())
     }
 
-    async fn run(&self, line: &[&str]) -> anyhow::Result<Said> {
+    async fn run(&self, line: &[&str]) -> anyhow::Result<CommandOutput> {
         let host = self.registry.host();
         let line = [&["place"][..], line, &["--insecure", &host]].concat();
         self.medley(&line).await
     }
 
-    async fn medley(&self, line: &[&str]) -> anyhow::Result<Said> {
+    async fn medley(&self, line: &[&str]) -> anyhow::Result<CommandOutput> {
         let output = tokio::process::Command::new(MEDLEY)
             .args(line)
             .env("KUBECONFIG", &self.served.kubeconfig)
@@ -96,7 +96,7 @@ impl World {
             .stdin(Stdio::null())
             .output()
             .await?;
-        Ok(Said::of(&output))
+        Ok(CommandOutput::of(&output))
     }
 
     async fn make(&self, name: &str, spec: Value) -> anyhow::Result<()> {
@@ -115,33 +115,33 @@ fn file(object: &Value) -> anyhow::Result<NamedTempFile> {
 }
 
 #[tokio::test]
-async fn a_file_is_explained_before_anything_is_made_of_it() -> anyhow::Result<()> {
-    let world = World::start().await?;
+async fn manifest_is_explained_without_creating_it() -> anyhow::Result<()> {
+    let fixture = PlaceFixture::start().await?;
     let deployment = file(&json!({
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "spec": { "template": { "spec": {
-            "initContainers": [{ "name": "first", "image": world.image("both") }],
-            "containers": [{ "name": "app", "image": world.image("arm") }],
+            "initContainers": [{ "name": "first", "image": fixture.image("both") }],
+            "containers": [{ "name": "app", "image": fixture.image("arm") }],
         } } },
     }))?;
     let path = deployment.path().to_string_lossy().into_owned();
-    let said = world.run(&["explain", "-f", &path]).await?.ok()?;
-    has(&said, &["Placed: its images run on 1 of 3 nodes"]);
-    has(&said, &["(container \"app\"): for linux/arm64"]);
+    let result = fixture.run(&["explain", "-f", &path]).await?.ok()?;
+    has(&result, &["Placed: its images run on 1 of 3 nodes"]);
+    has(&result, &["(container \"app\"): for linux/arm64"]);
     has(
-        &said,
+        &result,
         &["(init container \"first\"): for linux/amd64, linux/arm64"],
     );
-    has(&said, &["The pod would say:"]);
-    let said = world
+    has(&result, &["Changes to the pod:"]);
+    let result = fixture
         .run(&["explain", "-f", &path, "-o", "json"])
         .await?
         .ok()?;
-    let told: Value = serde_json::from_str(&said)?;
+    let document: Value = serde_json::from_str(&result)?;
     let terms = "/change/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
     assert_eq!(
-        told.pointer(terms),
+        document.pointer(terms),
         Some(&json!([{ "matchExpressions": [
             { "key": "kubernetes.io/arch", "operator": "In", "values": ["arm64"] },
             { "key": "kubernetes.io/os", "operator": "In", "values": ["linux"] },
@@ -149,59 +149,59 @@ async fn a_file_is_explained_before_anything_is_made_of_it() -> anyhow::Result<(
     );
     let service = file(&json!({ "apiVersion": "v1", "kind": "Service" }))?;
     let path = service.path().to_string_lossy().into_owned();
-    let said = world.run(&["explain", "-f", &path]).await?.refused()?;
-    has(&said, &["kind \"Service\" makes no pods"]);
+    let result = fixture.run(&["explain", "-f", &path]).await?.refused()?;
+    has(&result, &["kind \"Service\" does not create pods"]);
     Ok(())
 }
 
 #[tokio::test]
-async fn a_pod_that_can_never_run_is_told_with_what_would_help() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    let container = |image: &str| json!({ "name": "app", "image": world.image(image) });
-    world
+async fn pod_that_fits_no_node_is_explained_with_remedies() -> anyhow::Result<()> {
+    let fixture = PlaceFixture::start().await?;
+    let container = |image: &str| json!({ "name": "app", "image": fixture.image(image) });
+    fixture
         .make("stuck", json!({ "containers": [container("mainframe")] }))
         .await?;
-    world
+    fixture
         .make(
             "fine",
             json!({ "containers": [container("both")], "nodeName": "amd-1" }),
         )
         .await?;
-    world
+    fixture
         .make("typo", json!({ "containers": [container("no-such")] }))
         .await?;
-    let said = world.run(&["explain", "stuck"]).await?.ok()?;
-    has(&said, &["NoMatchingNode: image "]);
+    let result = fixture.run(&["explain", "stuck"]).await?.ok()?;
+    has(&result, &["NoMatchingNode: image "]);
     has(
-        &said,
+        &result,
         &[
             "is for linux/s390x; the nodes are linux/amd64 (1), linux/arm64 (1), windows(10.0.20348)/amd64 (1)",
         ],
     );
     has(
-        &said,
+        &result,
         &["add such a node, or use an image that is for one of the nodes"],
     );
     has(
-        &said,
+        &result,
         &[
             "What would make it fit:\n  add a node of linux/s390x\n  publish ",
             "also for linux/amd64, which 1 node is",
         ],
     );
-    // Where it is says nothing about where it could be.
-    let said = world.run(&["explain", "fine"]).await?.ok()?;
-    has(&said, &["Placed: its images run on 2 of 3 nodes"]);
-    let said = world.run(&["explain", "typo"]).await?.ok()?;
-    has(&said, &["cannot be looked at:"]);
-    let said = world.run(&["explain", "nobody"]).await?.refused()?;
-    has(&said, &["pods \"nobody\" not found"]);
+    // An existing pod is explained as if it were unscheduled.
+    let result = fixture.run(&["explain", "fine"]).await?.ok()?;
+    has(&result, &["Placed: its images run on 2 of 3 nodes"]);
+    let result = fixture.run(&["explain", "typo"]).await?.ok()?;
+    has(&result, &["cannot be inspected:"]);
+    let result = fixture.run(&["explain", "nobody"]).await?.refused()?;
+    has(&result, &["pods \"nobody\" not found"]);
 
-    let said = world.run(&["report", "-o", "json"]).await?.ok()?;
-    let report: Value = serde_json::from_str(&said)?;
+    let result = fixture.run(&["report", "-o", "json"]).await?.ok()?;
+    let report: Value = serde_json::from_str(&result)?;
     let images = report["images"].as_array().map(Vec::as_slice);
     let covered = |name: &str| {
-        let image = world.image(name);
+        let image = fixture.image(name);
         let found = images
             .unwrap_or_default()
             .iter()
@@ -218,71 +218,77 @@ async fn a_pod_that_can_never_run_is_told_with_what_would_help() -> anyhow::Resu
         report["places"][0],
         json!({ "place": "linux/amd64", "nodes": 1, "images": 1, "ofImages": 2 })
     );
-    let said = world.run(&["report"]).await?.ok()?;
+    let result = fixture.run(&["report"]).await?.ok()?;
     has(
-        &said,
+        &result,
         &["Pods that can never run:\n  default/stuck: image "],
     );
-    has(&said, &["Nodes without work:\n  arm-1\n  win-1"]);
+    has(&result, &["Nodes without pods:\n  arm-1\n  win-1"]);
     Ok(())
 }
 
 #[tokio::test]
-async fn what_a_node_would_pull_is_told_with_why_it_would_pull_no_other() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    let host = world.registry.host();
+async fn inspect_shows_the_image_a_node_would_pull() -> anyhow::Result<()> {
+    let fixture = PlaceFixture::start().await?;
+    let host = fixture.registry.host();
     let inspect = async |name: &str, more: &[&str]| {
-        let image = world.image(name);
+        let image = fixture.image(name);
         let line = [&["image", "inspect", &image, "--insecure", &host], more].concat();
-        world.medley(&line).await
+        fixture.medley(&line).await
     };
     let node = "windows(10.0.20348)/amd64";
-    let said = inspect("windows", &["--platform", node]).await?.ok()?;
+    let result = inspect("windows", &["--platform", node]).await?.ok()?;
     has(
-        &said,
+        &result,
         &["A node of windows(10.0.20348)/amd64 pulls sha256:"],
     );
-    // Updates count as numbers.
-    has(&said, &["windows(10.0.20348.2849)/amd64   pulled"]);
+    // Windows revisions are compared as numbers.
+    has(&result, &["windows(10.0.20348.2849)/amd64   pulled"]);
     has(
-        &said,
-        &["windows(10.0.20348.999)/amd64    not pulled   would do, but another is better"],
+        &result,
+        &["windows(10.0.20348.999)/amd64    not pulled   matches, but another is better"],
     );
     has(
-        &said,
+        &result,
         &["windows(10.0.17763.6532)/amd64   not pulled   is for another version of Windows"],
     );
     let node = ["--platform", "windows(10.0.19042)/amd64"];
-    let said = inspect("windows", &node).await?.refused()?;
+    let result = inspect("windows", &node).await?.refused()?;
     has(
-        &said,
-        &["a node of windows(10.0.19042)/amd64 finds nothing to run in "],
+        &result,
+        &["a node of windows(10.0.19042)/amd64 cannot run any image of "],
     );
     let isolated = [&node[..], &["--hyperv", "-o", "json"]].concat();
-    let said = inspect("windows", &isolated).await?.ok()?;
-    let told: Value = serde_json::from_str(&said)?;
-    assert_eq!(told["chosen"]["entries"][0]["pulled"], true);
-    assert_eq!(told["chosen"]["pulled"], told["platforms"][0]["digest"]);
-    assert_eq!(told["chosen"]["wanted"], "windows(10.0.19042)/amd64");
+    let result = inspect("windows", &isolated).await?.ok()?;
+    let document: Value = serde_json::from_str(&result)?;
+    assert_eq!(document["chosen"]["entries"][0]["pulled"], true);
+    assert_eq!(
+        document["chosen"]["pulled"],
+        document["platforms"][0]["digest"]
+    );
+    assert_eq!(document["chosen"]["wanted"], "windows(10.0.19042)/amd64");
 
-    // An image that stands alone.
-    let said = inspect("arm", &["--platform", "linux/arm64"]).await?.ok()?;
-    has(&said, &["there is no index, but this image"]);
-    let said = inspect("arm", &["--platform", "linux/amd64"])
+    // A single manifest.
+    let result = inspect("arm", &["--platform", "linux/arm64"]).await?.ok()?;
+    has(&result, &["the image has no index"]);
+    let result = inspect("arm", &["--platform", "linux/amd64"])
         .await?
         .refused()?;
-    has(&said, &["a node of linux/amd64 finds nothing to run in "]);
-    let said = inspect("arm", &["--platform", "intel"]).await?.refused()?;
-    has(&said, &["neither an operating system nor an architecture"]);
+    has(&result, &["a node of linux/amd64 cannot run any image of "]);
+    let result = inspect("arm", &["--platform", "intel"]).await?.refused()?;
+    has(
+        &result,
+        &["neither an operating system nor an architecture"],
+    );
     Ok(())
 }
 
 #[tokio::test]
-async fn handlers_are_printed_for_the_builds_of_a_cluster() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    let said = world.medley(&["node-config", "containerd"]).await?.ok()?;
+async fn containerd_handlers_are_printed_for_the_builds_of_a_cluster() -> anyhow::Result<()> {
+    let fixture = PlaceFixture::start().await?;
+    let result = fixture.medley(&["node-config", "containerd"]).await?.ok()?;
     has(
-        &said,
+        &result,
         &[
             "default_runtime_name = \"runhcs-wcow-process\"",
             "# Windows Server 2022 (10.0.20348) under Hyper-V.",
@@ -292,7 +298,7 @@ async fn handlers_are_printed_for_the_builds_of_a_cluster() -> anyhow::Result<()
             "platform = \"windows(10.0.20348)/amd64\"",
         ],
     );
-    assert!(!said.contains("17763"), "{said}");
+    assert!(!result.contains("17763"), "{result}");
     let offline = [
         "node-config",
         "containerd",
@@ -301,38 +307,35 @@ async fn handlers_are_printed_for_the_builds_of_a_cluster() -> anyhow::Result<()
         "--build",
         "17763",
     ];
-    let said = world.medley(&offline).await?.ok()?;
-    has(&said, &["SandboxOsVersion = \"10.0.17763\""]);
+    let result = fixture.medley(&offline).await?.ok()?;
+    has(&result, &["SandboxOsVersion = \"10.0.17763\""]);
     let arm = ["node-config", "containerd", "--arch", "arm64"];
-    let said = world.medley(&arm).await?.refused()?;
+    let result = fixture.medley(&arm).await?.refused()?;
     has(
-        &said,
-        &[
-            "the cluster has no node with Windows on arm64",
-            "--build BUILD",
-        ],
+        &result,
+        &["the cluster has no Windows node on arm64", "--build BUILD"],
     );
     Ok(())
 }
 
-/// A pod that was put on a node before anybody looked at its image.
+/// A pod that was bound to a node before its image was inspected.
 #[tokio::test]
-async fn a_pod_on_a_node_that_cannot_run_it_is_reported() -> anyhow::Result<()> {
-    let world = World::start().await?;
+async fn pod_on_an_incompatible_node_is_reported() -> anyhow::Result<()> {
+    let fixture = PlaceFixture::start().await?;
     let spec = json!({
-        "containers": [{ "name": "app", "image": world.image("arm") }],
+        "containers": [{ "name": "app", "image": fixture.image("arm") }],
         "nodeName": "amd-1",
     });
-    world.make("lost", spec).await?;
-    let said = world.run(&["report"]).await?.ok()?;
+    fixture.make("lost", spec).await?;
+    let result = fixture.run(&["report"]).await?.ok()?;
     has(
-        &said,
+        &result,
         &[
             "Pods that can never run:\n  default/lost: it is on node amd-1, which is linux/amd64, but image ",
         ],
     );
     has(
-        &said,
+        &result,
         &["linux/arm64                 1       1 of 1 images"],
     );
     Ok(())

@@ -1,5 +1,4 @@
-//! What users may do, over a socket and with credentials of their own, as workloads in a cluster
-//! have them.
+//! Authorization over a socket, with credentials as workloads in a cluster have them.
 
 use std::time::Duration;
 
@@ -13,17 +12,17 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 use testkit::{ServedCluster, TestCluster, wait_until};
 
-const SOON: Duration = Duration::from_secs(20);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(20);
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
 /// A cluster on a socket, and a namespace of the test's own.
-struct World {
+struct RbacFixture {
     cluster: TestCluster,
     served: ServedCluster,
     namespace: String,
 }
 
-impl World {
+impl RbacFixture {
     async fn start() -> anyhow::Result<Self> {
         let cluster = TestCluster::start().await?;
         let served = cluster.serve().await?;
@@ -86,7 +85,7 @@ impl World {
         format!("system:serviceaccount:{}:{name}", self.namespace)
     }
 
-    /// Gives a service account rules, in the namespace or in the whole cluster.
+    /// Grants RBAC rules to a service account, in the namespace or in the whole cluster.
     async fn grant(&self, robot: &str, everywhere: bool, rules: Value) -> anyhow::Result<()> {
         let (prefix, role, binding, at) = if everywhere {
             (
@@ -131,15 +130,15 @@ impl World {
         Ok(())
     }
 
-    /// Asks until the answer has a code: the genuine server hears of a new binding a little later.
-    /// The embedded one has to know at once.
+    /// Repeats a request until it returns a status code: kube-apiserver observes a new binding a little later.
+    /// The embedded server has to observe it at once.
     async fn settles(&self, client: &Client, path: &str, code: u16) -> anyhow::Result<Value> {
         if !self.cluster.is_genuine() {
             let (got, answer) = ask(client, Method::GET, path, &Value::Null, &[]).await?;
             anyhow::ensure!(got == code, "{path}: {got} {answer}");
             return Ok(answer);
         }
-        wait_until(&format!("{path} answers {code}"), SOON, || async {
+        wait_until(&format!("{path} answers {code}"), WAIT_TIMEOUT, || async {
             let (got, answer) = ask(client, Method::GET, path, &Value::Null, &[]).await?;
             Ok((got == code).then_some(answer))
         })
@@ -147,7 +146,7 @@ impl World {
     }
 }
 
-/// Sends a request as it is; returns the code and the answer.
+/// Sends a request; returns the status code and the response.
 async fn ask(
     client: &Client,
     method: Method,
@@ -176,10 +175,10 @@ async fn ask(
 }
 
 #[tokio::test]
-async fn a_workload_may_what_its_role_says() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    let robot = world.robot("writer").await?;
-    let maps: Api<ConfigMap> = Api::namespaced(robot.clone(), &world.namespace);
+async fn service_account_has_the_permissions_of_its_role() -> anyhow::Result<()> {
+    let fixture = RbacFixture::start().await?;
+    let robot = fixture.robot("writer").await?;
+    let maps: Api<ConfigMap> = Api::namespaced(robot.clone(), &fixture.namespace);
     let refused = maps.list(&ListParams::default()).await.unwrap_err();
     let kube::Error::Api(status) = refused else {
         anyhow::bail!("not refused: {refused}");
@@ -190,15 +189,15 @@ async fn a_workload_may_what_its_role_says() -> anyhow::Result<()> {
         format!(
             "configmaps is forbidden: User \"{}\" cannot list resource \"configmaps\" in API group \"\" \
              in the namespace \"{}\"",
-            world.robot_name("writer"),
-            world.namespace
+            fixture.robot_name("writer"),
+            fixture.namespace
         )
     );
 
     let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "list", "watch"]}]);
-    world.grant("writer", false, rules).await?;
-    let path = format!("/api/v1/namespaces/{}/configmaps", world.namespace);
-    world.settles(&robot, &path, 200).await?;
+    fixture.grant("writer", false, rules).await?;
+    let path = format!("/api/v1/namespaces/{}/configmaps", fixture.namespace);
+    fixture.settles(&robot, &path, 200).await?;
     let map = ConfigMap {
         metadata: ObjectMeta {
             name: Some("made".to_owned()),
@@ -226,7 +225,7 @@ async fn a_workload_may_what_its_role_says() -> anyhow::Result<()> {
         ),
         (
             Method::GET,
-            format!("/api/v1/namespaces/{}/secrets", world.namespace),
+            format!("/api/v1/namespaces/{}/secrets", fixture.namespace),
         ),
     ] {
         let (code, answer) = ask(&robot, method.clone(), &path, &Value::Null, &[]).await?;
@@ -236,24 +235,24 @@ async fn a_workload_may_what_its_role_says() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn rights_end_with_their_binding() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    let robot = world.robot("reader").await?;
+async fn permissions_end_with_their_binding() -> anyhow::Result<()> {
+    let fixture = RbacFixture::start().await?;
+    let robot = fixture.robot("reader").await?;
     let rules = json!([{"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]}]);
-    world.grant("reader", true, rules).await?;
-    world.settles(&robot, "/api/v1/nodes", 200).await?;
-    let binding = format!("{RBAC}/clusterrolebindings/{}-reader", world.namespace);
-    let admin = world.cluster.client();
+    fixture.grant("reader", true, rules).await?;
+    fixture.settles(&robot, "/api/v1/nodes", 200).await?;
+    let binding = format!("{RBAC}/clusterrolebindings/{}-reader", fixture.namespace);
+    let admin = fixture.cluster.client();
     let (code, answer) = ask(&admin, Method::DELETE, &binding, &Value::Null, &[]).await?;
     assert_eq!(code, 200, "{answer}");
-    world.settles(&robot, "/api/v1/nodes", 403).await?;
+    fixture.settles(&robot, "/api/v1/nodes", 403).await?;
     Ok(())
 }
 
 #[tokio::test]
-async fn nobody_in_particular_may_ask_how_the_server_is() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    let nobody = world.client(json!({})).await?;
+async fn anonymous_users_may_read_health_and_version() -> anyhow::Result<()> {
+    let fixture = RbacFixture::start().await?;
+    let nobody = fixture.client(json!({})).await?;
     for path in ["/healthz", "/livez", "/readyz", "/version"] {
         let (code, answer) = ask(&nobody, Method::GET, path, &Value::Null, &[]).await?;
         assert_eq!(code, 200, "{path}: {answer}");
@@ -263,7 +262,7 @@ async fn nobody_in_particular_may_ask_how_the_server_is() -> anyhow::Result<()> 
         let message = format!("forbidden: User \"system:anonymous\" cannot get path \"{path}\"");
         assert_eq!((code, &answer["message"]), (403, &json!(message)));
     }
-    let stranger = world.client(json!({"token": "nonsense"})).await?;
+    let stranger = fixture.client(json!({"token": "nonsense"})).await?;
     let (code, answer) = ask(&stranger, Method::GET, "/healthz", &Value::Null, &[]).await?;
     assert_eq!(
         (code, &answer["message"], &answer["reason"]),
@@ -272,7 +271,7 @@ async fn nobody_in_particular_may_ask_how_the_server_is() -> anyhow::Result<()> 
     Ok(())
 }
 
-/// Who the server takes somebody for, or what it says instead.
+/// The user that the server authenticates, or its error.
 async fn who(client: &Client, headers: &[(&str, &str)]) -> anyhow::Result<(u16, Value)> {
     let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
     let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
@@ -284,10 +283,10 @@ async fn who(client: &Client, headers: &[(&str, &str)]) -> anyhow::Result<(u16, 
 }
 
 #[tokio::test]
-async fn a_proxy_acts_as_those_it_may_be() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    let robot = world.robot("proxy").await?;
-    let name = world.robot_name("proxy");
+async fn impersonation_is_limited_to_permitted_users() -> anyhow::Result<()> {
+    let fixture = RbacFixture::start().await?;
+    let robot = fixture.robot("proxy").await?;
+    let name = fixture.robot_name("proxy");
     let bob = [("impersonate-user", "bob")];
     assert_eq!(
         who(&robot, &bob).await?,
@@ -311,14 +310,14 @@ async fn a_proxy_acts_as_those_it_may_be() -> anyhow::Result<()> {
             "resourceNames": ["view"],
         },
     ]);
-    world.grant("proxy", true, rules).await?;
+    fixture.grant("proxy", true, rules).await?;
     let whole = [
         ("impersonate-user", "bob"),
         ("impersonate-group", "devs"),
         ("impersonate-uid", "u-1"),
         ("impersonate-extra-scopes", "view"),
     ];
-    let became = wait_until("the proxy becomes bob", SOON, || async {
+    let became = wait_until("the proxy becomes bob", WAIT_TIMEOUT, || async {
         let (code, answer) = who(&robot, &whole).await?;
         Ok((code == 201).then_some(answer))
     })
@@ -333,7 +332,7 @@ async fn a_proxy_acts_as_those_it_may_be() -> anyhow::Result<()> {
         })
     );
     let refusal = |kind: &str, name: &str, resource: &str, group: &str| {
-        let user = world.robot_name("proxy");
+        let user = fixture.robot_name("proxy");
         json!(format!(
             "{kind} \"{name}\" is forbidden: User \"{user}\" cannot impersonate resource \"{resource}\" \
              in API group \"{group}\" at the cluster scope"
@@ -377,18 +376,18 @@ async fn a_proxy_acts_as_those_it_may_be() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn a_proxy_may_be_limited_to_some_requests() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    let robot = world.robot("agent").await?;
+async fn constrained_impersonation_is_limited_to_permitted_requests() -> anyhow::Result<()> {
+    let fixture = RbacFixture::start().await?;
+    let robot = fixture.robot("agent").await?;
     let rules = json!([
         {"apiGroups": [""], "resources": ["nodes"], "verbs": ["impersonate-on:user-info:list"]},
         {"apiGroups": ["authentication.k8s.io"], "resources": ["users"], "verbs": ["impersonate:user-info"]},
         {"apiGroups": ["authentication.k8s.io"], "resources": ["groups"], "verbs": ["impersonate:user-info"]},
     ]);
-    world.grant("agent", true, rules).await?;
+    fixture.grant("agent", true, rules).await?;
     let ann = [("impersonate-user", "ann")];
     let message = "nodes is forbidden: User \"ann\" cannot list resource \"nodes\" in API group \"\" at the cluster scope";
-    wait_until("the agent is refused as ann", SOON, || async {
+    wait_until("the agent is refused as ann", WAIT_TIMEOUT, || async {
         let (_, answer) = ask(&robot, Method::GET, "/api/v1/nodes", &Value::Null, &ann).await?;
         Ok((answer["message"] == message).then_some(()))
     })
@@ -408,7 +407,7 @@ async fn a_proxy_may_be_limited_to_some_requests() -> anyhow::Result<()> {
                 "groups.authentication.k8s.io \"system:masters\" is forbidden: User \"{}\" cannot \
                  impersonate:user-info resource \"groups\" in API group \"authentication.k8s.io\" at the \
                  cluster scope: impersonating the system:masters group is not allowed",
-                world.robot_name("agent")
+                fixture.robot_name("agent")
             ))
         )
     );
@@ -416,11 +415,11 @@ async fn a_proxy_may_be_limited_to_some_requests() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn an_agent_acts_as_the_node_it_runs_on() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    let admin = world.cluster.client();
-    let node = format!("{}-node", world.namespace);
-    let pods = format!("/api/v1/namespaces/{}/pods", world.namespace);
+async fn agent_may_impersonate_its_own_node() -> anyhow::Result<()> {
+    let fixture = RbacFixture::start().await?;
+    let admin = fixture.cluster.client();
+    let node = format!("{}-node", fixture.namespace);
+    let pods = format!("/api/v1/namespaces/{}/pods", fixture.namespace);
     let pod = json!({
         "metadata": {"name": "agent"},
         "spec": {
@@ -431,9 +430,9 @@ async fn an_agent_acts_as_the_node_it_runs_on() -> anyhow::Result<()> {
     });
     let (code, answer) = ask(&admin, Method::POST, &pods, &pod, &[]).await?;
     assert_eq!(code, 201, "{answer}");
-    let robot = world.robot_in("agent", Some("agent")).await?;
+    let robot = fixture.robot_in("agent", Some("agent")).await?;
     let reviews = json!(["selfsubjectreviews"]);
-    world
+    fixture
         .grant(
             "agent",
             true,
@@ -444,7 +443,7 @@ async fn an_agent_acts_as_the_node_it_runs_on() -> anyhow::Result<()> {
         )
         .await?;
     let own = format!("system:node:{node}");
-    let became = wait_until("the agent becomes its node", SOON, || async {
+    let became = wait_until("the agent becomes its node", WAIT_TIMEOUT, || async {
         let (code, answer) = who(&robot, &[("impersonate-user", &own)]).await?;
         Ok((code == 201).then_some(answer))
     })
@@ -462,7 +461,7 @@ async fn an_agent_acts_as_the_node_it_runs_on() -> anyhow::Result<()> {
                 "selfsubjectreviews.authentication.k8s.io is forbidden: User \"{}\" cannot \
                  impersonate-on:arbitrary-node:create resource \"selfsubjectreviews\" in API group \
                  \"authentication.k8s.io\" at the cluster scope",
-                world.robot_name("agent")
+                fixture.robot_name("agent")
             ))
         )
     );
@@ -470,15 +469,15 @@ async fn an_agent_acts_as_the_node_it_runs_on() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn an_operator_cannot_raise_itself() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    let robot = world.robot("operator").await?;
+async fn escalation_is_rejected() -> anyhow::Result<()> {
+    let fixture = RbacFixture::start().await?;
+    let robot = fixture.robot("operator").await?;
     let rules = json!([
         {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles", "rolebindings"], "verbs": ["create", "get", "update"]},
     ]);
-    world.grant("operator", false, rules).await?;
-    let at = format!("{RBAC}/namespaces/{}", world.namespace);
-    world
+    fixture.grant("operator", false, rules).await?;
+    let at = format!("{RBAC}/namespaces/{}", fixture.namespace);
+    fixture
         .settles(&robot, &format!("{at}/roles/none"), 404)
         .await?;
     let role = json!({
@@ -502,7 +501,7 @@ async fn an_operator_cannot_raise_itself() -> anyhow::Result<()> {
     .await?;
     assert_eq!(code, 403, "{answer}");
     // Neither was written.
-    let admin = world.cluster.client();
+    let admin = fixture.cluster.client();
     for path in [format!("{at}/roles/all"), format!("{at}/rolebindings/all")] {
         let (code, _) = ask(&admin, Method::GET, &path, &Value::Null, &[]).await?;
         assert_eq!(code, 404, "{path}");

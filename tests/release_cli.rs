@@ -1,5 +1,4 @@
-//! `medley release` as people and programs use it: on folders, against a real registry, and against a
-//! cluster with the kinds of OpenShift.
+//! `medley release` on folders, on a real registry, and on a cluster with OpenShift's CRDs.
 #[path = "release_cli_support.rs"]
 mod support;
 
@@ -7,7 +6,7 @@ use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
-use support::{Workshop, World, image, medley, path};
+use support::{OpenShiftFixture, ReleaseSources, image, medley, path};
 use testkit::{Layout, Registry, has};
 
 fn digest(letter: char) -> String {
@@ -18,8 +17,13 @@ fn pull(letter: char) -> String {
     format!("quay.io/release/art@{}", digest(letter))
 }
 
-/// Builds a release of two operators whose images have these letters.
-async fn release(workshop: &Workshop, dns: char, mco: char, to: &str) -> anyhow::Result<String> {
+/// Renders a release of two operators whose image digests consist of these letters.
+async fn release(
+    workshop: &ReleaseSources,
+    dns: char,
+    mco: char,
+    to: &str,
+) -> anyhow::Result<String> {
     let (dns, mco) = (pull(dns), pull(mco));
     let tags = [
         ("cluster-dns-operator", dns.as_str()),
@@ -32,8 +36,8 @@ async fn release(workshop: &Workshop, dns: char, mco: char, to: &str) -> anyhow:
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_release_is_built_rewritten_and_checked() -> anyhow::Result<()> {
-    let workshop = Workshop::new(true)?;
+async fn release_is_rendered_mirrored_and_linted() -> anyhow::Result<()> {
+    let workshop = ReleaseSources::new(true)?;
     let folder = release(&workshop, 'a', 'b', "release").await?;
     let read = |folder: &str, file: &str| std::fs::read_to_string(format!("{folder}/{file}"));
     let operator = read(&folder, "0000_80_machine-config_09_co.yaml")?;
@@ -82,9 +86,9 @@ async fn a_release_is_built_rewritten_and_checked() -> anyhow::Result<()> {
         &[&format!("mirror.example:5000/ocp@{}", digest('a'))],
     );
 
-    // What is there is never mixed with what was there.
+    // A non-empty folder is never written to.
     let refused = medley(&line, None).await?.refused()?;
-    has(&refused, &["it is not empty"]);
+    has(&refused, &["the directory is not empty"]);
     let text = medley(
         &[
             "mirror",
@@ -104,8 +108,8 @@ async fn a_release_is_built_rewritten_and_checked() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_built_is_refused() -> anyhow::Result<()> {
-    let workshop = Workshop::new(true)?;
+async fn invalid_sources_are_rejected() -> anyhow::Result<()> {
+    let workshop = ReleaseSources::new(true)?;
     let images = workshop.images(&[("machine-config-operator", &pull('b'))])?;
     let (operators, out) = (workshop.path("operators"), workshop.path("out"));
     let mut line = vec![
@@ -128,18 +132,18 @@ async fn what_cannot_be_built_is_refused() -> anyhow::Result<()> {
     );
     assert!(!out.exists(), "nothing is written");
     line.push("--allow-missing-images");
-    let said = medley(&line, None).await?;
+    let result = medley(&line, None).await?;
     has(
-        &said.err,
+        &result.err,
         &[
             "warning: operator \"cluster-dns-operator\"",
             "was not replaced",
         ],
     );
-    said.ok()?;
-    let said = medley(&["lint", path(&out), "-o", "json"], None).await?;
-    assert_eq!(said.code, Some(1));
-    let found: Value = serde_json::from_str(&said.out)?;
+    result.ok()?;
+    let result = medley(&["lint", path(&out), "-o", "json"], None).await?;
+    assert_eq!(result.code, Some(1));
+    let found: Value = serde_json::from_str(&result.out)?;
     assert_eq!(found["findings"][0]["rule"], "Placeholder");
     line[6] = "latest";
     has(&medley(&line, None).await?.refused()?, &["not empty"]);
@@ -152,16 +156,16 @@ async fn what_cannot_be_built_is_refused() -> anyhow::Result<()> {
         &medley(&["lint", "/nonexistent/folder"], None)
             .await?
             .refused()?,
-        &["neither a folder nor an image"],
+        &["neither a directory nor a release image"],
     );
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_release_is_proven_against_a_registry() -> anyhow::Result<()> {
+async fn preflight_checks_every_image_in_the_registry() -> anyhow::Result<()> {
     let registry = Registry::start().await?;
     let host = registry.host();
-    let workshop = Workshop::new(true)?;
+    let workshop = ReleaseSources::new(true)?;
     let mut layout = Layout::new(&workshop.path("layout"))?;
     let all = image(&mut layout, "all", &["amd64", "arm64", "s390x"], true);
     let some = image(&mut layout, "some", &["amd64", "arm64"], true);
@@ -196,8 +200,8 @@ async fn a_release_is_proven_against_a_registry() -> anyhow::Result<()> {
     has(
         &text,
         &[
-            "2 of 2 images are there for arm64, amd64\n",
-            "all images together are there for amd64, arm64\n",
+            "2 of 2 images are available for arm64, amd64\n",
+            "all images are available for amd64, arm64\n",
         ],
     );
     let manifests = registry.requests();
@@ -215,15 +219,15 @@ async fn a_release_is_proven_against_a_registry() -> anyhow::Result<()> {
         "--insecure",
         &host,
     ];
-    let said = medley(&line, None).await?;
-    assert_eq!(said.code, Some(1));
+    let result = medley(&line, None).await?;
+    assert_eq!(result.code, Some(1));
     has(
-        &said.out,
+        &result.out,
         &["machine-config-operator   Missing   s390x     linux/amd64,linux/arm64"],
     );
     has(
-        &said.err,
-        &["error: 1 of 2 images are not there for arm64, s390x"],
+        &result.err,
+        &["error: 1 of 2 images are not available for arm64, s390x"],
     );
     let mut excepted = line.to_vec();
     excepted.extend(["--except", "machine-config-operator", "-o", "json"]);
@@ -244,9 +248,9 @@ async fn a_release_is_proven_against_a_registry() -> anyhow::Result<()> {
         "-o",
         "json",
     ];
-    let said = medley(&line, None).await?;
-    assert_eq!(said.code, Some(1));
-    let found: Value = serde_json::from_str(&said.out)?;
+    let result = medley(&line, None).await?;
+    assert_eq!(result.code, Some(1));
+    let found: Value = serde_json::from_str(&result.out)?;
     assert_eq!(found["ready"], false);
     assert_eq!(found["images"][0]["verdict"], "NotAnIndex");
     assert_eq!(found["images"][0]["missing"], json!(["arm64"]));
@@ -258,10 +262,10 @@ async fn a_release_is_proven_against_a_registry() -> anyhow::Result<()> {
     );
 
     for (arguments, part) in [
-        (&["--arch", "sparc9"][..], "no architecture"),
+        (&["--arch", "sparc9"][..], "not an architecture"),
         (
             &["--arch", "amd64", "--except", "nobody"],
-            "has no image called so",
+            "has no image of this name",
         ),
     ] {
         let mut line = vec!["preflight", path(&bad)];
@@ -272,10 +276,10 @@ async fn a_release_is_proven_against_a_registry() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_release_is_read_straight_from_its_image() -> anyhow::Result<()> {
+async fn release_is_read_from_its_image() -> anyhow::Result<()> {
     let registry = Registry::start().await?;
     let host = registry.host();
-    let workshop = Workshop::new(false)?;
+    let workshop = ReleaseSources::new(false)?;
     let mut layout = Layout::new(&workshop.path("layout"))?;
     let all = image(&mut layout, "all", &["amd64", "arm64"], true);
     registry.push(&layout.source("all"), "art/all:1")?;
@@ -286,7 +290,7 @@ async fn a_release_is_read_straight_from_its_image() -> anyhow::Result<()> {
     ];
     let folder = workshop.render(&workshop.images(&tags)?, "release").await?;
     let layer = workshop.layer(&folder)?;
-    // The layer above takes a file away.
+    // The upper layer removes a file with a whiteout.
     let above = workshop.path("above");
     std::fs::create_dir_all(above.join("release-manifests"))?;
     std::fs::write(
@@ -327,7 +331,7 @@ async fn a_release_is_read_straight_from_its_image() -> anyhow::Result<()> {
     let text = medley(&line, None).await?.ok()?;
     has(
         &text,
-        &["(release)", "3 of 3 images are there for amd64, arm64"],
+        &["(release)", "3 of 3 images are available for amd64, arm64"],
     );
     let to = workshop.path("mirrored");
     let line = [
@@ -347,7 +351,7 @@ async fn a_release_is_read_straight_from_its_image() -> anyhow::Result<()> {
         "it was taken away"
     );
 
-    // The same from a layout, and what is no release.
+    // The same from an OCI layout, and an image that is not a release.
     let source = layout.source("release");
     has(
         &medley(&["lint", &source], None).await?.ok()?,
@@ -356,63 +360,63 @@ async fn a_release_is_read_straight_from_its_image() -> anyhow::Result<()> {
     let source = layout.source("all");
     has(
         &medley(&["lint", &source], None).await?.refused()?,
-        &["is no release: there is nothing in its folder /release-manifests"],
+        &["is not a release image: its folder /release-manifests is missing or empty"],
     );
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_is_watched_on_its_way() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    let workshop = Workshop::new(false)?;
+async fn status_follows_a_migration() -> anyhow::Result<()> {
+    let fixture = OpenShiftFixture::start().await?;
+    let workshop = ReleaseSources::new(false)?;
     let folder = release(&workshop, 'a', 'b', "release").await?;
     let single = format!("quay.io/ocp/release@{}", digest('1'));
     let multi = format!("quay.io/ocp/release@{}", digest('2'));
 
-    // Nothing is under way.
-    world.version(&single, None, false).await?;
-    world.operator("dns", None, false).await?;
-    world
+    // No update is in progress.
+    fixture.version(&single, None, false).await?;
+    fixture.operator("dns", None, false).await?;
+    fixture
         .operator("machine-config", Some(&pull('0')), false)
         .await?;
-    let text = world.run(&["status"]).await?.ok()?;
+    let text = fixture.run(&["status"]).await?.ok()?;
     assert_eq!(text, "The cluster is not updating.\n");
 
-    // A wish is told once, and only what is asked for changes.
+    // The update is requested once, and only the requested field changes.
     let migrate = ["migrate", "--to-multi-arch"];
     let mut tried = migrate.to_vec();
     tried.push("--dry-run=server");
-    let text = world.run(&tried).await?.ok()?;
+    let text = fixture.run(&tried).await?.ok()?;
     assert_eq!(
         text,
         "Requested update to multi cluster architecture (server dry run)\n"
     );
-    let text = world.run(&migrate).await?.ok()?;
+    let text = fixture.run(&migrate).await?.ok()?;
     assert_eq!(text, "Requested update to multi cluster architecture\n");
-    let version = world.api("ClusterVersion").get("version").await?;
+    let version = fixture.api("ClusterVersion").get("version").await?;
     let wanted =
         json!({ "architecture": "Multi", "version": "4.18.0", "image": "", "force": false });
     assert_eq!(version.data["spec"]["desiredUpdate"], wanted);
     assert_eq!(version.data["spec"]["channel"], "stable-4.18");
-    let text = world.run(&migrate).await?.ok()?;
+    let text = fixture.run(&migrate).await?.ok()?;
     assert_eq!(
         text,
         "info: Update to multi cluster architecture has already been requested\n"
     );
 
-    // It is on its way: versions alone say that it has arrived.
-    world.version(&multi, Some(&single), true).await?;
-    world
+    // In progress: judged by versions alone it is complete.
+    fixture.version(&multi, Some(&single), true).await?;
+    fixture
         .operator("machine-config", Some(&pull('0')), true)
         .await?;
-    let text = world.run(&["status"]).await?.ok()?;
+    let text = fixture.run(&["status"]).await?.ok()?;
     has(
         &text,
         &["Completion:      100% (2 operators updated, 0 updating, 0 waiting)"],
     );
-    // The release tells more.
+    // The payload allows an accurate answer.
     let status = ["status", "--release", &folder];
-    let text = world.run(&status).await?.ok()?;
+    let text = fixture.run(&status).await?.ok()?;
     has(
         &text,
         &[
@@ -423,24 +427,24 @@ async fn a_cluster_is_watched_on_its_way() -> anyhow::Result<()> {
             "1 of 2 operators report images; completion is only exact for these",
         ],
     );
-    let found = world
+    let found = fixture
         .run(&["status", "--release", &folder, "-o", "json"])
         .await?
         .json()?;
     assert_eq!(found["updating"], true);
     assert_eq!(found["controlPlane"]["target"]["change"], "SingleToMulti");
-    let refused = world.run(&["migrate", "--to-multi-arch"]).await?;
+    let refused = fixture.run(&["migrate", "--to-multi-arch"]).await?;
     has(&refused.ok()?, &["already been requested"]);
 
     let mut gate = status.to_vec();
     gate.extend(["--gate", "workers"]);
-    let said = world.run(&gate).await?;
-    assert_eq!(said.code, Some(1));
+    let result = fixture.run(&gate).await?;
+    assert_eq!(result.code, Some(1));
     has(
-        &said.err,
-        &["error: the cluster has not arrived at 4.18.0 to Multi-Architecture yet"],
+        &result.err,
+        &["error: the cluster has not completed 4.18.0 to Multi-Architecture yet"],
     );
-    let text = world
+    let text = fixture
         .run(&["explain", "machine-config", "--release", &folder])
         .await?
         .ok()?;
@@ -451,12 +455,12 @@ async fn a_cluster_is_watched_on_its_way() -> anyhow::Result<()> {
             &format!("operator-image from {} to {}", pull('0'), pull('b')),
         ],
     );
-    // By the name of a mirror it would never arrive.
+    // Reported under the name of a mirror, it would never complete.
     let mirrored = pull('b').replace("quay.io", "mirror.example");
-    world
+    fixture
         .operator("machine-config", Some(&mirrored), true)
         .await?;
-    let text = world
+    let text = fixture
         .run(&["explain", "machine-config", "--release", &folder])
         .await?
         .ok()?;
@@ -464,7 +468,7 @@ async fn a_cluster_is_watched_on_its_way() -> anyhow::Result<()> {
         &text,
         &["the same image under another name", "medley release mirror"],
     );
-    let refused = world
+    let refused = fixture
         .run(&["explain", "nobody", "--release", &folder])
         .await?
         .refused()?;
@@ -473,17 +477,17 @@ async fn a_cluster_is_watched_on_its_way() -> anyhow::Result<()> {
         &["there is no ClusterOperator nobody; there are: dns, machine-config"],
     );
 
-    // It claims to have arrived, but a pod of an operator that reports nothing tells otherwise.
-    world
+    // The ClusterVersion reports completion, but a pod of an operator that reports no image runs an old one.
+    fixture
         .operator("machine-config", Some(&pull('b')), false)
         .await?;
-    world.version(&multi, Some(&single), false).await?;
-    let namespaces: Api<Namespace> = Api::all(world.client.clone());
+    fixture.version(&multi, Some(&single), false).await?;
+    let namespaces: Api<Namespace> = Api::all(fixture.client.clone());
     let namespace = serde_json::from_value(json!({ "metadata": { "name": "openshift-dns" } }))?;
     namespaces
         .create(&PostParams::default(), &namespace)
         .await?;
-    let pods: Api<Pod> = Api::namespaced(world.client.clone(), "openshift-dns");
+    let pods: Api<Pod> = Api::namespaced(fixture.client.clone(), "openshift-dns");
     let pod = serde_json::from_value(json!({
         "metadata": { "name": "dns-old" },
         "spec": { "containers": [{ "name": "dns", "image": pull('0') }] },
@@ -492,7 +496,7 @@ async fn a_cluster_is_watched_on_its_way() -> anyhow::Result<()> {
     let ready = json!({ "status": { "phase": "Running", "conditions": [{ "type": "Ready", "status": "True" }] } });
     pods.patch_status("dns-old", &PatchParams::default(), &Patch::Merge(ready))
         .await?;
-    let text = world.run(&status).await?.ok()?;
+    let text = fixture.run(&status).await?.ok()?;
     has(
         &text,
         &[
@@ -500,7 +504,7 @@ async fn a_cluster_is_watched_on_its_way() -> anyhow::Result<()> {
             "ClusterVersion claims completion, but these operators have not arrived: dns",
         ],
     );
-    let text = world
+    let text = fixture
         .run(&["explain", "dns", "--release", &folder, "-o", "yaml"])
         .await?
         .ok()?;
@@ -510,30 +514,30 @@ async fn a_cluster_is_watched_on_its_way() -> anyhow::Result<()> {
         &kube::api::DeleteParams::default().grace_period(0),
     )
     .await?;
-    let text = world.run(&status).await?.ok()?;
+    let text = fixture.run(&status).await?.ok()?;
     assert_eq!(text, "The cluster is not updating.\n");
-    world.run(&gate).await?.ok()?;
+    fixture.run(&gate).await?.ok()?;
     Ok(())
 }
 
-/// Where Medley looks on, neither the release nor what operators took before has to be told.
+/// With the payload in a ConfigMap and durations in the ReleasePolicy, no flags are needed.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_release_that_the_cluster_keeps_is_found() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    let workshop = Workshop::new(false)?;
+async fn payload_in_a_config_map_is_found() -> anyhow::Result<()> {
+    let fixture = OpenShiftFixture::start().await?;
+    let workshop = ReleaseSources::new(false)?;
     let folder = release(&workshop, 'a', 'b', "release").await?;
     let single = format!("quay.io/ocp/release@{}", digest('1'));
     let multi = format!("quay.io/ocp/release@{}", digest('2'));
-    world.version(&multi, Some(&single), true).await?;
-    world.operator("dns", None, false).await?;
-    world
+    fixture.version(&multi, Some(&single), true).await?;
+    fixture.operator("dns", None, false).await?;
+    fixture
         .operator("machine-config", Some(&pull('0')), true)
         .await?;
     let all = "Completion:      100% (2 operators updated, 0 updating, 0 waiting)";
-    has(&world.run(&["status"]).await?.ok()?, &[all]);
+    has(&fixture.run(&["status"]).await?.ok()?, &[all]);
 
-    world.keep(&folder, &multi).await?;
-    let text = world.run(&["status"]).await?.ok()?;
+    fixture.keep(&folder, &multi).await?;
+    let text = fixture.run(&["status"]).await?.ok()?;
     has(
         &text,
         &[
@@ -542,7 +546,7 @@ async fn a_release_that_the_cluster_keeps_is_found() -> anyhow::Result<()> {
             "Est. Time Remaining: N/A",
         ],
     );
-    let text = world.run(&["explain", "machine-config"]).await?.ok()?;
+    let text = fixture.run(&["explain", "machine-config"]).await?.ok()?;
     has(
         &text,
         &[&format!(
@@ -552,22 +556,22 @@ async fn a_release_that_the_cluster_keeps_is_found() -> anyhow::Result<()> {
         )],
     );
 
-    // It took two hours the last time, and is late: a fifth of that is left.
-    world.remember("machine-config", 7200).await?;
-    let text = world.run(&["status"]).await?.ok()?;
+    // It took two hours the last time, and is late: a fifth of that remains.
+    fixture.remember("machine-config", 7200).await?;
+    let text = fixture.run(&["status"]).await?.ok()?;
     has(&text, &["Est. Time Remaining: 24m"]);
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_that_cannot_be_asked_is_not() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    let refused = world.run(&["status"]).await?.refused()?;
+async fn migrate_is_refused_in_unsafe_states() -> anyhow::Result<()> {
+    let fixture = OpenShiftFixture::start().await?;
+    let refused = fixture.run(&["status"]).await?.refused()?;
     has(&refused, &["there is no ClusterVersion version"]);
     let image = format!("quay.io/ocp/release@{}", digest('1'));
-    world.version(&image, None, true).await?;
+    fixture.version(&image, None, true).await?;
     let line = ["migrate", "--to-multi-arch"];
-    let refused = world.run(&line).await?.refused()?;
+    let refused = fixture.run(&line).await?.refused()?;
     has(
         &refused,
         &[
@@ -575,13 +579,13 @@ async fn a_cluster_that_cannot_be_asked_is_not() -> anyhow::Result<()> {
             "If you want to upgrade anyway, use --allow-upgrade-with-warnings.",
         ],
     );
-    let version = world.api("ClusterVersion").get("version").await?;
+    let version = fixture.api("ClusterVersion").get("version").await?;
     assert_eq!(version.data["spec"]["desiredUpdate"], Value::Null);
     let mut anyway = line.to_vec();
     anyway.extend(["--allow-upgrade-with-warnings", "--force", "-o", "json"]);
-    let found = world.run(&anyway).await?.json()?;
+    let found = fixture.run(&anyway).await?.json()?;
     assert_eq!(found["requested"], true);
-    let version = world.api("ClusterVersion").get("version").await?;
+    let version = fixture.api("ClusterVersion").get("version").await?;
     assert_eq!(version.data["spec"]["desiredUpdate"]["force"], true);
     Ok(())
 }

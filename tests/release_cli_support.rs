@@ -1,8 +1,5 @@
 //! Releases and clusters for the tests of `medley release`.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test may fail as the test does"
-)]
+#![expect(clippy::unwrap_used, reason = "test helpers may panic like tests")]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,16 +12,19 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client, ResourceExt as _};
-use runtime::until_served;
+use runtime::wait_until_served;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use testkit::{Layout, Said, ServedCluster, TestCluster};
+use testkit::{CommandOutput, Layout, ServedCluster, TestCluster};
 
 const MEDLEY: &str = env!("CARGO_BIN_EXE_medley");
 const PLACEHOLDER: &str = "placeholder.url.oc.will.replace.this.org/placeholdernamespace";
 
-/// Runs the binary, without the credentials and the cluster of whoever tests.
-pub(crate) async fn medley(line: &[&str], kubeconfig: Option<&Path>) -> anyhow::Result<Said> {
+/// Runs the binary without the test user's credentials and kubeconfig.
+pub(crate) async fn medley(
+    line: &[&str],
+    kubeconfig: Option<&Path>,
+) -> anyhow::Result<CommandOutput> {
     let mut command = tokio::process::Command::new(MEDLEY);
     command
         .arg("release")
@@ -37,26 +37,26 @@ pub(crate) async fn medley(line: &[&str], kubeconfig: Option<&Path>) -> anyhow::
             kubeconfig.unwrap_or_else(|| Path::new("/nonexistent")),
         )
         .stdin(Stdio::null());
-    Ok(Said::of(&command.output().await?))
+    Ok(CommandOutput::of(&command.output().await?))
 }
 
 pub(crate) fn path(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// Operators and images in folders.
-pub(crate) struct Workshop {
+/// Folders with the sources of a release: operators and images.
+pub(crate) struct ReleaseSources {
     pub(crate) folder: TempDir,
 }
 
-/// How an operator is called in the release, and its images.
+/// Operators of the release, and their images.
 pub(crate) const OPERATORS: [(&str, &str, u32); 2] = [
     ("dns", "cluster-dns-operator", 70),
     ("machine-config", "machine-config-operator", 80),
 ];
 
-impl Workshop {
-    /// Two operators, of which both report their images, or only machine-config.
+impl ReleaseSources {
+    /// Two operators; both report their images, or only machine-config does.
     pub(crate) fn new(all_report: bool) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
         for (name, image, level) in OPERATORS {
@@ -115,7 +115,7 @@ impl Workshop {
         Ok(file)
     }
 
-    /// Builds a release of both operators, and returns its folder.
+    /// Renders a release of both operators; returns its folder.
     pub(crate) async fn render(&self, images: &Path, to: &str) -> anyhow::Result<PathBuf> {
         let (operators, out) = (self.path("operators"), self.path(to));
         let line = [
@@ -134,7 +134,7 @@ impl Workshop {
         Ok(out)
     }
 
-    /// An archive with a folder, as a layer has it.
+    /// A tar archive of a folder, as in a layer.
     pub(crate) fn layer(&self, release: &Path) -> anyhow::Result<Vec<u8>> {
         let root = self.path("layer");
         std::fs::create_dir_all(&root)?;
@@ -147,13 +147,13 @@ impl Workshop {
     }
 }
 
-/// An image for some architectures in a layout, under a name; its digest.
+/// Adds an image for some architectures to a layout; returns its digest.
 pub(crate) fn image(layout: &mut Layout, name: &str, for_: &[&str], index: bool) -> String {
     let layers: Vec<Value> = for_
         .iter()
         .map(|architecture| {
             let text = format!("{name} for {architecture}");
-            // An archive of one empty block, and something that tells it apart.
+            // An archive of one empty block, and a suffix that makes it unique.
             let mut layer = vec![0; 1024];
             layer.extend_from_slice(text.as_bytes());
             layer.resize(2048, 0);
@@ -169,23 +169,23 @@ pub(crate) fn image(layout: &mut Layout, name: &str, for_: &[&str], index: bool)
     root["digest"].as_str().unwrap().to_owned()
 }
 
-/// A cluster with the kinds of OpenShift that say what it runs.
-pub(crate) struct World {
+/// A cluster with the OpenShift CRDs that describe its release.
+pub(crate) struct OpenShiftFixture {
     pub(crate) served: ServedCluster,
     pub(crate) client: Client,
-    /// Lives as long as this.
+    /// Kept alive with the fixture.
     _cluster: TestCluster,
 }
 
-impl World {
+impl OpenShiftFixture {
     pub(crate) async fn start() -> anyhow::Result<Self> {
         let cluster = TestCluster::start().await?;
         let client = cluster.client();
         let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-        for definition in testkit::openshift_definitions() {
+        for definition in testkit::openshift_crds() {
             let definition: CustomResourceDefinition = serde_json::from_value(definition)?;
             let made = api.create(&PostParams::default(), &definition).await?;
-            until_served(&client, &made.name_any()).await?;
+            wait_until_served(&client, &made.name_any()).await?;
         }
         Ok(Self {
             served: cluster.serve().await?,
@@ -194,7 +194,7 @@ impl World {
         })
     }
 
-    pub(crate) async fn run(&self, line: &[&str]) -> anyhow::Result<Said> {
+    pub(crate) async fn run(&self, line: &[&str]) -> anyhow::Result<CommandOutput> {
         medley(line, Some(&self.served.kubeconfig)).await
     }
 
@@ -208,7 +208,7 @@ impl World {
         Api::all_with(self.client.clone(), &ApiResource::from_gvk(&kind))
     }
 
-    /// Makes an object, and gives it its status.
+    /// Creates an object with its status.
     pub(crate) async fn put(&self, kind: &str, object: Value) -> anyhow::Result<()> {
         let api = self.api(kind);
         let name = object["metadata"]["name"].as_str().unwrap().to_owned();
@@ -231,7 +231,7 @@ impl World {
         Ok(())
     }
 
-    /// What an operator says: its image, and since when it is on its way.
+    /// Creates a ClusterOperator with its image, and since when it is progressing.
     pub(crate) async fn operator(
         &self,
         name: &str,
@@ -262,7 +262,7 @@ impl World {
         .await
     }
 
-    /// Keeps the release in a folder in the cluster, under its image.
+    /// Stores a release folder in a ConfigMap, under the release image.
     pub(crate) async fn keep(&self, folder: &str, image: &str) -> anyhow::Result<()> {
         let mut files = BTreeMap::new();
         for entry in std::fs::read_dir(folder)? {
@@ -289,14 +289,14 @@ impl World {
         Ok(())
     }
 
-    /// Has Medley remember how long an operator took.
+    /// Records in the ReleasePolicy how long an operator took.
     pub(crate) async fn remember(&self, operator: &str, seconds: i64) -> anyhow::Result<()> {
         let params = PostParams::default();
         let definitions: Api<CustomResourceDefinition> = Api::all(self.client.clone());
         let made = definitions
             .create(&params, &api::release::definition())
             .await?;
-        until_served(&self.client, &made.name_any()).await?;
+        wait_until_served(&self.client, &made.name_any()).await?;
         let policies: Api<ReleasePolicy> = Api::all(self.client.clone());
         let policy = ReleasePolicy::new(api::release::NAME, ReleasePolicySpec::default());
         policies.create(&params, &policy).await?;
@@ -308,7 +308,7 @@ impl World {
         Ok(())
     }
 
-    /// The release that the cluster is at or on its way to.
+    /// Creates the ClusterVersion with the current or desired release.
     pub(crate) async fn version(
         &self,
         image: &str,

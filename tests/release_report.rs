@@ -1,4 +1,4 @@
-//! `medley release report` and `medley release verify` against a cluster with the kinds of OpenShift.
+//! `medley release report` and `medley release verify` on a cluster with OpenShift's CRDs.
 #[path = "release_cli_support.rs"]
 #[allow(dead_code, reason = "it is shared with a suite that uses more")]
 mod support;
@@ -14,11 +14,11 @@ use k8s_openapi::api::core::v1::{Node, Pod, ServiceAccount};
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
-use support::World;
-use testkit::{Said, has, wait_until};
+use support::OpenShiftFixture;
+use testkit::{CommandOutput, has, wait_until};
 
 const MEDLEY: &str = env!("CARGO_BIN_EXE_medley");
-const PATIENCE: Duration = Duration::from_mins(1);
+const WAIT_TIMEOUT: Duration = Duration::from_mins(1);
 
 fn pull(letter: char) -> String {
     let digest = letter.to_string().repeat(64);
@@ -26,7 +26,7 @@ fn pull(letter: char) -> String {
 }
 
 async fn account(client: &Client) -> anyhow::Result<()> {
-    // On a cluster without controllers nobody makes it, and pods need it.
+    // Without controllers no service account is created, and pods need one.
     let account = serde_json::from_value(json!({ "metadata": { "name": "default" } }))?;
     let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), "default");
     match accounts.create(&PostParams::default(), &account).await {
@@ -35,20 +35,20 @@ async fn account(client: &Client) -> anyhow::Result<()> {
     }
 }
 
-/// The Deployment of an operator, as nobody looks after it here but the test.
+/// The Deployment of an operator; only the test changes it.
 struct Operator {
-    world: World,
+    fixture: OpenShiftFixture,
 }
 
 impl Operator {
     async fn start() -> anyhow::Result<Self> {
-        let world = World::start().await?;
-        account(&world.client).await?;
-        Ok(Self { world })
+        let fixture = OpenShiftFixture::start().await?;
+        account(&fixture.client).await?;
+        Ok(Self { fixture })
     }
 
     fn deployments(&self) -> Api<Deployment> {
-        Api::namespaced(self.world.client.clone(), "default")
+        Api::namespaced(self.fixture.client.clone(), "default")
     }
 
     async fn tell(&self, image: &str) -> anyhow::Result<()> {
@@ -70,7 +70,7 @@ impl Operator {
         Ok(())
     }
 
-    /// All pods are said to be new.
+    /// Marks all pods as updated.
     async fn roll_out(&self) -> anyhow::Result<()> {
         let seen = self.deployments().get("dns-operator").await?;
         let status = json!({ "status": {
@@ -84,7 +84,7 @@ impl Operator {
         Ok(())
     }
 
-    async fn report(&self, image: &str, more: &[&str]) -> anyhow::Result<Said> {
+    async fn report(&self, image: &str, more: &[&str]) -> anyhow::Result<CommandOutput> {
         let mut line = vec![
             "report",
             "--operator",
@@ -99,11 +99,11 @@ impl Operator {
             image,
         ];
         line.extend(more);
-        self.world.run(&line).await
+        self.fixture.run(&line).await
     }
 
     async fn found(&self) -> anyhow::Result<DynamicObject> {
-        Ok(self.world.api("ClusterOperator").get("dns").await?)
+        Ok(self.fixture.api("ClusterOperator").get("dns").await?)
     }
 
     async fn versions(&self) -> anyhow::Result<Value> {
@@ -119,17 +119,17 @@ fn both(image: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_operator_has_arrived_when_no_old_code_runs_any_more() -> anyhow::Result<()> {
+async fn versions_are_reported_when_no_old_pod_runs() -> anyhow::Result<()> {
     let operator = Operator::start().await?;
     let (old, new) = (pull('a'), pull('b'));
     let refused = operator.report(&old, &["--once"]).await?.refused()?;
     has(&refused, &["reading Deployment default/dns-operator"]);
 
-    // Nothing is claimed before it runs.
+    // Nothing is reported before it runs.
     operator.tell(&old).await?;
-    let said = operator.report(&old, &["--once"]).await?;
-    assert_eq!(said.code, Some(1), "{said:?}");
-    has(&said.err, &["clusteroperator/dns has not arrived"]);
+    let result = operator.report(&old, &["--once"]).await?;
+    assert_eq!(result.code, Some(1), "{result:?}");
+    has(&result.err, &["clusteroperator/dns is not complete"]);
     let found = operator.found().await?;
     assert_eq!(found.data["status"]["versions"], Value::Null);
     assert_eq!(found.data["status"]["conditions"][0]["status"], "False");
@@ -149,8 +149,8 @@ async fn an_operator_has_arrived_when_no_old_code_runs_any_more() -> anyhow::Res
         "not twice"
     );
 
-    // The same version with another image: the old one stays until the last old pod is gone.
-    let pods: Api<Pod> = Api::namespaced(operator.world.client.clone(), "default");
+    // The same version with another image: the old one is reported until the last old pod is gone.
+    let pods: Api<Pod> = Api::namespaced(operator.fixture.client.clone(), "default");
     let pod = serde_json::from_value(json!({
         "metadata": { "name": "dns-operator-old", "labels": { "app": "dns" } },
         "spec": { "containers": [{ "name": "operator", "image": old }] },
@@ -158,12 +158,12 @@ async fn an_operator_has_arrived_when_no_old_code_runs_any_more() -> anyhow::Res
     pods.create(&PostParams::default(), &pod).await?;
     operator.tell(&new).await?;
     operator.roll_out().await?;
-    let said = operator.report(&new, &["--once", "-o", "json"]).await?;
-    assert_eq!(said.code, Some(1), "{said:?}");
-    let told: Value = serde_json::from_str(&said.out)?;
-    assert_eq!(told["arrived"], false);
+    let result = operator.report(&new, &["--once", "-o", "json"]).await?;
+    assert_eq!(result.code, Some(1), "{result:?}");
+    let document: Value = serde_json::from_str(&result.out)?;
+    assert_eq!(document["arrived"], false);
     has(
-        told["missing"].as_str().unwrap_or_default(),
+        document["missing"].as_str().unwrap_or_default(),
         &["pod dns-operator-old still runs"],
     );
     assert_eq!(operator.versions().await?, both(&old));
@@ -177,9 +177,9 @@ async fn an_operator_has_arrived_when_no_old_code_runs_any_more() -> anyhow::Res
     assert_eq!(of("Progressing")["status"], "True");
     assert_eq!(of("Available")["status"], "True");
 
-    // Whoever was started with the old image is not the one to say so.
-    let said = operator.report(&old, &["--once"]).await?;
-    has(&said.err, &["it is told to run", "and not"]);
+    // A sidecar in a pod of the old ReplicaSet reports nothing.
+    let result = operator.report(&old, &["--once"]).await?;
+    has(&result.err, &["its template runs", ", not "]);
 
     let grace = DeleteParams::default().grace_period(0);
     pods.delete("dns-operator-old", &grace).await?;
@@ -194,7 +194,7 @@ async fn an_operator_has_arrived_when_no_old_code_runs_any_more() -> anyhow::Res
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_sidecar_follows_its_operator_until_it_is_stopped() -> anyhow::Result<()> {
+async fn sidecar_reports_until_it_is_stopped() -> anyhow::Result<()> {
     let operator = Operator::start().await?;
     let image = pull('a');
     operator.tell(&image).await?;
@@ -208,7 +208,7 @@ async fn a_sidecar_follows_its_operator_until_it_is_stopped() -> anyhow::Result<
             "dns-operator",
         ])
         .args(["--operand", "core-dns", "--report", "router=1.2.3"])
-        .env("KUBECONFIG", &operator.world.served.kubeconfig)
+        .env("KUBECONFIG", &operator.fixture.served.kubeconfig)
         .env("POD_NAMESPACE", "default")
         .env("RELEASE_VERSION", "4.18.0")
         .env("OPERATOR_IMAGE", &image)
@@ -217,8 +217,12 @@ async fn a_sidecar_follows_its_operator_until_it_is_stopped() -> anyhow::Result<
         .stdout(Stdio::null())
         .kill_on_drop(true)
         .spawn()?;
-    wait_until("it says that it is on its way", PATIENCE, async || {
-        Ok(operator.world.api("ClusterOperator").get_opt("dns").await?)
+    wait_until("it is progressing", WAIT_TIMEOUT, async || {
+        Ok(operator
+            .fixture
+            .api("ClusterOperator")
+            .get_opt("dns")
+            .await?)
     })
     .await?;
     operator.roll_out().await?;
@@ -228,14 +232,14 @@ async fn a_sidecar_follows_its_operator_until_it_is_stopped() -> anyhow::Result<
         { "name": "operator-image", "version": image },
         { "name": "router", "version": "1.2.3" },
     ]);
-    wait_until("it reports", PATIENCE, async || {
+    wait_until("it reports", WAIT_TIMEOUT, async || {
         Ok((operator.versions().await? == wanted).then_some(()))
     })
     .await?;
-    // What somebody takes away is said again.
-    let api = operator.world.api("ClusterOperator");
+    // A removed version is reported again.
+    let api = operator.fixture.api("ClusterOperator");
     api.delete("dns", &DeleteParams::default()).await?;
-    wait_until("it reports again", PATIENCE, async || {
+    wait_until("it reports again", WAIT_TIMEOUT, async || {
         let found = api.get_opt("dns").await?;
         Ok(found.filter(|it| it.data["status"]["versions"] == wanted))
     })
@@ -250,7 +254,7 @@ async fn a_sidecar_follows_its_operator_until_it_is_stopped() -> anyhow::Result<
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_not_built_properly_is_not_reported() -> anyhow::Result<()> {
+async fn unreplaced_placeholders_are_not_reported() -> anyhow::Result<()> {
     let placeholder =
         "placeholder.url.oc.will.replace.this.org/placeholdernamespace:was-not-built-properly";
     let base = ["report", "--operator", "dns", "--deployment", "x", "--once"];
@@ -285,14 +289,14 @@ async fn what_was_not_built_properly_is_not_reported() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A cluster that has become multi-arch.
-struct Migrated {
-    world: World,
+/// A cluster after a migration to multi-arch.
+struct MigratedCluster {
+    fixture: OpenShiftFixture,
 }
 
-impl Migrated {
+impl MigratedCluster {
     fn nodes(&self) -> Api<Node> {
-        Api::all(self.world.client.clone())
+        Api::all(self.fixture.client.clone())
     }
 
     async fn node(&self, name: &str, architecture: &str) -> anyhow::Result<Node> {
@@ -313,9 +317,9 @@ impl Migrated {
         Ok(())
     }
 
-    /// The release is complete since a time.
+    /// Sets the completion time of the release.
     async fn complete(&self, at: Timestamp) -> anyhow::Result<()> {
-        let api = self.world.api("ClusterVersion");
+        let api = self.fixture.api("ClusterVersion");
         let found = api.get("version").await?;
         let mut history = found.data["status"]["history"].clone();
         history[0]["completionTime"] = json!(at.to_string());
@@ -325,59 +329,62 @@ impl Migrated {
         Ok(())
     }
 
-    async fn verify(&self, more: &[&str]) -> anyhow::Result<Said> {
+    async fn verify(&self, more: &[&str]) -> anyhow::Result<CommandOutput> {
         let mut line = vec!["verify"];
         line.extend(more);
-        self.world.run(&line).await
+        self.fixture.run(&line).await
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_machine_of_another_architecture_is_the_proof() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    account(&world.client).await?;
+async fn node_of_another_architecture_verifies_the_migration() -> anyhow::Result<()> {
+    let fixture = OpenShiftFixture::start().await?;
+    account(&fixture.client).await?;
     let (single, multi) = (
         "quay.io/ocp/release:4.18.0-x86_64",
         "quay.io/ocp/release:4.18.0-multi",
     );
-    world
+    fixture
         .operator("machine-config", Some(&pull('b')), false)
         .await?;
-    let cluster = Migrated { world };
+    let cluster = MigratedCluster { fixture };
 
-    // As long as the migration is not complete, nothing is waited for.
-    cluster.world.version(multi, Some(single), true).await?;
-    let said = cluster.verify(&["-o", "json"]).await?;
-    assert_eq!(said.code, Some(2), "{said:?}");
-    has(&said.err, &["has not arrived at", "nothing can be proven"]);
-    let told: Value = serde_json::from_str(&said.out)?;
+    // While the migration is not complete, the command fails at once.
+    cluster.fixture.version(multi, Some(single), true).await?;
+    let result = cluster.verify(&["-o", "json"]).await?;
+    assert_eq!(result.code, Some(2), "{result:?}");
+    has(
+        &result.err,
+        &["has not completed", "nothing can be verified"],
+    );
+    let document: Value = serde_json::from_str(&result.out)?;
     assert_eq!(
-        (&told["complete"], &told["proven"]),
+        (&document["complete"], &document["proven"]),
         (&json!(false), &json!(false))
     );
 
-    // A machine that was there before proves nothing.
+    // A node that joined before completion does not count.
     let old = cluster.node("old", "amd64").await?;
     cluster.ready("old").await?;
     let came = old.creation_timestamp().context("it has a time")?.0;
     let completed = came + Duration::from_secs(1);
-    cluster.world.version(multi, Some(single), false).await?;
+    cluster.fixture.version(multi, Some(single), false).await?;
     cluster.complete(completed).await?;
-    wait_until("it is later", PATIENCE, async || {
+    wait_until("it is later", WAIT_TIMEOUT, async || {
         Ok((Timestamp::now() > completed).then_some(()))
     })
     .await?;
-    let said = cluster.verify(&["--node-timeout", "0s"]).await?;
-    assert_eq!(said.code, Some(1), "{said:?}");
+    let result = cluster.verify(&["--node-timeout", "0s"]).await?;
+    assert_eq!(result.code, Some(1), "{result:?}");
     has(
-        &said.err,
+        &result.err,
         &["not proven within 0s: no node of another architecture than amd64 has joined"],
     );
 
-    // One that comes is waited for until it is ready.
+    // The command waits until a new node is ready.
     let waiting = tokio::process::Command::new(MEDLEY)
         .args(["release", "verify", "--node-timeout", "1m"])
-        .env("KUBECONFIG", path(&cluster.world.served.kubeconfig))
+        .env("KUBECONFIG", path(&cluster.fixture.served.kubeconfig))
         .stdin(Stdio::null())
         .output();
     let joining = async {
@@ -386,18 +393,18 @@ async fn a_machine_of_another_architecture_is_the_proof() -> anyhow::Result<()> 
     };
     let (output, joined) = tokio::join!(waiting, joining);
     joined?;
-    let text = Said::of(&output?).ok()?;
+    let text = CommandOutput::of(&output?).ok()?;
     has(
         &text,
         &[
             "Before:       amd64",
             "Joined:       node arm (arm64)",
-            "Machines of arm64 can join",
+            "Nodes of arm64 can join",
         ],
     );
 
-    // Where a daemon looks after machines, it has to run there.
-    let daemons: Api<DaemonSet> = Api::namespaced(cluster.world.client.clone(), "default");
+    // If there is a machine-config daemon, it has to run on the node.
+    let daemons: Api<DaemonSet> = Api::namespaced(cluster.fixture.client.clone(), "default");
     let daemon = serde_json::from_value(json!({
         "metadata": { "name": "daemon" },
         "spec": {
@@ -411,13 +418,13 @@ async fn a_machine_of_another_architecture_is_the_proof() -> anyhow::Result<()> 
     let daemon = daemons.create(&PostParams::default(), &daemon).await?;
     let on = ["--daemon", "default/daemon"];
     let line = [&on[..], &["--node-timeout", "0s"]].concat();
-    let said = cluster.verify(&line).await?;
-    assert_eq!(said.code, Some(1), "{said:?}");
+    let result = cluster.verify(&line).await?;
+    assert_eq!(result.code, Some(1), "{result:?}");
     has(
-        &said.err,
-        &["the daemon that looks after machines does not run there"],
+        &result.err,
+        &["the machine-config-daemon does not run there"],
     );
-    let pods: Api<Pod> = Api::namespaced(cluster.world.client.clone(), "default");
+    let pods: Api<Pod> = Api::namespaced(cluster.fixture.client.clone(), "default");
     let pod = serde_json::from_value(json!({
         "metadata": { "name": "daemon-arm", "ownerReferences": [{
             "apiVersion": "apps/v1", "kind": "DaemonSet", "name": "daemon", "controller": true,
@@ -441,25 +448,28 @@ async fn a_machine_of_another_architecture_is_the_proof() -> anyhow::Result<()> 
     assert_eq!(found["joined"][0]["daemon"]["pod"], "daemon-arm");
     assert!(found["tookSeconds"].is_u64(), "{found}");
 
-    // Another architecture is another proof.
+    // Another architecture is verified separately.
     let line = [&on[..], &["--arch", "s390x", "--node-timeout", "0s"]].concat();
-    let said = cluster.verify(&line).await?;
-    has(&said.err, &["no node of s390x has joined since completion"]);
+    let result = cluster.verify(&line).await?;
+    has(
+        &result.err,
+        &["no node of s390x has joined since completion"],
+    );
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_release_for_one_architecture_proves_nothing() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    world
+async fn single_arch_release_cannot_be_verified() -> anyhow::Result<()> {
+    let fixture = OpenShiftFixture::start().await?;
+    fixture
         .operator("machine-config", Some(&pull('b')), false)
         .await?;
-    world
+    fixture
         .version("quay.io/ocp/release:4.18.0-x86_64", None, false)
         .await?;
-    let said = world.run(&["verify"]).await?;
-    assert_eq!(said.code, Some(2), "{said:?}");
-    has(&said.err, &["is for one architecture"]);
+    let result = fixture.run(&["verify"]).await?;
+    assert_eq!(result.code, Some(2), "{result:?}");
+    has(&result.err, &["is for one architecture"]);
     Ok(())
 }
 

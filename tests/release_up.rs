@@ -1,8 +1,5 @@
-//! A cluster becomes multi-arch under `medley up`: the test plan of the enhancement, end to end.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test may fail as the test does"
-)]
+//! Migration to multi-arch under `medley up`: the test plan of the enhancement, end to end.
+#![expect(clippy::unwrap_used, reason = "test helpers may panic like tests")]
 
 mod binary;
 
@@ -18,7 +15,7 @@ use release_migration::payload::Payload;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// One architecture, as clusters begin.
+/// A fleet of one architecture, as before a migration.
 const FLEET: &str = "
 pools:
 - name: master
@@ -28,7 +25,7 @@ pools:
   taints: [{key: node-role.kubernetes.io/control-plane, effect: NoSchedule}]
 - {name: worker, count: 2, roles: [worker], arch: amd64}
 ";
-/// How long a migration may take: far longer than it does.
+/// Limit of a migration; far more than it takes.
 const MIGRATION: Duration = Duration::from_mins(5);
 
 struct Cluster {
@@ -53,7 +50,7 @@ impl Cluster {
         found.into_iter().map(|it| (it.name_any(), it)).collect()
     }
 
-    /// The releases that the cluster keeps: their images, and what operators have to report.
+    /// A release stored in the cluster: its image, and the versions that operators have to report.
     fn release(&self, multi: bool) -> (String, Plan) {
         let label = format!("{}={}", payloads::LABEL, payloads::LABELLED);
         let line = ["configmaps", "-n", payloads::NAMESPACE, "-l", &label];
@@ -69,7 +66,7 @@ impl Cluster {
         (image, Plan::new(&payload))
     }
 
-    /// Runs a command of `medley release` against the cluster: its code, and what it says.
+    /// Runs a `medley release` command on the cluster; returns its exit code and output.
     fn run(&self, line: &[&str]) -> (Option<i32>, String, String) {
         let kubeconfig = ["--kubeconfig", self.server.kubeconfig.to_str().unwrap()];
         let output = medley(&[&["release"], line, &kubeconfig].concat());
@@ -88,20 +85,20 @@ fn holds(version: &ClusterVersion, kind: &str) -> bool {
 fn within(limit: Duration, what: &str, mut holds: impl FnMut() -> bool) {
     let started = Instant::now();
     while !holds() {
-        assert!(started.elapsed() < limit, "waited in vain: {what}");
+        assert!(started.elapsed() < limit, "timed out waiting: {what}");
         std::thread::sleep(Duration::from_millis(100));
     }
 }
 
-/// Whether the ClusterVersion claims that a release is all there.
-fn claims(version: &ClusterVersion, image: &str) -> bool {
+/// Whether the ClusterVersion reports that a release is complete.
+fn reports_completion_of(version: &ClusterVersion, image: &str) -> bool {
     let history = version.status.as_ref().and_then(|it| it.history.first());
     !holds(version, "Progressing")
         && history.is_some_and(|it| it.image == image && it.is_completed())
 }
 
 #[test]
-fn a_migration_is_complete_when_every_operator_says_so_and_not_before() {
+fn migration_completes_when_every_operator_reports_its_image() {
     let folder = tempfile::tempdir().unwrap();
     let (fleet, data) = (folder.path().join("fleet.yaml"), folder.path().join("data"));
     std::fs::write(&fleet, FLEET).unwrap();
@@ -117,17 +114,17 @@ fn a_migration_is_complete_when_every_operator_says_so_and_not_before() {
         server: Server::up(folder.path(), &line),
     };
 
-    // A cluster for one architecture is installed.
+    // A single-arch release is installed.
     let (single, _) = cluster.release(false);
     let (multi, plan) = cluster.release(true);
     within(MIGRATION, "the first release is installed", || {
-        claims(&cluster.version(), &single)
+        reports_completion_of(&cluster.version(), &single)
     });
-    let (code, _, said) = cluster.run(&["verify", "--node-timeout", "0s"]);
-    assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("is for one architecture"), "{said}");
+    let (code, _, printed) = cluster.run(&["verify", "--node-timeout", "0s"]);
+    assert_eq!(code, Some(2), "{printed}");
+    assert!(printed.contains("is for one architecture"), "{printed}");
 
-    // The registry is asked whether the other one is for all that is wanted.
+    // Preflight: the other payload has all requested architectures.
     let registry = multi.split('/').next().unwrap();
     let ask = |word: &str| {
         let release = format!("{registry}/openshift-release-dev/ocp-release:4.18.0-{word}");
@@ -146,20 +143,23 @@ fn a_migration_is_complete_when_every_operator_says_so_and_not_before() {
             text(&output.stdout) + &text(&output.stderr),
         )
     };
-    let (code, said) = ask("multi");
-    assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("images are there for arm64, s390x"), "{said}");
+    let (code, printed) = ask("multi");
+    assert_eq!(code, Some(0), "{printed}");
+    assert!(
+        printed.contains("images are available for arm64, s390x"),
+        "{printed}"
+    );
     assert_eq!(ask("x86_64").0, Some(1));
 
-    let (code, said, error) = cluster.run(&["migrate", "--to-multi-arch"]);
+    let (code, printed, error) = cluster.run(&["migrate", "--to-multi-arch"]);
     assert_eq!(code, Some(0), "{error}");
-    assert_eq!(said, "Requested update to multi cluster architecture\n");
+    assert_eq!(printed, "Requested update to multi cluster architecture\n");
 
-    // It is on its way until every operator that reports images reports its new one.
+    // It is progressing until every operator that reports images reports its new one.
     let started = Instant::now();
     let (mut progressed, mut waited) = (false, false);
     loop {
-        // First what is claimed, then what is: what is claimed has to hold from then on.
+        // Read the claim first, then the operators: a claim has to hold from then on.
         let version = cluster.version();
         let operators = cluster.operators();
         let evaluation = plan.evaluate(&operators, Phase::Updating);
@@ -169,7 +169,7 @@ fn a_migration_is_complete_when_every_operator_says_so_and_not_before() {
             .filter(|it| !it.undone.is_empty())
             .map(|it| it.name.as_str())
             .collect();
-        if claims(&version, &multi) {
+        if reports_completion_of(&version, &multi) {
             assert!(
                 undone.is_empty(),
                 "claimed while {undone:?} were on their way"
@@ -178,14 +178,15 @@ fn a_migration_is_complete_when_every_operator_says_so_and_not_before() {
             break;
         }
         if holds(&version, "Progressing") {
-            let told = &version.condition("Progressing").unwrap().message;
+            let progress = &version.condition("Progressing").unwrap().message;
             progressed = true;
-            waited |= told.contains("waiting on") && told.starts_with("Working towards 4.18.0");
+            waited |=
+                progress.contains("waiting on") && progress.starts_with("Working towards 4.18.0");
             if !undone.is_empty() {
-                let (code, _, said) = cluster.run(&["verify", "--node-timeout", "0s"]);
-                // It may have ended since.
-                let ended = claims(&cluster.version(), &multi);
-                assert!(code == Some(2) || ended, "{code:?} {said}");
+                let (code, _, printed) = cluster.run(&["verify", "--node-timeout", "0s"]);
+                // The migration may have completed since.
+                let ended = reports_completion_of(&cluster.version(), &multi);
+                assert!(code == Some(2) || ended, "{code:?} {printed}");
             }
         }
         assert!(
@@ -209,7 +210,7 @@ fn a_migration_is_complete_when_every_operator_says_so_and_not_before() {
         ]
     );
 
-    // Right after that a machine of another architecture joins, and not just by name.
+    // Right after completion a node of another architecture joins, and its daemon runs.
     let mut verifying = Command::new(MEDLEY)
         .args(["release", "verify", "--node-timeout", "15m", "-o", "json"])
         .env("KUBECONFIG", &cluster.server.kubeconfig)

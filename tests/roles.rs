@@ -1,6 +1,6 @@
-//! A viewer, an editor and an approver see and do exactly what their roles say, and it does not matter how they try:
-//! by the API itself, with the command line, or in the console.
-#![expect(clippy::panic, reason = "a helper of a test may fail as the test does")]
+//! Viewers, editors and approvers can read and change exactly what their roles allow, on every path: the API, the
+//! command line and the console.
+#![expect(clippy::panic, reason = "test helpers may panic like tests")]
 
 #[path = "roles_people.rs"]
 mod people;
@@ -17,34 +17,36 @@ use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 use testkit::{has, wait_until};
 
-use people::{ALL, Person, Role, Situation, Verdict as _, image, patch, remember, untouched};
-use world::{NAME, NAMESPACE, PLAN, SOON, World};
+use people::{
+    ALL, AccessVerdict as _, Person, Role, Situation, assert_unchanged, image, patch, remember,
+};
+use world::{ConsoleFixture, NAME, NAMESPACE, PLAN, WAIT_TIMEOUT};
 
-/// Who prepares.
+/// Roles that may prepare a plan.
 const EDITORS: &[Role] = &[Role::Editor, Role::Approver];
-/// Who has plans carried out.
+/// Roles that may approve a plan.
 const APPROVERS: &[Role] = &[Role::Approver];
 
-/// Something that people do to a configuration.
-struct Deed {
+/// A change that users make to a configuration.
+struct Operation {
     what: &'static str,
     on: Situation,
-    /// Who may.
+    /// Roles that may make it.
     may: &'static [Role],
-    /// The change of the object.
+    /// The patch of the object.
     raw: Value,
-    /// The command, if there is one.
+    /// The equivalent command, if there is one.
     command: &'static [&'static str],
-    /// The form of the console and its fields, if there is one.
+    /// The equivalent console form and its fields, if there is one.
     form: Option<(&'static str, &'static [(&'static str, &'static str)])>,
-    /// Whether the object shows that it was done.
+    /// Whether the object has the change.
     done: fn(&VirtPlatformConfig) -> bool,
 }
 
-fn deeds() -> Vec<Deed> {
+fn operations() -> Vec<Operation> {
     const NONE: &[(&str, &str)] = &[];
     vec![
-        Deed {
+        Operation {
             what: "have a plan made",
             on: Situation::Ignored,
             may: EDITORS,
@@ -53,7 +55,7 @@ fn deeds() -> Vec<Deed> {
             form: Some(("plan", NONE)),
             done: |it| it.spec.action == Action::DryRun,
         },
-        Deed {
+        Operation {
             what: "approve",
             on: Situation::Review,
             may: APPROVERS,
@@ -62,7 +64,7 @@ fn deeds() -> Vec<Deed> {
             form: Some(("approve", &[("digest", PLAN), ("item", "enable-metrics")])),
             done: |it| it.spec.action == Action::Apply,
         },
-        Deed {
+        Operation {
             what: "reject",
             on: Situation::Review,
             may: APPROVERS,
@@ -74,7 +76,7 @@ fn deeds() -> Vec<Deed> {
                 approval.is_some_and(|it| it.rejected.is_some())
             },
         },
-        Deed {
+        Operation {
             what: "ignore",
             on: Situation::Review,
             may: EDITORS,
@@ -83,7 +85,7 @@ fn deeds() -> Vec<Deed> {
             form: Some(("ignore", NONE)),
             done: |it| it.spec.action == Action::Ignore,
         },
-        Deed {
+        Operation {
             what: "edit options",
             on: Situation::Review,
             may: EDITORS,
@@ -92,7 +94,7 @@ fn deeds() -> Vec<Deed> {
             form: None,
             done: |it| it.spec.options.is_some(),
         },
-        Deed {
+        Operation {
             what: "edit options that are applied",
             on: Situation::InForce,
             may: APPROVERS,
@@ -101,7 +103,7 @@ fn deeds() -> Vec<Deed> {
             form: None,
             done: |it| it.spec.options.is_some(),
         },
-        Deed {
+        Operation {
             what: "turn locks off",
             on: Situation::Review,
             may: APPROVERS,
@@ -110,7 +112,7 @@ fn deeds() -> Vec<Deed> {
             form: None,
             done: |it| it.spec.bypass_optimistic_lock,
         },
-        Deed {
+        Operation {
             what: "say who has to approve",
             on: Situation::Review,
             may: APPROVERS,
@@ -119,7 +121,7 @@ fn deeds() -> Vec<Deed> {
             form: None,
             done: |it| it.spec.approval_policy.is_some(),
         },
-        Deed {
+        Operation {
             what: "stop",
             on: Situation::InForce,
             may: EDITORS,
@@ -128,7 +130,7 @@ fn deeds() -> Vec<Deed> {
             form: None,
             done: |it| it.spec.action == Action::DryRun,
         },
-        Deed {
+        Operation {
             what: "adopt what drifted",
             on: Situation::InForce,
             may: APPROVERS,
@@ -137,7 +139,7 @@ fn deeds() -> Vec<Deed> {
             form: Some(("adopt", NONE)),
             done: |it| it.spec.options.is_some(),
         },
-        Deed {
+        Operation {
             what: "ask for a rollback",
             on: Situation::InForce,
             may: EDITORS,
@@ -146,7 +148,7 @@ fn deeds() -> Vec<Deed> {
             form: Some(("roll-back", &[("revision", "1")])),
             done: |it| it.spec.rollback_to == Some(1) && it.spec.approval.is_none(),
         },
-        Deed {
+        Operation {
             what: "go forward again",
             on: Situation::GoingBack,
             may: EDITORS,
@@ -158,11 +160,11 @@ fn deeds() -> Vec<Deed> {
     ]
 }
 
-/// Asserts that what somebody tried was done, if they may, and left no trace, if not.
-async fn judged(
-    world: &World,
+/// Asserts that a change was made if the role permits it, and left no trace otherwise.
+async fn assert_access(
+    world: &ConsoleFixture,
     before: &VirtPlatformConfig,
-    deed: &Deed,
+    deed: &Operation,
     may: bool,
     how: &str,
 ) -> anyhow::Result<()> {
@@ -171,18 +173,18 @@ async fn judged(
         assert!((deed.done)(&now), "{how}: {now:?}");
         deed.on.set(world).await?;
     } else {
-        untouched(before, &now, how);
+        assert_unchanged(before, &now, how);
     }
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn configurations_are_changed_by_those_whose_role_says_so() -> anyhow::Result<()> {
-    let world = World::start().await?;
+async fn configurations_are_changed_by_permitted_roles_only() -> anyhow::Result<()> {
+    let world = ConsoleFixture::start().await?;
     remember(&world).await?;
     let mut people = Person::all(&world).await?;
     let page = format!("/governance/{NAME}");
-    for deed in deeds() {
+    for deed in operations() {
         deed.on.set(&world).await?;
         for person in &mut people {
             let may = deed.may.contains(&person.role);
@@ -192,17 +194,17 @@ async fn configurations_are_changed_by_those_whose_role_says_so() -> anyhow::Res
             let how = format!("{what}, by the API");
             let outcome = patch(person, &deed.raw).await;
             assert_eq!(outcome.is_allowed(), may, "{how}");
-            judged(&world, &before, &deed, may, &how).await?;
+            assert_access(&world, &before, &deed, may, &how).await?;
 
             if !deed.command.is_empty() {
                 let before = world.configs().get(NAME).await?;
                 let how = format!("{what}, with the command line");
-                let said = person.run(deed.command).await?;
-                // What a plan would change is for those to see who see what it is about.
+                let result = person.run(deed.command).await?;
+                // The diff of a plan is shown to users who can read its targets.
                 if deed.command[0] != "plan" {
-                    assert_eq!(said.is_allowed(), may, "{how}: {said:?}");
+                    assert_eq!(result.is_allowed(), may, "{how}: {result:?}");
                 }
-                judged(&world, &before, &deed, may, &how).await?;
+                assert_access(&world, &before, &deed, may, &how).await?;
             }
 
             if let Some((form, fields)) = deed.form {
@@ -213,7 +215,7 @@ async fn configurations_are_changed_by_those_whose_role_says_so() -> anyhow::Res
                 person.until(&page, &offer, may).await?;
                 let answer = person.browser.submit(&path, fields).await?;
                 assert_eq!(answer.is_allowed(), may, "{how}: {answer:?}");
-                judged(&world, &before, &deed, may, &how).await?;
+                assert_access(&world, &before, &deed, may, &how).await?;
             }
         }
     }
@@ -221,8 +223,8 @@ async fn configurations_are_changed_by_those_whose_role_says_so() -> anyhow::Res
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_says_what_only_the_operator_and_admission_know() -> anyhow::Result<()> {
-    let world = World::start().await?;
+async fn status_and_approvals_cannot_be_forged() -> anyhow::Result<()> {
+    let world = ConsoleFixture::start().await?;
     let people = Person::all(&world).await?;
     for person in &people {
         let before = Situation::Review.set(&world).await?;
@@ -232,7 +234,7 @@ async fn nobody_says_what_only_the_operator_and_admission_know() -> anyhow::Resu
             .patch_status(NAME, &PatchParams::default(), &status)
             .await;
         assert!(!written.is_allowed(), "{:?}", person.role);
-        // An approval that nobody gave is not on record, whoever writes it there.
+        // A forged approval record is reverted.
         let forged =
             json!([{ "user": "alice", "digest": PLAN, "at": "2026-01-01T00:00:00Z" }]).to_string();
         let annotations = json!({ names::APPROVALS: forged, names::AUTHORS: r#"["alice"]"# });
@@ -244,7 +246,7 @@ async fn nobody_says_what_only_the_operator_and_admission_know() -> anyhow::Resu
             let (was, is) = (before.annotations().get(name), now.annotations().get(name));
             assert_eq!(was, is, "{:?}: {name}", person.role);
         }
-        // Nor is one given by asking for it.
+        // Nor does the approve annotation of a user without the verb count.
         let asked = json!({ "metadata": { "annotations": { names::APPROVE: PLAN } } });
         let asked = patch(person, &asked).await;
         let may = APPROVERS.contains(&person.role);
@@ -257,8 +259,8 @@ async fn nobody_says_what_only_the_operator_and_admission_know() -> anyhow::Resu
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn configurations_come_and_go_by_editors_and_are_read_by_viewers() -> anyhow::Result<()> {
-    let world = World::start().await?;
+async fn editors_create_and_delete_configurations_and_viewers_read_them() -> anyhow::Result<()> {
+    let world = ConsoleFixture::start().await?;
     remember(&world).await?;
     let mut people = Person::all(&world).await?;
     for person in &mut people {
@@ -268,8 +270,8 @@ async fn configurations_come_and_go_by_editors_and_are_read_by_viewers() -> anyh
         let sees = role != Role::Stranger;
         let list = configs.list(&ListParams::default()).await;
         assert_eq!(list.is_allowed(), sees, "{role:?}");
-        let said = person.run(&["explain", NAME]).await?;
-        assert_eq!(said.is_allowed(), sees, "{role:?}: {said:?}");
+        let result = person.run(&["explain", NAME]).await?;
+        assert_eq!(result.is_allowed(), sees, "{role:?}: {result:?}");
         let path = format!("/governance/{NAME}");
         let shown = person.browser.get(&path).await?;
         assert_eq!(shown.is_allowed(), sees, "{role:?}");
@@ -279,15 +281,15 @@ async fn configurations_come_and_go_by_editors_and_are_read_by_viewers() -> anyh
         let history: Api<ControllerRevision> = Api::namespaced(person.client.clone(), NAMESPACE);
         let list = history.list(&ListParams::default()).await;
         assert_eq!(list.is_allowed(), sees, "{role:?}");
-        let said = person.run(&["history", NAME]).await?;
-        assert_eq!(said.is_allowed(), sees, "{role:?}: {said:?}");
+        let result = person.run(&["history", NAME]).await?;
+        assert_eq!(result.is_allowed(), sees, "{role:?}: {result:?}");
         let revision = person.browser.get(&format!("{path}/history/1")).await?;
         assert_eq!(revision.is_allowed(), sees, "{role:?}");
         if sees {
             let listed = format!("{path}/history/1\"");
             has(&shown.body, &[&listed, "Waits for review"]);
         } else {
-            has(&line, &["Your account may not see virtplatformconfigs"]);
+            has(&line, &["Your account may not read virtplatformconfigs"]);
         }
 
         let deleted = configs.delete(NAME, &DeleteParams::default()).await;
@@ -305,7 +307,7 @@ async fn configurations_come_and_go_by_editors_and_are_read_by_viewers() -> anyh
             ..PostParams::default()
         };
         let made = configs.create(&dry_run, &new).await;
-        // What begins as applied is approved by whoever makes it.
+        // Creating a configuration with `action: Apply` approves it, so it needs the verb.
         let may = APPROVERS.contains(&role);
         assert_eq!(made.is_allowed(), may, "{role:?}");
     }
@@ -313,8 +315,8 @@ async fn configurations_come_and_go_by_editors_and_are_read_by_viewers() -> anyh
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn policies_are_kept_by_editors() -> anyhow::Result<()> {
-    let world = World::start().await?;
+async fn policies_are_changed_by_editors() -> anyhow::Result<()> {
+    let world = ConsoleFixture::start().await?;
     let people = Person::all(&world).await?;
     let params = PostParams::default();
     for kind in [
@@ -350,7 +352,7 @@ async fn policies_are_kept_by_editors() -> anyhow::Result<()> {
             if !may {
                 admin.delete("default", &DeleteParams::default()).await?;
             }
-            wait_until("the policy is gone", SOON, async || {
+            wait_until("the policy is gone", WAIT_TIMEOUT, async || {
                 Ok(admin.get_opt("default").await?.is_none().then_some(()))
             })
             .await?;
@@ -360,9 +362,9 @@ async fn policies_are_kept_by_editors() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn images_are_pinned_by_editors_and_asked_for_by_those_of_cdi() -> anyhow::Result<()> {
+async fn images_are_pinned_by_editors_and_refreshed_by_cdi_roles() -> anyhow::Result<()> {
     const HOME: &str = "kubevirt-os-images";
-    let world = World::start().await?;
+    let world = ConsoleFixture::start().await?;
     let admin = world.cluster.client();
     let installed = Installed {
         cdi: true,
@@ -376,8 +378,8 @@ async fn images_are_pinned_by_editors_and_asked_for_by_those_of_cdi() -> anyhow:
     for person in &mut people {
         let role = person.role;
         let (sees, may) = (role != Role::Stranger, role == Role::Editor);
-        let said = person.run(&["images"]).await?;
-        assert_eq!(said.is_allowed(), sees, "{role:?}: {said:?}");
+        let result = person.run(&["images"]).await?;
+        assert_eq!(result.is_allowed(), sees, "{role:?}: {result:?}");
         let shown = person.browser.get(&page).await?;
         assert_eq!(shown.is_allowed(), sees, "{role:?}: {shown:?}");
         let offered = shown.body.contains(&format!("action=\"{page}/pin\""));
@@ -385,8 +387,8 @@ async fn images_are_pinned_by_editors_and_asked_for_by_those_of_cdi() -> anyhow:
 
         let digest = format!("sha256:{}", "a".repeat(64));
         let pin = ["images", "pin", "fedora-amd64", "--digest", &digest];
-        let said = person.run(&pin).await?;
-        assert_eq!(said.is_allowed(), may, "{role:?}: {said:?}");
+        let result = person.run(&pin).await?;
+        assert_eq!(result.is_allowed(), may, "{role:?}: {result:?}");
         let pinned = policies.get_opt("default").await?;
         assert_eq!(pinned.is_some(), may, "{role:?}: {pinned:?}");
         let fields = [("source", "fedora-amd64"), ("digest", digest.as_str())];
@@ -404,14 +406,14 @@ async fn images_are_pinned_by_editors_and_asked_for_by_those_of_cdi() -> anyhow:
             .submit(&format!("{page}/pin"), &fields)
             .await?;
         assert_eq!(answer.is_allowed(), may, "{role:?}: {answer:?}");
-        // That belongs to CDI, and none of the roles of Medley gives it.
+        // Refresh patches CDI's objects, which no Medley role permits.
         let answer = person
             .browser
             .submit(&format!("{page}/refresh"), &fields)
             .await?;
         assert!(!answer.is_allowed(), "{role:?}: {answer:?}");
-        let said = person.run(&["images", "refresh", "fedora-amd64"]).await?;
-        assert!(!said.is_allowed(), "{role:?}: {said:?}");
+        let result = person.run(&["images", "refresh", "fedora-amd64"]).await?;
+        assert!(!result.is_allowed(), "{role:?}: {result:?}");
         if may {
             policies.delete("default", &DeleteParams::default()).await?;
         }

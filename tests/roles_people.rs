@@ -1,9 +1,6 @@
-//! People with the roles that are shipped, and the three ways in which they reach a cluster: the API itself, the
+//! Users with the shipped roles, and their three paths to a cluster: the API, the
 //! command line, and the console.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test may fail as the test does"
-)]
+#![expect(clippy::unwrap_used, reason = "test helpers may panic like tests")]
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -21,24 +18,24 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, ResourceExt as _};
 use serde_json::{Value, json};
-use testkit::{Said, wait_until};
+use testkit::{CommandOutput, wait_until};
 
-use crate::world::{Answer, Browser, NAME, NAMESPACE, PLAN, SOON, World};
+use crate::world::{Answer, Browser, ConsoleFixture, NAME, NAMESPACE, PLAN, WAIT_TIMEOUT};
 
 const MEDLEY: &str = env!("CARGO_BIN_EXE_medley");
-/// What is kept by CDI, for all who have a role.
+/// A role that reads CDI's objects, for all users with a role.
 pub(crate) const CDI_VIEWER: &str = "cdi-viewer";
 
-/// What somebody is here.
+/// The role of a user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Nobody has given them anything.
+    /// No role at all.
     Stranger,
-    /// They look on.
+    /// Reads only.
     Viewer,
-    /// They prepare, and keep policies.
+    /// Requests plans and changes policies.
     Editor,
-    /// They look on, and have plans carried out.
+    /// Reads, and approves plans.
     Approver,
 }
 
@@ -78,10 +75,10 @@ impl Role {
     }
 }
 
-/// Somebody.
+/// A user with credentials for all three paths.
 pub(crate) struct Person {
     pub(crate) role: Role,
-    /// For the API itself.
+    /// For the API.
     pub(crate) client: Client,
     /// For the command line.
     kubeconfig: PathBuf,
@@ -90,8 +87,8 @@ pub(crate) struct Person {
 }
 
 impl Person {
-    /// Somebody new with a role, who has a token and nothing else.
-    pub(crate) async fn new(world: &World, role: Role) -> anyhow::Result<Self> {
+    /// Creates a user with a role and a token.
+    pub(crate) async fn new(world: &ConsoleFixture, role: Role) -> anyhow::Result<Self> {
         let browser = world.browser(role.name(), &role.roles()).await?;
         if role != Role::Stranger {
             let binding: RoleBinding = serde_json::from_value(json!({
@@ -118,8 +115,8 @@ impl Person {
         })
     }
 
-    /// Everybody there is.
-    pub(crate) async fn all(world: &World) -> anyhow::Result<Vec<Self>> {
+    /// One user for each role.
+    pub(crate) async fn all(world: &ConsoleFixture) -> anyhow::Result<Vec<Self>> {
         let role: ClusterRole = serde_json::from_value(json!({
             "metadata": { "name": CDI_VIEWER },
             "rules": [
@@ -138,7 +135,7 @@ impl Person {
         Ok(people)
     }
 
-    /// Waits until a page of the console has something in it, or has it no more.
+    /// Waits until a console page contains a text, or no longer does.
     pub(crate) async fn until(
         &mut self,
         page: &str,
@@ -153,7 +150,7 @@ impl Person {
             }
             let role = self.role;
             ensure!(
-                started.elapsed() < SOON,
+                started.elapsed() < WAIT_TIMEOUT,
                 "{role:?}: {part} should be there: {there}; {}",
                 shown.body
             );
@@ -162,23 +159,23 @@ impl Person {
     }
 
     /// Runs the command line.
-    pub(crate) async fn run(&self, line: &[&str]) -> anyhow::Result<Said> {
+    pub(crate) async fn run(&self, line: &[&str]) -> anyhow::Result<CommandOutput> {
         let output = tokio::process::Command::new(MEDLEY)
             .args(line)
             .env("KUBECONFIG", &self.kubeconfig)
             .stdin(Stdio::null())
             .output()
             .await?;
-        Ok(Said::of(&output))
+        Ok(CommandOutput::of(&output))
     }
 }
 
-/// Whether something was done, or refused because of who asked. Anything else is an error.
-pub(crate) trait Verdict {
+/// Whether a request was allowed or forbidden. Any other failure is an error.
+pub(crate) trait AccessVerdict {
     fn is_allowed(&self) -> bool;
 }
 
-impl<T> Verdict for kube::Result<T> {
+impl<T> AccessVerdict for kube::Result<T> {
     #[track_caller]
     fn is_allowed(&self) -> bool {
         match self {
@@ -189,20 +186,20 @@ impl<T> Verdict for kube::Result<T> {
     }
 }
 
-impl Verdict for Said {
+impl AccessVerdict for CommandOutput {
     #[track_caller]
     fn is_allowed(&self) -> bool {
         if self.code == Some(0) {
             return true;
         }
-        let told = ["forbidden", "denied the request"];
-        let refused = told.iter().any(|word| self.err.contains(word));
+        let markers = ["forbidden", "denied the request"];
+        let refused = markers.iter().any(|word| self.err.contains(word));
         assert!(refused, "neither done nor refused: {self:?}");
         false
     }
 }
 
-impl Verdict for Answer {
+impl AccessVerdict for Answer {
     #[track_caller]
     fn is_allowed(&self) -> bool {
         match self.status {
@@ -216,14 +213,14 @@ impl Verdict for Answer {
     }
 }
 
-/// How it is with the configuration before somebody does something.
+/// The state of the configuration before a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Situation {
-    /// Nobody wants it.
+    /// The action is `Ignore`.
     Ignored,
-    /// A plan waits for an answer.
+    /// A plan is under review.
     Review,
-    /// A plan was approved and carried out, and somebody has edited a field since.
+    /// A plan was applied, and a field has drifted since.
     InForce,
     /// A rollback waits for approval.
     GoingBack,
@@ -268,12 +265,12 @@ impl Situation {
         status
     }
 
-    /// Makes it so, whatever was before.
-    pub(crate) async fn set(self, world: &World) -> anyhow::Result<VirtPlatformConfig> {
+    /// Resets the configuration to this state.
+    pub(crate) async fn set(self, world: &ConsoleFixture) -> anyhow::Result<VirtPlatformConfig> {
         let configs = world.configs();
         if configs.get_opt(NAME).await?.is_some() {
             configs.delete(NAME, &DeleteParams::default()).await?;
-            wait_until("the configuration is gone", SOON, async || {
+            wait_until("the configuration is gone", WAIT_TIMEOUT, async || {
                 Ok(configs.get_opt(NAME).await?.is_none().then_some(()))
             })
             .await?;
@@ -286,8 +283,8 @@ impl Situation {
     }
 }
 
-/// Writes down that a plan was carried out.
-pub(crate) async fn remember(world: &World) -> anyhow::Result<()> {
+/// Creates a history entry of an applied plan.
+pub(crate) async fn remember(world: &ConsoleFixture) -> anyhow::Result<()> {
     let at = Time("2026-01-01T00:00:00Z".parse()?);
     let record = Record {
         revision: 1,
@@ -324,7 +321,7 @@ pub(crate) async fn remember(world: &World) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A boot image that two versions of are there.
+/// Creates a boot image with two versions.
 pub(crate) async fn image(client: &Client, namespace: &str) -> anyhow::Result<()> {
     use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
     let home = json!({ "metadata": { "name": namespace } });
@@ -373,16 +370,16 @@ pub(crate) async fn image(client: &Client, namespace: &str) -> anyhow::Result<()
     Ok(())
 }
 
-/// Changes the configuration as somebody.
+/// Patches the configuration as a user.
 pub(crate) async fn patch(person: &Person, patch: &Value) -> kube::Result<VirtPlatformConfig> {
     let configs: Api<VirtPlatformConfig> = Api::all(person.client.clone());
     let params = PatchParams::default();
     configs.patch(NAME, &params, &Patch::Merge(patch)).await
 }
 
-/// Asserts that nothing has touched the configuration.
+/// Asserts that the configuration was not changed.
 #[track_caller]
-pub(crate) fn untouched(before: &VirtPlatformConfig, now: &VirtPlatformConfig, what: &str) {
+pub(crate) fn assert_unchanged(before: &VirtPlatformConfig, now: &VirtPlatformConfig, what: &str) {
     assert_eq!(
         before.resource_version().unwrap(),
         now.resource_version().unwrap(),

@@ -1,8 +1,5 @@
-//! `medley run`: one works, the next waits, and takes over when it has to.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test may fail as the test does"
-)]
+//! `medley run`: one replica leads, the next stands by and takes over.
+#![expect(clippy::unwrap_used, reason = "test helpers may panic like tests")]
 
 mod binary;
 mod run_process;
@@ -25,7 +22,7 @@ use kube::{Api, Client};
 use serde_json::json;
 use testkit::{Process, ServedCluster, TestCluster, free_port};
 
-/// An operator in a folder of its own.
+/// An operator process with a folder of its own.
 pub(crate) struct Operator {
     process: Process,
     port: u16,
@@ -54,7 +51,7 @@ impl Operator {
         Self { process, port }
     }
 
-    /// Code and the rest of an answer; nothing if nobody listens.
+    /// Status code and body of a response; nothing if the port is closed.
     fn get(&self, path: &str) -> Option<(u16, String)> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
         let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
@@ -65,7 +62,7 @@ impl Operator {
         Some((code, answer))
     }
 
-    /// What it tells Prometheus.
+    /// Its metrics.
     fn metrics(&self) -> String {
         let (code, text) = self.get("/metrics").unwrap();
         assert_eq!(code, 200, "{text}");
@@ -81,7 +78,7 @@ impl Operator {
     }
 }
 
-/// A cluster in which the kinds of the operator are installed.
+/// A cluster with Medley's CRDs.
 async fn cluster() -> TestCluster {
     let cluster = TestCluster::start().await.unwrap();
     controllers::install(&cluster.client(), "medley-system")
@@ -95,9 +92,9 @@ async fn lease(client: &Client, namespace: &str) -> Option<LeaseSpec> {
     api.get_opt("medley").await.unwrap()?.spec
 }
 
-/// Who holds the lease, once somebody other than `before` does.
+/// The lease, once its holder is another than `before`.
 async fn holder_after(client: &Client, namespace: &str, before: &str) -> LeaseSpec {
-    testkit::wait_until("somebody leads", Duration::from_mins(2), async || {
+    testkit::wait_until("a replica leads", Duration::from_mins(2), async || {
         let lease = lease(client, namespace).await;
         Ok(lease.filter(|lease| {
             let holder = lease.holder_identity.as_deref().unwrap_or_default();
@@ -109,7 +106,7 @@ async fn holder_after(client: &Client, namespace: &str, before: &str) -> LeaseSp
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_second_takes_over_when_the_first_is_killed() {
+async fn standby_takes_over_when_the_leader_is_killed() {
     let cluster = cluster().await;
     let namespace = cluster.namespace("run").await.unwrap();
     let client = cluster.client();
@@ -139,18 +136,18 @@ async fn the_second_takes_over_when_the_first_is_killed() {
         "{metrics}"
     );
     let events: Api<Event> = Api::namespaced(client.clone(), &namespace);
-    until("the lease tells who leads", || {
-        let listed = answer_of(events.list(&ListParams::default()));
+    until("an event names the leader", || {
+        let listed = block_on_current(events.list(&ListParams::default()));
         let wanted = format!("{leader} became leader");
-        let told = |event: &Event| event.message.as_deref() == Some(&wanted);
-        listed.unwrap().items.iter().any(told).then_some(())
+        let matches = |event: &Event| event.message.as_deref() == Some(&wanted);
+        listed.unwrap().items.iter().any(matches).then_some(())
     });
 
-    // The second is ready to take over, and does not.
+    // The second replica is ready, but does not lead.
     let mut second = Operator::start(&served, "second", &place);
     second.is_ready();
     until("the second sees the first", || {
-        let waits = second.process.output().contains("another one leads");
+        let waits = second.process.output().contains("another replica leads");
         waits.then_some(())
     });
     assert!(!second.process.output().contains("ready\n"));
@@ -163,19 +160,19 @@ async fn the_second_takes_over_when_the_first_is_killed() {
         output.lines().any(|line| line == "ready").then_some(())
     });
 
-    // Asked to stop, it gives the lease back.
+    // On shutdown it releases the lease.
     assert_eq!(stop(&mut second.process, "-TERM").code(), Some(0));
     let held = lease(&client, &namespace).await.unwrap();
     assert_eq!(held.holder_identity.as_deref(), Some(""));
 }
 
-/// Waits for an answer of the cluster, from within a look that does not wait.
-fn answer_of<T>(asking: impl Future<Output = T>) -> T {
-    tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(asking))
+/// Runs a future from within a synchronous closure.
+fn block_on_current<T>(future: impl Future<Output = T>) -> T {
+    tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(future))
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_leader_that_is_deposed_ends() {
+async fn deposed_leader_exits() {
     let cluster = cluster().await;
     let namespace = cluster.namespace("run").await.unwrap();
     let client = cluster.client();
@@ -198,7 +195,7 @@ async fn a_leader_that_is_deposed_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_an_election_there_is_no_lease() {
+async fn no_lease_without_leader_election() {
     let cluster = cluster().await;
     let namespace = cluster.namespace("run").await.unwrap();
     let served = cluster.serve().await.unwrap();
@@ -211,7 +208,7 @@ async fn without_an_election_there_is_no_lease() {
     });
     assert!(lease(&cluster.client(), &namespace).await.is_none());
 
-    // The port is taken, and the message says what to do.
+    // The port is in use, and the message names the remedy.
     let address = format!("127.0.0.1:{}", operator.port);
     let refused = medley(&[
         "run",
@@ -221,27 +218,27 @@ async fn without_an_election_there_is_no_lease() {
         &address,
     ]);
     assert_eq!(refused.status.code(), Some(1));
-    let said = text(&refused.stderr);
+    let printed = text(&refused.stderr);
     assert!(
-        said.contains(&address) && said.contains("--health-address"),
-        "{said}"
+        printed.contains(&address) && printed.contains("--health-address"),
+        "{printed}"
     );
     assert_eq!(stop(&mut operator.process, "-INT").code(), Some(0));
 }
 
 #[test]
-fn controllers_that_do_not_exist_are_refused() {
+fn unknown_controllers_are_rejected() {
     let refused = medley(&["run", "--controllers", "knitting"]);
     assert_eq!(refused.status.code(), Some(1));
-    let said = text(&refused.stderr);
+    let printed = text(&refused.stderr);
     assert!(
-        said.contains("knitting") && said.contains("--controllers"),
-        "{said}"
+        printed.contains("knitting") && printed.contains("--controllers"),
+        "{printed}"
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_operator_says_of_itself_what_it_runs() {
+async fn operator_reports_its_own_cluster_operator() {
     let cluster = cluster().await;
     let client = cluster.client();
     let namespace = cluster.namespace("run").await.unwrap();
@@ -270,7 +267,7 @@ async fn the_operator_says_of_itself_what_it_runs() {
         "--operator-image",
         &image,
     ];
-    // It works also where nobody wants to know.
+    // It also works without the ClusterOperator CRD.
     let mut operator = Operator::start(&served, "own", &place);
     operator.is_ready();
     let installed = Installed {
@@ -282,8 +279,8 @@ async fn the_operator_says_of_itself_what_it_runs() {
         .await
         .unwrap();
     let api: Api<ClusterOperator> = Api::all(client.clone());
-    let patience = Duration::from_mins(2);
-    let found = testkit::wait_until("it says that it is on its way", patience, async || {
+    let timeout = Duration::from_mins(2);
+    let found = testkit::wait_until("it is progressing", timeout, async || {
         Ok(api
             .get_opt("medley")
             .await?
@@ -302,7 +299,7 @@ async fn the_operator_says_of_itself_what_it_runs() {
         )
         .await
         .unwrap();
-    let found = testkit::wait_until("it has arrived", patience, async || {
+    let found = testkit::wait_until("it has reported its versions", timeout, async || {
         let found = api.get("medley").await?;
         Ok((!found.versions().is_empty()).then_some(found))
     })

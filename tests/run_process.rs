@@ -1,4 +1,4 @@
-//! The process around the controllers: settings, logs, who is shown what, traces.
+//! The operator process: settings, logs, authorization of metrics, traces.
 
 use std::future::pending;
 use std::io::{Read as _, Write as _};
@@ -21,11 +21,11 @@ use tokio::net::TcpListener;
 use crate::Operator;
 use crate::binary::{stop, until};
 
-/// Files of certificates are looked at every ten seconds.
-const SOON: Duration = Duration::from_mins(1);
+/// Certificate files are polled every ten seconds.
+const RELOAD_TIMEOUT: Duration = Duration::from_mins(1);
 
 impl Operator {
-    /// The code of an answer to a change.
+    /// The status code of a PUT request.
     fn put(&self, path: &str, body: &str) -> u16 {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         let length = body.len();
@@ -40,7 +40,7 @@ impl Operator {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn settings_come_from_a_file_and_flags_count_more() {
+async fn flags_override_the_settings_file() {
     let cluster = crate::cluster().await;
     let namespace = cluster.namespace("process").await.unwrap();
     let served = cluster.serve().await.unwrap();
@@ -60,24 +60,23 @@ async fn settings_come_from_a_file_and_flags_count_more() {
     assert_eq!(operator.get("/metrics").unwrap().0, 401);
     assert_eq!(operator.get("/livez?verbose").unwrap().0, 200);
 
-    // From this machine, no token is asked for.
+    // Loopback clients need no token.
     let (code, answer) = operator.get("/loglevel").unwrap();
     assert_eq!(code, 200, "{answer}");
     assert_eq!(operator.put("/loglevel", "loud=very"), 400);
     assert_eq!(operator.put("/loglevel", "debug"), 200);
-    until("it says so, in JSON", || {
+    until("it is logged in JSON", || {
         let output = operator.process.output();
         let lines = output.lines().filter(|line| *line != "ready");
         let lines = lines.map(|line| serde_json::from_str::<Value>(line).unwrap());
-        let mut changed = lines.filter(|line| {
-            line["level"] == "INFO" && line["message"] == "what is logged has changed"
-        });
+        let mut changed =
+            lines.filter(|line| line["level"] == "INFO" && line["message"] == "log filter changed");
         changed.next()
     });
     assert_eq!(stop(&mut operator.process, "-TERM").code(), Some(0));
 }
 
-/// The words for one operator alone that shows metrics at an address, to whom the cluster allows it.
+/// Flags of a single replica that serves metrics at an address, to authorized clients.
 fn with_metrics<'a>(namespace: &'a str, address: &'a str) -> [&'a str; 6] {
     [
         "--leader-elect=false",
@@ -90,7 +89,7 @@ fn with_metrics<'a>(namespace: &'a str, address: &'a str) -> [&'a str; 6] {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn metrics_can_have_a_socket_of_their_own_with_tls() {
+async fn metrics_are_served_on_a_separate_tls_port() {
     let cluster = crate::cluster().await;
     let namespace = cluster.namespace("process").await.unwrap();
     let served = cluster.serve().await.unwrap();
@@ -107,7 +106,7 @@ async fn metrics_can_have_a_socket_of_their_own_with_tls() {
     assert_eq!(stop(&mut operator.process, "-TERM").code(), Some(0));
 }
 
-/// The code of the answer to a client that was made just now; an error if it does not trust the server.
+/// The status code of a request by a new client; an error if it does not trust the server.
 async fn code(config: &Config, path: &str) -> Result<u16, kube::Error> {
     let client = Client::try_from(config.clone())?;
     let request = Request::get(path).body(Vec::new()).unwrap();
@@ -119,13 +118,13 @@ async fn code(config: &Config, path: &str) -> Result<u16, kube::Error> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_certificate_of_metrics_is_read_again_when_it_changes() {
+async fn metrics_certificate_is_reloaded() {
     let cluster = crate::cluster().await;
     let namespace = cluster.namespace("process").await.unwrap();
     let served = cluster.serve().await.unwrap();
     let address = format!("127.0.0.1:{}", free_port().unwrap());
     let [certificate, key] = ["metrics.crt", "metrics.key"].map(|name| served.folder().join(name));
-    // Writes another pair, and gives a client that trusts whoever vouches for it and nobody else.
+    // Writes another certificate, and returns a client that trusts only its issuer.
     let renew = || {
         let (own, own_key, authority) = testkit::certificate().unwrap();
         std::fs::write(&certificate, own).unwrap();
@@ -143,7 +142,7 @@ async fn the_certificate_of_metrics_is_read_again_when_it_changes() {
     assert_eq!(code(&first, "/metrics").await.unwrap(), 401);
 
     let second = renew();
-    wait_until("the new certificate is used", SOON, async || {
+    wait_until("the new certificate is used", RELOAD_TIMEOUT, async || {
         Ok(code(&second, "/metrics").await.ok())
     })
     .await
@@ -159,10 +158,10 @@ fn pem(text: &str) -> Vec<u8> {
     BASE64_STANDARD.decode(joined).unwrap()
 }
 
-/// All bodies that a collector was sent.
+/// All request bodies that the collector received.
 type Sent = Arc<Mutex<Vec<Bytes>>>;
 
-/// A collector of traces, and where it is.
+/// An OTLP collector, and its address.
 async fn collector() -> (Sent, String) {
     let sent = Sent::default();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -189,7 +188,7 @@ async fn collector() -> (Sent, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_collector_is_told_of_reconciles() {
+async fn reconciles_are_exported_as_traces() {
     let cluster = crate::cluster().await;
     let namespace = cluster.namespace("process").await.unwrap();
     let served = cluster.serve().await.unwrap();

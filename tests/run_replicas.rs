@@ -1,9 +1,9 @@
-//! Two replicas: both see everything, one writes. What one has begun, the other brings to its end.
+//! Two replicas: both keep warm caches, one writes. The second completes what the first has started.
 
 use std::time::Duration;
 
 use api::advisor::{ItemState, Phase, VirtPlatformConfig};
-use fleet::operators::{DeschedulerVintage, HyperConvergedVersion, Installed};
+use fleet::operators::{DeschedulerRelease, HyperConvergedVersion, Installed};
 use http::Method;
 use kube::Api;
 use kube::api::PostParams;
@@ -12,18 +12,18 @@ use serde_json::json;
 use testkit::{ServedCluster, TestCluster};
 
 use crate::binary::{send, stop, until};
-use crate::run_wire::{Asked, Record, Trap, wire};
+use crate::run_wire::{Record, RecordedRequest, Trap, wire};
 use crate::{Operator, holder_after};
 
-const PATIENCE: Duration = Duration::from_mins(3);
-/// A simulated reboot takes a tenth of a second.
+const WAIT_TIMEOUT: Duration = Duration::from_mins(3);
+/// Simulation speed: a reboot takes a tenth of a second.
 const FAST: f64 = 600.0;
-/// The plans that are carried out, and what has to be consented to.
+/// The applied plans, and the takeovers they need consent for.
 const PLANS: [(&str, &str); 2] = [
     ("load-aware-rebalancing", "enable-load-aware-descheduling"),
     ("virt-higher-density", "configure-higher-density"),
 ];
-/// What the plans apply: two items each.
+/// The targets of the plans: two items each.
 const TARGETS: [&str; 4] = [
     "/machineconfigs/99-worker-psi-karg",
     "/kubedeschedulers/cluster",
@@ -31,8 +31,8 @@ const TARGETS: [&str; 4] = [
     "/hyperconvergeds/kubevirt-hyperconverged",
 ];
 
-/// A cluster where other people's operators work, and two plans that wait for somebody to carry them out.
-struct Scene {
+/// A cluster with simulated operators, and two approved plans waiting for a leader.
+struct ReplicasFixture {
     cluster: TestCluster,
     served: ServedCluster,
     namespace: String,
@@ -40,13 +40,13 @@ struct Scene {
     others: Manager,
 }
 
-impl Scene {
+impl ReplicasFixture {
     async fn set() -> Self {
         let cluster = crate::cluster().await;
         let namespace = cluster.namespace("replicas").await.unwrap();
         let client = cluster.client();
         let installed = Installed {
-            descheduler: Some(DeschedulerVintage::Current),
+            descheduler: Some(DeschedulerRelease::Current),
             machine_config: true,
             hyperconverged: Some(HyperConvergedVersion::V1),
             ..Installed::default()
@@ -99,11 +99,11 @@ impl Scene {
         held.holder_identity.unwrap()
     }
 
-    /// Waits until both plans are carried out.
-    async fn carried_out(&self) {
+    /// Waits until both plans are applied.
+    async fn wait_until_applied(&self) {
         let configs: Api<VirtPlatformConfig> = Api::all(self.cluster.client());
         for (name, _) in PLANS {
-            let done = testkit::wait_until("the plan is carried out", PATIENCE, async || {
+            let done = testkit::wait_until("the plan is applied", WAIT_TIMEOUT, async || {
                 let status = configs.get(name).await?.status.unwrap_or_default();
                 Ok((status.phase == Some(Phase::Completed)).then_some(status))
             });
@@ -118,63 +118,69 @@ impl Scene {
         }
     }
 
-    /// Nobody wrote out of turn, and nothing was applied twice.
-    fn was_orderly(&self) {
+    /// Asserts that only the leader wrote, and that nothing was applied twice.
+    fn assert_orderly(&self) {
         let all = self.record.all();
-        let turn = takeover(&all);
-        for (number, asked) in all.iter().enumerate() {
-            let in_turn = match asked.by {
-                "first" => number < turn,
-                _ => number > turn,
+        let takeover_index = takeover(&all);
+        for (number, recorded) in all.iter().enumerate() {
+            let is_leader = match recorded.by {
+                "first" => number < takeover_index,
+                _ => number > takeover_index,
             };
-            assert!(in_turn || !asked.is_write(), "out of turn: {asked:?}");
+            assert!(
+                is_leader || !recorded.is_write(),
+                "written by a replica that is not the leader: {recorded:?}"
+            );
         }
         for target in TARGETS {
-            let applied = all
-                .iter()
-                .filter(|asked| asked.applies && asked.path.contains(target) && asked.succeeded());
+            let applied = all.iter().filter(|recorded| {
+                recorded.applies && recorded.path.contains(target) && recorded.succeeded()
+            });
             assert_eq!(applied.count(), 1, "{target} is applied once");
         }
     }
 }
 
-/// When the second got the lease: its place in the record.
-fn takeover(all: &[Asked]) -> usize {
+/// The index of the request by which the second replica acquired the lease.
+fn takeover(all: &[RecordedRequest]) -> usize {
     let mut places = all.iter().enumerate();
-    let got = places
-        .find(|(_, asked)| asked.by == "second" && asked.is_lease() && asked.method == Method::PUT);
+    let got = places.find(|(_, recorded)| {
+        recorded.by == "second" && recorded.is_lease() && recorded.method == Method::PUT
+    });
     got.unwrap().0
 }
 
-/// Lists of whole kinds that somebody asked for from a place in the record on.
-fn lists(all: &[Asked], from: usize) -> Vec<&Asked> {
+/// List requests from an index of the record on.
+fn lists(all: &[RecordedRequest], from: usize) -> Vec<&RecordedRequest> {
     let later = all[from..].iter();
     later
-        .filter(|asked| {
-            let is_list = asked.method == Method::GET
-                && asked.path.contains("limit=2000")
-                && !asked.path.contains("watch=");
-            asked.by == "second" && is_list
+        .filter(|recorded| {
+            let is_list = recorded.method == Method::GET
+                && recorded.path.contains("limit=2000")
+                && !recorded.path.contains("watch=");
+            recorded.by == "second" && is_list
         })
         .collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_killed_leader_has_begun_the_next_brings_to_its_end() {
-    let scene = Scene::set().await;
-    // The cluster has made the object, and the leader never learns of it.
+async fn plan_of_a_killed_leader_is_completed_by_the_next() {
+    let fixture = ReplicasFixture::set().await;
+    // The API server has created the object, and the leader never gets the response.
     let trap = Trap::new(TARGETS[0]);
-    let mut first = scene.operator("first", Some(trap.clone())).await;
-    let leader = scene.leader_after("").await;
-    tokio::time::timeout(PATIENCE, trap.caught()).await.unwrap();
+    let mut first = fixture.operator("first", Some(trap.clone())).await;
+    let leader = fixture.leader_after("").await;
+    tokio::time::timeout(WAIT_TIMEOUT, trap.caught())
+        .await
+        .unwrap();
 
-    let mut second = scene.operator("second", None).await;
+    let mut second = fixture.operator("second", None).await;
     second.is_ready();
-    let before = scene.record.all();
+    let before = fixture.record.all();
     let seen = lists(&before, 0);
     for kind in ["virtplatformconfigs", "machineconfigs", "kubedeschedulers"] {
         assert!(
-            seen.iter().any(|asked| asked.path.contains(kind)),
+            seen.iter().any(|recorded| recorded.path.contains(kind)),
             "the second has not seen {kind}: {seen:?}"
         );
     }
@@ -182,39 +188,41 @@ async fn what_a_killed_leader_has_begun_the_next_brings_to_its_end() {
     assert!(first.metrics().contains("medley_leader 1"));
 
     stop(&mut first.process, "-KILL");
-    let next = scene.leader_after(&leader).await;
+    let next = fixture.leader_after(&leader).await;
     assert_ne!(next, leader);
-    scene.carried_out().await;
-    scene.was_orderly();
-    let all = scene.record.all();
+    fixture.wait_until_applied().await;
+    fixture.assert_orderly();
+    let all = fixture.record.all();
     let again = lists(&all, takeover(&all));
     assert!(again.is_empty(), "what was seen is seen again: {again:?}");
     assert!(second.metrics().contains("medley_leader 1"));
     assert_eq!(stop(&mut second.process, "-TERM").code(), Some(0));
-    scene.others.stop().await;
+    fixture.others.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_leader_that_was_stopped_for_long_writes_nothing_when_it_goes_on() {
-    let scene = Scene::set().await;
+async fn suspended_leader_writes_nothing_after_it_resumes() {
+    let fixture = ReplicasFixture::set().await;
     let trap = Trap::new(TARGETS[0]);
-    let mut first = scene.operator("first", Some(trap.clone())).await;
-    let leader = scene.leader_after("").await;
-    let mut second = scene.operator("second", None).await;
+    let mut first = fixture.operator("first", Some(trap.clone())).await;
+    let leader = fixture.leader_after("").await;
+    let mut second = fixture.operator("second", None).await;
     second.is_ready();
-    tokio::time::timeout(PATIENCE, trap.caught()).await.unwrap();
+    tokio::time::timeout(WAIT_TIMEOUT, trap.caught())
+        .await
+        .unwrap();
     send(&first.process, "-STOP");
-    // What it waited for is there when it goes on: it has something to write at once.
+    // The response arrives when it resumes: it has something to write at once.
     trap.free();
-    scene.leader_after(&leader).await;
-    scene.carried_out().await;
+    fixture.leader_after(&leader).await;
+    fixture.wait_until_applied().await;
 
     send(&first.process, "-CONT");
     let status = until("the first ends", || first.process.ended().unwrap());
     let output = first.process.output();
     assert_eq!(status.code(), Some(1), "{output}");
     assert!(output.contains("error: keeping the lease"), "{output}");
-    scene.was_orderly();
+    fixture.assert_orderly();
     assert_eq!(stop(&mut second.process, "-TERM").code(), Some(0));
-    scene.others.stop().await;
+    fixture.others.stop().await;
 }

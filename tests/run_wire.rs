@@ -1,7 +1,7 @@
-//! What operators say to a cluster, written down: one wire for each, and one record of all, in order.
+//! Records the requests of several operators: one proxy for each, and one record of all requests, in order.
 //!
-//! A wire is a server without TLS that passes everything on. It can hold back an answer, so that a process
-//! can be killed or stopped when the cluster has done what was asked and the process does not know.
+//! A proxy is a plain HTTP server that forwards everything. It can hold back a response, so that a process
+//! can be killed or suspended after the API server has handled a request and before the process knows.
 
 use std::future::pending;
 use std::path::{Path, PathBuf};
@@ -18,21 +18,21 @@ use serving::{Incoming, Limits};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
-/// One request, as it came.
+/// One request, as received.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct RecordedRequest {
     pub(crate) by: &'static str,
     pub(crate) method: Method,
     /// The path, with the query.
     pub(crate) path: String,
-    /// Whether it is a server-side apply that is meant.
+    /// Whether it is a server-side apply without dry run.
     pub(crate) applies: bool,
-    /// The code of the answer, once there is one.
+    /// The status code of the response, once there is one.
     pub(crate) answer: Option<u16>,
 }
 
-impl Asked {
-    /// Whether it is about the lease that is voted by.
+impl RecordedRequest {
+    /// Whether it is for the leader election lease.
     pub(crate) fn is_lease(&self) -> bool {
         self.path.contains("/leases")
     }
@@ -47,26 +47,26 @@ impl Asked {
     }
 }
 
-/// All that was asked, in the order in which it came. Clones are the same.
+/// All requests in the order of arrival. Clones share the record.
 #[derive(Clone, Default)]
-pub(crate) struct Record(Arc<Mutex<Vec<Asked>>>);
+pub(crate) struct Record(Arc<Mutex<Vec<RecordedRequest>>>);
 
 impl Record {
-    pub(crate) fn all(&self) -> Vec<Asked> {
+    pub(crate) fn all(&self) -> Vec<RecordedRequest> {
         self.0.lock().clone()
     }
 
-    fn note(&self, asked: Asked) -> usize {
+    fn append(&self, request: RecordedRequest) -> usize {
         let mut all = self.0.lock();
-        all.push(asked);
+        all.push(request);
         all.len() - 1
     }
 }
 
-/// An answer that is held back.
+/// Holds back the response of an apply.
 #[derive(Clone)]
 pub(crate) struct Trap {
-    /// What the path of an apply has in it whose answer is held back.
+    /// Part of the path of that apply.
     path: &'static str,
     caught: Arc<Notify>,
     freed: Arc<Notify>,
@@ -81,18 +81,18 @@ impl Trap {
         }
     }
 
-    /// Waits until the cluster has answered, and nobody heard it.
+    /// Waits until the API server has responded and the response is held back.
     pub(crate) async fn caught(&self) {
         self.caught.notified().await;
     }
 
-    /// Lets the answer go.
+    /// Releases the response.
     pub(crate) fn free(&self) {
         self.freed.notify_one();
     }
 }
 
-/// Starts a wire in the name of somebody; the kubeconfig that leads to it.
+/// Starts a proxy for an operator; returns the kubeconfig that points to it.
 pub(crate) async fn wire(
     client: Client,
     by: &'static str,
@@ -137,7 +137,7 @@ async fn pass(
     let kind = parts.headers.get(CONTENT_TYPE);
     let applies = kind.is_some_and(|kind| kind.to_str().unwrap().contains("apply-patch"))
         && !path.contains("dryRun=");
-    let number = record.note(Asked {
+    let number = record.append(RecordedRequest {
         by,
         method: parts.method.clone(),
         path: path.clone(),
@@ -157,8 +157,8 @@ async fn pass(
     let Ok(answer) = client.send(passed).await else {
         return gone();
     };
-    if let Some(asked) = record.0.lock().get_mut(number) {
-        asked.answer = Some(answer.status().as_u16());
+    if let Some(request) = record.0.lock().get_mut(number) {
+        request.answer = Some(answer.status().as_u16());
     }
     if let Some(trap) = trap.filter(|trap| applies && path.contains(trap.path)) {
         trap.caught.notify_one();

@@ -1,4 +1,4 @@
-//! `medley status` against clusters that have more or less of what it is about.
+//! `medley status` on clusters with different CRDs installed.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -11,18 +11,18 @@ use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client};
 use placement::names::{GATE, WHY};
 use serde_json::{Value, json};
-use testkit::{Said, ServedCluster, TestCluster, has};
+use testkit::{CommandOutput, ServedCluster, TestCluster, has};
 
 const MEDLEY: &str = env!("CARGO_BIN_EXE_medley");
 
-struct World {
+struct StatusFixture {
     served: ServedCluster,
     client: Client,
-    /// Lives as long as this.
+    /// Kept alive with the fixture.
     _cluster: TestCluster,
 }
 
-impl World {
+impl StatusFixture {
     async fn start() -> anyhow::Result<Self> {
         let cluster = TestCluster::start().await?;
         Ok(Self {
@@ -32,20 +32,20 @@ impl World {
         })
     }
 
-    /// With our kinds, those of images and of virtual machines.
+    /// With the CRDs of Medley, CDI and KubeVirt.
     async fn installed() -> anyhow::Result<Self> {
-        let world = Self::start().await?;
-        controllers::install(&world.client, "medley-system").await?;
+        let fixture = Self::start().await?;
+        controllers::install(&fixture.client, "medley-system").await?;
         let installed = Installed {
             cdi: true,
             virtual_machines: true,
             ..Installed::default()
         };
-        operators::install(&world.client, &installed).await?;
-        Ok(world)
+        operators::install(&fixture.client, &installed).await?;
+        Ok(fixture)
     }
 
-    async fn run(&self, line: &[&str]) -> anyhow::Result<Said> {
+    async fn run(&self, line: &[&str]) -> anyhow::Result<CommandOutput> {
         self.run_as(&self.served.kubeconfig, line, &[]).await
     }
 
@@ -54,7 +54,7 @@ impl World {
         kubeconfig: &Path,
         line: &[&str],
         environment: &[(&str, &str)],
-    ) -> anyhow::Result<Said> {
+    ) -> anyhow::Result<CommandOutput> {
         let output = tokio::process::Command::new(MEDLEY)
             .arg("status")
             .args(line)
@@ -64,10 +64,10 @@ impl World {
             .stdin(Stdio::null())
             .output()
             .await?;
-        Ok(Said::of(&output))
+        Ok(CommandOutput::of(&output))
     }
 
-    /// A kubeconfig for somebody without rights.
+    /// A kubeconfig of a user without permissions.
     fn nobody(&self) -> anyhow::Result<PathBuf> {
         let text = std::fs::read_to_string(&self.served.kubeconfig)?;
         let mut config: Value = serde_saphyr::from_str(&text)?;
@@ -104,7 +104,7 @@ impl World {
         Ok(())
     }
 
-    /// A virtual machine on the only node that has its model.
+    /// A VM on the only node that supports its model.
     async fn stranded(&self) -> anyhow::Result<()> {
         let nodes: Api<Node> = Api::all(self.client.clone());
         let node = json!({
@@ -140,10 +140,10 @@ fn condition(kind: &str, status: &str, message: &str) -> Value {
 }
 
 #[tokio::test]
-async fn what_is_not_installed_is_said_and_is_no_failure() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    let said = world.run(&["--gate"]).await?;
-    let text = said.ok()?;
+async fn missing_crds_are_reported_as_off() -> anyhow::Result<()> {
+    let fixture = StatusFixture::start().await?;
+    let result = fixture.run(&["--gate"]).await?;
+    let text = result.ok()?;
     has(
         &text,
         &[
@@ -156,15 +156,18 @@ async fn what_is_not_installed_is_said_and_is_no_failure() -> anyhow::Result<()>
     );
     let titles = text.lines().filter(|line| line.contains(" Off "));
     assert_eq!(titles.count(), 5, "{text}");
-    assert!(!text.contains('\u{1b}'), "nobody looks: {text}");
+    assert!(
+        !text.contains('\u{1b}'),
+        "colours without a terminal: {text}"
+    );
     Ok(())
 }
 
 #[tokio::test]
-async fn every_job_is_told_with_its_conditions() -> anyhow::Result<()> {
-    let world = World::installed().await?;
+async fn every_job_is_listed_with_its_conditions() -> anyhow::Result<()> {
+    let fixture = StatusFixture::installed().await?;
     let waits = "the plan waits for approval";
-    world
+    fixture
         .config(
             "example-profile",
             json!({
@@ -177,8 +180,8 @@ async fn every_job_is_told_with_its_conditions() -> anyhow::Result<()> {
             }),
         )
         .await?;
-    world.stranded().await?;
-    world
+    fixture.stranded().await?;
+    fixture
         .create(
             ("", "v1", "Pod"),
             json!({
@@ -193,7 +196,7 @@ async fn every_job_is_told_with_its_conditions() -> anyhow::Result<()> {
             }),
         )
         .await?;
-    let text = world.run(&[]).await?.ok()?;
+    let text = fixture.run(&[]).await?.ok()?;
     has(
         &text,
         &[
@@ -201,23 +204,23 @@ async fn every_job_is_told_with_its_conditions() -> anyhow::Result<()> {
             "VirtPlatformConfig/example-profile",
             waits,
             "PrerequisitesMet",
-            "1 machines, 1 stranded, 0 stale",
+            "1 VMs: 1 cannot migrate, 0 would gain from a restart",
             "VirtualMachineInstance/default/alone",
             "Stranded:NoTarget",
-            "1 pod is held back",
+            "1 pod is gated",
             "Pod/default/nowhere",
             "no node runs windows/arm64",
         ],
     );
     assert!(!text.contains("it is another phase"), "{text}");
-    let said = world.run(&["--gate"]).await?.refused()?;
+    let result = fixture.run(&["--gate"]).await?.refused()?;
     has(
-        &said,
+        &result,
         &[
             "not everything is ready: governance is Attention, cpu is Attention, placement is Attention",
         ],
     );
-    let list = world.run(&["-o", "json"]).await?.json()?;
+    let list = fixture.run(&["-o", "json"]).await?.json()?;
     assert_eq!(list["kind"], "List");
     let states: Vec<(&str, &str)> = list["items"]
         .as_array()
@@ -242,57 +245,62 @@ async fn every_job_is_told_with_its_conditions() -> anyhow::Result<()> {
         Some(3),
         "programs get all of them"
     );
-    let yaml = world.run(&["governance", "-o", "yaml"]).await?.ok()?;
+    let yaml = fixture.run(&["governance", "-o", "yaml"]).await?.ok()?;
     has(&yaml, &["kind: List", "job: governance"]);
     assert!(!yaml.contains("job: cpu"), "{yaml}");
     Ok(())
 }
 
 #[tokio::test]
-async fn lines_fit_the_terminal_and_colours_can_be_had() -> anyhow::Result<()> {
-    let world = World::installed().await?;
+async fn lines_fit_the_terminal_and_colours_are_optional() -> anyhow::Result<()> {
+    let fixture = StatusFixture::installed().await?;
     let long = "word ".repeat(60);
     let status = json!({
         "phase": "Failed", "conditions": [condition("Failed", "True", &long)],
     });
-    world.config("example-profile", status).await?;
-    let config = &world.served.kubeconfig;
+    fixture.config("example-profile", status).await?;
+    let config = &fixture.served.kubeconfig;
     let narrow = [("COLUMNS", "100")];
-    let text = world.run_as(config, &[], &narrow).await?.ok()?;
+    let text = fixture.run_as(config, &[], &narrow).await?.ok()?;
     assert!(
         text.lines().all(|line| line.chars().count() <= 100),
         "{text}"
     );
     has(&text, &["…"]);
-    let wide = world.run_as(config, &["-o", "wide"], &narrow).await?.ok()?;
+    let wide = fixture
+        .run_as(config, &["-o", "wide"], &narrow)
+        .await?
+        .ok()?;
     has(&wide, &[long.trim()]);
-    let coloured = world.run(&["--color", "always"]).await?.ok()?;
+    let coloured = fixture.run(&["--color", "always"]).await?.ok()?;
     has(&coloured, &["\u{1b}[31mAttention\u{1b}[0m"]);
     Ok(())
 }
 
 #[tokio::test]
-async fn what_nobody_may_look_at_is_unknown() -> anyhow::Result<()> {
-    let world = World::installed().await?;
-    let said = world.run_as(&world.nobody()?, &["governance"], &[]).await?;
-    let text = said.ok()?;
+async fn unreadable_objects_are_unknown() -> anyhow::Result<()> {
+    let fixture = StatusFixture::installed().await?;
+    let result = fixture
+        .run_as(&fixture.nobody()?, &["governance"], &[])
+        .await?;
+    let text = result.ok()?;
     has(&text, &["Unknown", "nobody", "cannot list"]);
-    let refused = world
-        .run_as(&world.nobody()?, &["governance", "--gate"], &[])
+    let refused = fixture
+        .run_as(&fixture.nobody()?, &["governance", "--gate"], &[])
         .await?;
     has(&refused.refused()?, &["governance is Unknown"]);
     Ok(())
 }
 
 #[tokio::test]
-async fn a_cluster_that_does_not_answer_is_an_error() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    let text = std::fs::read_to_string(&world.served.kubeconfig)?;
+async fn unreachable_cluster_is_an_error() -> anyhow::Result<()> {
+    let fixture = StatusFixture::start().await?;
+    let text = std::fs::read_to_string(&fixture.served.kubeconfig)?;
     let port = testkit::free_port()?;
-    let text = text.replace(&world.served.url, &format!("https://127.0.0.1:{port}"));
-    let path = world.served.folder().join("elsewhere");
+    let text = text.replace(&fixture.served.url, &format!("https://127.0.0.1:{port}"));
+    let path = fixture.served.folder().join("elsewhere");
     std::fs::write(&path, text)?;
-    let said = world.run_as(&path, &[], &[]).await?.refused()?;
-    has(&said, &["asking the cluster for its version"]);
+    let result = fixture.run_as(&path, &[], &[]).await?.refused()?;
+    has(&result, &["reading the version of the cluster"]);
     Ok(())
 }

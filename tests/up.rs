@@ -1,8 +1,5 @@
-//! `medley up` as a new user meets it: the tour of the README, with the real kubectl.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test may fail as the test does"
-)]
+//! `medley up` as a new user runs it: the tour of the README, with the real kubectl.
+#![expect(clippy::unwrap_used, reason = "test helpers may panic like tests")]
 
 mod binary;
 
@@ -13,7 +10,7 @@ use std::time::Duration;
 use binary::{Server, medley, text, until};
 use serde_json::Value;
 
-/// Fast enough for a test; everything else is as users have it.
+/// Simulation speed for a test; everything else has its default.
 const FAST: [&str; 2] = ["--speed", "100"];
 
 fn up(folder: &Path, arguments: &[&str]) -> Server {
@@ -24,7 +21,7 @@ fn up(folder: &Path, arguments: &[&str]) -> Server {
     Server::up(folder, &all)
 }
 
-/// Objects as kubectl lists them.
+/// Objects listed by kubectl.
 fn list(server: &Server, arguments: &[&str]) -> Vec<Value> {
     let mut all = vec!["get", "-o", "json"];
     all.extend(arguments);
@@ -33,12 +30,12 @@ fn list(server: &Server, arguments: &[&str]) -> Vec<Value> {
 }
 
 fn rolled_out(server: &Server, what: &str) {
-    let said = server.ask(&["rollout", "status", what, "--timeout=120s"]);
+    let printed = server.ask(&["rollout", "status", what, "--timeout=120s"]);
     assert!(
-        said.contains("successfully rolled out")
-            || said.contains("roll out complete")
-            || said.contains("rolling update complete"),
-        "{said}"
+        printed.contains("successfully rolled out")
+            || printed.contains("roll out complete")
+            || printed.contains("rolling update complete"),
+        "{printed}"
     );
 }
 
@@ -51,7 +48,7 @@ fn apply_examples(server: &Server) {
 }
 
 #[test]
-fn the_tour_goes_as_the_readme_says() {
+fn readme_tour_works() {
     let folder = tempfile::tempdir().unwrap();
     let mut cluster = up(folder.path(), &[]);
 
@@ -103,7 +100,7 @@ fn the_tour_goes_as_the_readme_says() {
         "{history}"
     );
 
-    // A DaemonSet is on every node, a StatefulSet has names and volumes.
+    // A DaemonSet runs on every node, a StatefulSet has stable names and volumes.
     apply_examples(&cluster);
     rolled_out(&cluster, "daemonset/agent");
     rolled_out(&cluster, "statefulset/database");
@@ -143,7 +140,7 @@ fn the_tour_goes_as_the_readme_says() {
         (ready == 3).then_some(())
     });
 
-    // A drained node is empty but for its daemons, and the pods are elsewhere.
+    // A drained node only runs DaemonSet pods, and the other pods are rescheduled.
     let busy = list(&cluster, &["pods", "-l", "app=web"])[0]["spec"]["nodeName"]
         .as_str()
         .unwrap()
@@ -160,7 +157,7 @@ fn the_tour_goes_as_the_readme_says() {
     assert!(list(&cluster, &["pods", "-l", "app=web", &field]).is_empty());
     cluster.ask(&["uncordon", &busy]);
 
-    // A namespace goes with everything in it.
+    // Deleting a namespace deletes everything in it.
     cluster.ask(&["create", "namespace", "short-lived"]);
     cluster.ask(&[
         "-n",
@@ -182,7 +179,7 @@ fn the_tour_goes_as_the_readme_says() {
     cluster.ask(&["delete", "namespace", "short-lived", "--timeout=60s"]);
     assert!(list(&cluster, &["pods", "-n", "short-lived"]).is_empty());
 
-    // It goes on where it stopped.
+    // It resumes where it stopped.
     let before = uids(&cluster);
     assert_eq!(cluster.stop("-INT").code(), Some(0));
     let mut cluster = up(folder.path(), &[]);
@@ -204,7 +201,7 @@ fn uids(cluster: &Server) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn a_rolling_update_survives_ten_kills_in_a_row() {
+fn rolling_update_survives_ten_kills() {
     let folder = tempfile::tempdir().unwrap();
     let mut cluster = up(folder.path(), &[]);
     cluster.ask(&[
@@ -238,7 +235,7 @@ fn a_rolling_update_survives_ten_kills_in_a_row() {
             "statefulset/database",
             &format!("database=example.com/database:{round}"),
         ]);
-        // Each time at another moment of the update.
+        // Each kill hits another moment of the update.
         std::thread::sleep(Duration::from_millis(37 * round));
         cluster.stop("-KILL");
         cluster = up(folder.path(), &[]);
@@ -288,7 +285,7 @@ fn a_rolling_update_survives_ten_kills_in_a_row() {
 }
 
 #[test]
-fn a_copy_of_a_cluster_is_like_it_and_apart_from_it() {
+fn copy_of_a_cluster_is_equal_and_independent() {
     let folder = tempfile::tempdir().unwrap();
     let cluster = up(folder.path(), &[]);
     cluster.ask(&[
@@ -330,20 +327,20 @@ fn a_copy_of_a_cluster_is_like_it_and_apart_from_it() {
     let secret = copy.ask(&["get", "secret", "login", "-o", "json"]);
     assert!(!secret.contains("password"), "{secret}");
 
-    // What is tried on the copy stays there.
+    // Changes to the copy stay there.
     copy.ask(&["scale", "deployment/web", "--replicas=6"]);
     rolled_out(&copy, "deployment/web");
     assert_eq!(list(&cluster, &["pods"]).len(), 3);
 
-    // Nodes come and go while it runs.
+    // Nodes are added and removed while it runs.
     let kubeconfig = copy.kubeconfig.to_str().unwrap().to_owned();
     let fleet = |arguments: &[&str]| {
         let mut all = vec!["fleet"];
         all.extend(arguments);
         all.extend(["--kubeconfig", &kubeconfig]);
         let output = medley(&all);
-        let said = text(&output.stdout) + &text(&output.stderr);
-        (output.status.success(), said)
+        let printed = text(&output.stdout) + &text(&output.stderr);
+        (output.status.success(), printed)
     };
     let before = list(&copy, &["nodes"]).len();
     assert_eq!(
@@ -375,15 +372,15 @@ fn a_copy_of_a_cluster_is_like_it_and_apart_from_it() {
         )
     );
 
-    // A folder that holds a cluster is no place for a copy.
+    // A folder with a cluster is rejected for a copy.
     let data = folder.path().join("data");
     let refused = medley(&["up", "--from", file, "--data", data.to_str().unwrap()]);
     assert_eq!(refused.status.code(), Some(1));
-    assert!(text(&refused.stderr).contains("holds a cluster already"));
+    assert!(text(&refused.stderr).contains("already holds a cluster"));
 }
 
 #[test]
-fn boot_images_of_the_demo_are_published_and_survive_a_restart() {
+fn demo_boot_images_are_published_and_survive_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let mut cluster = up(folder.path(), &[]);
     let registry = |cluster: &Server| {
@@ -426,8 +423,8 @@ fn boot_images_of_the_demo_are_published_and_survive_a_restart() {
     );
     let refused = publish("debian");
     assert_eq!(refused.status.code(), Some(1));
-    let said = text(&refused.stderr);
-    assert!(said.contains("not made for arm64: amd64"), "{said}");
+    let printed = text(&refused.stderr);
+    assert!(printed.contains("not made for arm64: amd64"), "{printed}");
     let after = until("the new revision is served", || {
         digest("latest").filter(|it| *it != before)
     });
@@ -442,7 +439,7 @@ fn boot_images_of_the_demo_are_published_and_survive_a_restart() {
 }
 
 #[test]
-fn boot_images_are_asked_for_every_architecture() {
+fn boot_images_are_imported_for_every_architecture() {
     let folder = tempfile::tempdir().unwrap();
     let cluster = up(folder.path(), &[]);
     let images = ["-n", "kubevirt-os-images"];
@@ -455,7 +452,7 @@ fn boot_images_are_asked_for_every_architecture() {
         let crons = names("dataimportcrons");
         (crons.contains("fedora-image-cron") && crons.contains("debian-image-cron")).then_some(())
     });
-    // A new user is told how to see them.
+    // The welcome message shows how to list them.
     let welcome = cluster.process.output();
     assert!(
         welcome.lines().any(|it| it == "  medley images"),
@@ -483,7 +480,7 @@ fn boot_images_are_asked_for_every_architecture() {
             .all(|it| crons.contains(&format!("fedora-image-cron-{it}")))
             .then_some(())
     });
-    // The image that does not say what it is made for is as it was.
+    // The image without an architecture annotation is unchanged.
     assert!(names("dataimportcrons").contains("debian-image-cron"));
     let templates = until("templates of machines name the image of theirs", || {
         let all = list(&cluster, &["templates", "-n", "openshift"]);
@@ -502,7 +499,7 @@ fn boot_images_are_asked_for_every_architecture() {
 }
 
 #[test]
-fn boot_images_become_disks_that_survive_a_kill() {
+fn imported_disks_survive_a_kill() {
     let folder = tempfile::tempdir().unwrap();
     let mut cluster = up(folder.path(), &[]);
     let map = ["get", "cm", "medley-registry", "-n", "kube-system"];
@@ -537,14 +534,14 @@ fn boot_images_become_disks_that_survive_a_kill() {
     let disk = folder.path().join("data/disks/default").join(&name);
     let disk = disk.join("disk.img");
     let before = std::fs::read(&disk).unwrap();
-    // There is something on it.
+    // The disk is not empty.
     assert!(before.iter().any(|byte| *byte != 0));
 
     cluster.stop("-KILL");
     let cluster = up(folder.path(), &[]);
     assert_eq!(until("it is still there", || ready(&cluster)), name);
     assert_eq!(std::fs::read(&disk).unwrap(), before);
-    // Nothing is left of it when nobody wants it any more.
+    // The disk is removed with its last reference.
     cluster.ask(&["delete", "dataimportcron", "own-image-cron-arm64"]);
     until("the disk is gone", || (!disk.exists()).then_some(()));
 }

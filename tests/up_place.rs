@@ -1,16 +1,13 @@
-//! The difference that placement makes, as a new user sees it under `medley up`: the same images with and
-//! without, on nodes that refuse what is not for them.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test may fail as the test does"
-)]
+//! The effect of placement, as a new user sees it under `medley up`: the same images with and
+//! without it, on nodes that reject images of other platforms.
+#![expect(clippy::unwrap_used, reason = "test helpers may panic like tests")]
 
 mod binary;
 
 use binary::{MEDLEY, Server, text, until};
 use serde_json::Value;
 
-/// Fast enough for a test; everything else is as users have it.
+/// Simulation speed for a test; everything else has its default.
 const FAST: [&str; 3] = ["--memory", "--speed", "100"];
 
 struct Cluster {
@@ -43,7 +40,7 @@ impl Cluster {
         self.server.ask(&["run", name, &image, &overrides]);
     }
 
-    /// What a pod says, when it says what is waited for.
+    /// A pod, once it satisfies the predicate.
     fn until(&self, name: &str, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
         until(&format!("pod {name}: {what}"), || {
             let pod = self.server.ask(&["get", "pod", name, "-o", "json"]);
@@ -71,13 +68,13 @@ impl Cluster {
     }
 }
 
-fn is_refused(pod: &Value) -> bool {
+fn pull_failed(pod: &Value) -> bool {
     let reason = &pod["status"]["containerStatuses"][0]["state"]["waiting"]["reason"];
     reason == "ErrImagePull" || reason == "ImagePullBackOff"
 }
 
 #[test]
-fn what_is_left_alone_is_refused_by_its_node_and_reported() {
+fn pod_without_placement_is_rejected_by_its_node_and_reported() {
     let folder = tempfile::tempdir().unwrap();
     let cluster = Cluster::up(folder.path());
     let off = r#"{
@@ -85,7 +82,7 @@ fn what_is_left_alone_is_refused_by_its_node_and_reported() {
         "spec": { "nodeSelector": { "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64" } }
     }"#;
     cluster.run("off", "arm64-only", off);
-    let pod = cluster.until("off", "it is refused", is_refused);
+    let pod = cluster.until("off", "it is refused", pull_failed);
     let message = &pod["status"]["containerStatuses"][0]["state"]["waiting"]["message"];
     let message = message.as_str().unwrap();
     assert!(
@@ -95,12 +92,12 @@ fn what_is_left_alone_is_refused_by_its_node_and_reported() {
     let report = cluster.medley(&["place", "report"]);
     assert!(report.contains("default/off: it is on node "), "{report}");
 
-    // The same image, with nothing said about where it goes.
+    // The same image, without any constraints on the pod.
     cluster.run("on", "arm64-only", "{}");
     let node = cluster.runs_on("on");
     assert!(node.starts_with("arm-"), "{node}");
 
-    // One line says which Windows; the class brings the rest.
+    // A RuntimeClass selects the Windows build; node selector and tolerations come with it.
     until("there are classes", || {
         let classes = cluster.server.ask(&["get", "runtimeclasses", "-o", "name"]);
         let all = ["windows-17763", "windows-17763-hyperv", "windows-20348"];

@@ -1,8 +1,5 @@
-//! `medley webhook`: a process of its own that the API server asks.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test may fail as the test does"
-)]
+//! `medley webhook` as a process that the API server calls.
+#![expect(clippy::unwrap_used, reason = "test helpers may panic like tests")]
 
 mod binary;
 
@@ -16,7 +13,7 @@ use kube::api::{ApiResource, DynamicObject, PostParams};
 use serde_json::{Value, json};
 use testkit::{Process, ServedCluster, TestCluster, free_port, wait_until};
 
-const SOON: Duration = Duration::from_secs(30);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 
 fn start(served: &ServedCluster, name: &str, arguments: &[&str]) -> Process {
     let folder = served.folder().join(name);
@@ -28,7 +25,7 @@ fn start(served: &ServedCluster, name: &str, arguments: &[&str]) -> Process {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_api_server_asks_the_process() {
+async fn api_server_calls_the_webhook_process() {
     let cluster = TestCluster::start().await.unwrap();
     let served = cluster.serve().await.unwrap();
     let client = cluster.client();
@@ -90,7 +87,7 @@ async fn the_api_server_asks_the_process() {
         dry_run: true,
         ..PostParams::default()
     };
-    wait_until("the author is recorded", SOON, async || {
+    wait_until("the author is recorded", WAIT_TIMEOUT, async || {
         let made = configs.create(&dry_run, &object).await.ok();
         let annotations = made.and_then(|made| made.metadata.annotations);
         Ok(annotations.and_then(|all| all.get("advisor.kubevirt.io/authors").cloned()))
@@ -107,7 +104,7 @@ async fn the_api_server_asks_the_process() {
 }
 
 #[test]
-fn certificates_that_nobody_trusts_are_refused_at_once() {
+fn incomplete_certificate_options_are_rejected() {
     for (arguments, remedy) in [
         (&["webhook"][..], "--register WHERE"),
         (&["webhook", "--tls-cert", "a"], "--tls-key"),
@@ -149,7 +146,7 @@ fn certificates_that_nobody_trusts_are_refused_at_once() {
     ] {
         let output = medley(arguments);
         assert_eq!(output.status.code(), Some(1), "{arguments:?}");
-        let said = text(&output.stderr);
-        assert!(said.contains(remedy), "{remedy} in {said}");
+        let printed = text(&output.stderr);
+        assert!(printed.contains(remedy), "{remedy} in {printed}");
     }
 }

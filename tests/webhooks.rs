@@ -1,4 +1,4 @@
-//! Admission webhooks: who is asked what, and what becomes of the answers. On both servers.
+//! Admission webhooks: which ones are called with which review, and the effect of their responses. On both servers.
 #[cfg(test)]
 mod webhooks_faults;
 #[cfg(test)]
@@ -19,7 +19,7 @@ pub(crate) fn allow_all(_: &str, _: &Value) -> Reply {
 }
 
 #[tokio::test]
-async fn the_question_says_who_wants_what() -> anyhow::Result<()> {
+async fn admission_review_has_the_user_and_the_object() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let server = WebhookServer::start(allow_all).await?;
     let hooks = Hooks::new(&cluster, &server, "question").await?;
@@ -93,13 +93,13 @@ async fn the_question_says_who_wants_what() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn mutating_webhooks_see_what_those_before_them_made() -> anyhow::Result<()> {
+async fn mutating_webhooks_see_earlier_mutations() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let server = WebhookServer::start(|path, request| {
         let step = path.trim_start_matches('/');
         let seen = &request["object"]["data"];
         let trace = seen["trace"].as_str().unwrap_or_default();
-        // The last one undoes nothing: it changes the object once only.
+        // The last one is idempotent: it changes the object once only.
         if step == "c" && trace.contains('c') {
             return Reply::allow();
         }
@@ -110,7 +110,7 @@ async fn mutating_webhooks_see_what_those_before_them_made() -> anyhow::Result<(
     .await?;
     let hooks = Hooks::new(&cluster, &server, "order").await?;
     let again = json!({"reinvocationPolicy": "IfNeeded"});
-    // By the names of configurations, whenever they were made, then by position.
+    // Ordered by the names of configurations, not by creation time, then by position.
     hooks
         .mutating("order-2", vec![hooks.hook("c", RULES_MAPS, json!({}))])
         .await?;
@@ -131,7 +131,7 @@ async fn mutating_webhooks_see_what_those_before_them_made() -> anyhow::Result<(
     )
     .await?;
     assert_eq!(code, 201, "{body}");
-    // Others changed the object behind `a`, which wants to know; the others do not.
+    // Later webhooks changed the object after `a`, which has reinvocationPolicy IfNeeded; the others do not.
     assert_eq!(body["data"]["trace"], "abca");
     let first = &server.questions("/a")[0].review["request"]["object"];
     assert!(first["metadata"].get("uid").is_none(), "{first}");
@@ -139,7 +139,7 @@ async fn mutating_webhooks_see_what_those_before_them_made() -> anyhow::Result<(
 }
 
 #[tokio::test]
-async fn refusals_keep_their_code_and_reason() -> anyhow::Result<()> {
+async fn denials_keep_their_code_and_reason() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let server = WebhookServer::start(|_, request| {
         let answer = &request["object"]["data"]["answer"];

@@ -1,4 +1,4 @@
-//! Webhooks that misbehave.
+//! Faulty webhooks.
 
 use serde_json::{Value, json};
 use testkit::{Reply, TestCluster, WebhookServer};
@@ -6,15 +6,15 @@ use testkit::{Reply, TestCluster, WebhookServer};
 use crate::allow_all;
 use crate::webhooks_support::{Hooks, RULES_MAPS, ask, map};
 
-/// A webhook that misbehaves, and what whoever made the request is told. `{url}` is its address.
+/// A faulty webhook, and the expected error message. `{url}` is its address.
 struct Fault {
     name: &'static str,
-    /// What it does; `None` for a webhook that is somewhere else.
+    /// Its response; `None` for a webhook at another address.
     reply: Option<Reply>,
     message: &'static str,
-    /// Not a failed call: the request is refused even if failures are ignored, with this code.
+    /// Not a failed call: the request is denied with this code even with failurePolicy Ignore.
     always: Option<u16>,
-    /// Only webhooks that may change objects get that far.
+    /// Applies to mutating webhooks only.
     mutating_only: bool,
 }
 
@@ -185,7 +185,7 @@ fn faults() -> Vec<Fault> {
     ]
 }
 
-/// `*` stands for anything.
+/// `*` matches anything.
 fn like(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == text,
@@ -194,7 +194,7 @@ fn like(pattern: &str, text: &str) -> bool {
 }
 
 #[tokio::test]
-async fn faults_follow_the_failure_policy() -> anyhow::Result<()> {
+async fn faulty_responses_follow_the_failure_policy() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let server = WebhookServer::with_names(&["127.0.0.1"], false, |path, _| {
         let name = path.trim_start_matches('/');
@@ -278,7 +278,7 @@ async fn faults_follow_the_failure_policy() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn an_answer_without_end_is_not_read() -> anyhow::Result<()> {
+async fn endless_response_is_not_read() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let server = WebhookServer::start(|_, request| {
         let mut body = json!({

@@ -1,4 +1,4 @@
-//! Webhooks and the plugins of the server on the same pod.
+//! Webhooks and built-in admission plugins on the same pod.
 
 use serde_json::{Value, json};
 use testkit::{Reply, TestCluster, WebhookServer};
@@ -28,7 +28,7 @@ fn windows(name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn plugins_run_again_on_what_webhooks_made() -> anyhow::Result<()> {
+async fn plugins_run_again_after_webhooks() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let server = WebhookServer::start(|path, request| {
         let add = |path: &str, value: Value| {
@@ -60,7 +60,7 @@ async fn plugins_run_again_on_what_webhooks_made() -> anyhow::Result<()> {
         .map(|toleration| &toleration["key"])
         .collect();
     assert!(keys.contains(&&json!("os")), "{keys:?}");
-    // A webhook sees what the class brought, and may not contradict it.
+    // A webhook sees the fields set from the RuntimeClass, and may not contradict them.
     let torn = pod("torn", json!({"runtimeClassName": "late-windows"}));
     let (code, body, _) = ask(&cluster, "POST", &pods, &torn).await?;
     assert_eq!(code, 403, "{body}");

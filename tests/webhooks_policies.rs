@@ -1,9 +1,9 @@
-//! Policies that the server checks by itself.
+//! ValidatingAdmissionPolicies.
 
 use serde_json::{Value, json};
 use testkit::{TestCluster, wait_until};
 
-use crate::webhooks_support::{SOON, ask, map, warnings};
+use crate::webhooks_support::{WAIT_TIMEOUT, ask, map, warnings};
 
 const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";
 
@@ -17,15 +17,15 @@ impl Policies<'_> {
         format!("/api/v1/namespaces/{}/configmaps", self.namespace)
     }
 
-    async fn make(&self, plural: &str, object: &Value) -> anyhow::Result<()> {
+    async fn create(&self, plural: &str, object: &Value) -> anyhow::Result<()> {
         let path = format!("{GROUP}/{plural}");
         let (code, body, _) = ask(self.cluster, "POST", &path, object).await?;
         anyhow::ensure!(code == 201, "{body}");
         Ok(())
     }
 
-    /// A policy for the config maps of the namespace, and a binding of the same name. What has the
-    /// label `probe` is refused, and waited for.
+    /// A policy for the config maps of the namespace, and a binding of the same name. Waits until an object with the
+    /// label `probe` is denied.
     async fn bind(&self, name: &str, spec: Value, binding: Value) -> anyhow::Result<()> {
         let mut policy = json!({
             "matchConstraints": {
@@ -37,19 +37,19 @@ impl Policies<'_> {
         extend(&mut policy, spec);
         let policy = json!({"apiVersion": "admissionregistration.k8s.io/v1",
             "kind": "ValidatingAdmissionPolicy", "metadata": {"name": name}, "spec": policy});
-        self.make("validatingadmissionpolicies", &policy).await?;
+        self.create("validatingadmissionpolicies", &policy).await?;
         let mut bound = json!({"policyName": name, "validationActions": ["Deny"]});
         extend(&mut bound, binding);
         let binding = json!({"apiVersion": "admissionregistration.k8s.io/v1",
             "kind": "ValidatingAdmissionPolicyBinding", "metadata": {"name": name}, "spec": bound});
-        self.make("validatingadmissionpolicybindings", &binding)
+        self.create("validatingadmissionpolicybindings", &binding)
             .await
     }
 
-    /// Waits until a config map gets a code.
+    /// Waits until creating a config map returns a status code.
     async fn wait(&self, probe: &Value, expected: u16) -> anyhow::Result<()> {
         let path = format!("{}?dryRun=All", self.maps());
-        wait_until("the policy counts", SOON, || async {
+        wait_until("the policy is active", WAIT_TIMEOUT, || async {
             let (code, _, _) = ask(self.cluster, "POST", &path, probe).await?;
             Ok((code == expected).then_some(()))
         })
@@ -64,7 +64,7 @@ fn extend(object: &mut Value, more: Value) {
 }
 
 #[tokio::test]
-async fn policies_deny_in_their_own_words() -> anyhow::Result<()> {
+async fn policies_deny_with_their_own_messages() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let namespace = cluster.namespace("policies").await?;
     let policies = Policies {
@@ -188,7 +188,7 @@ async fn bindings_choose_parameters_and_consequences() -> anyhow::Result<()> {
     );
     let (code, body, _) = ask(&cluster, "POST", &limits, &map("b", json!({"count": "3"}))).await?;
     assert_eq!(code, 201, "{body}");
-    // No parameters, and no request without any.
+    // With missing parameters every request is denied.
     policies
         .bind("missing", limited.clone(), by_name("nowhere", "Deny"))
         .await?;
@@ -215,13 +215,13 @@ async fn bindings_choose_parameters_and_consequences() -> anyhow::Result<()> {
     policies
         .wait(&map("probe", json!({"count": "9"})), 201)
         .await?;
-    // A warning is not a refusal.
+    // A warning does not deny the request.
     policies
         .bind("warned", limited, by_name("limits", "Warn"))
         .await?;
     let path = format!("{limits}?dryRun=All");
     let object = map("d", json!({"count": "9"}));
-    let said = wait_until("a warning", SOON, || async {
+    let warned = wait_until("a warning", WAIT_TIMEOUT, || async {
         let (code, body, headers) = ask(&cluster, "POST", &path, &object).await?;
         anyhow::ensure!(code == 201, "{body}");
         Ok(warnings(&headers)
@@ -230,7 +230,7 @@ async fn bindings_choose_parameters_and_consequences() -> anyhow::Result<()> {
     })
     .await?;
     assert_eq!(
-        said,
+        warned,
         "299 - \"Validation failed for ValidatingAdmissionPolicy 'warned' with binding 'warned': at most 3\""
     );
     Ok(())

@@ -1,10 +1,10 @@
-//! Which requests a webhook is asked about, and in which form.
+//! Which requests a webhook is called for, and with which version of the object.
 
 use serde_json::{Value, json};
 use testkit::{Reply, TestCluster, WebhookServer, wait_until};
 
 use crate::allow_all;
-use crate::webhooks_support::{Hooks, RULES_MAPS, SOON, ask, map};
+use crate::webhooks_support::{Hooks, RULES_MAPS, WAIT_TIMEOUT, ask, map};
 
 fn requests(server: &WebhookServer, path: &str) -> Vec<Value> {
     let questions = server.questions(path).into_iter();
@@ -23,7 +23,7 @@ async fn done(
 }
 
 #[tokio::test]
-async fn selectors_look_at_namespaces_and_at_objects_old_and_new() -> anyhow::Result<()> {
+async fn selectors_match_namespaces_and_old_and_new_objects() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let server = WebhookServer::start(allow_all).await?;
     let hooks = Hooks::new(&cluster, &server, "selectors").await?;
@@ -60,7 +60,7 @@ async fn selectors_look_at_namespaces_and_at_objects_old_and_new() -> anyhow::Re
     )
     .await?;
     assert_eq!(requests(&server, "/red").len(), 2);
-    // Elsewhere nobody is asked.
+    // In other namespaces the webhook is not called.
     let mut elsewhere = map("selectors-red", json!({}));
     elsewhere["metadata"]["labels"] = json!({"color": "red"});
     done(
@@ -71,7 +71,7 @@ async fn selectors_look_at_namespaces_and_at_objects_old_and_new() -> anyhow::Re
     )
     .await?;
     assert_eq!(requests(&server, "/red").len(), 2);
-    // A namespace is what it is about to be.
+    // For a namespace itself, its new labels count.
     let mut namespace = json!({"apiVersion": "v1", "kind": "Namespace",
         "metadata": {"name": "selectors-x", "labels": {"team": "selectors"}}});
     done(&cluster, "POST", "/api/v1/namespaces", &namespace).await?;
@@ -118,7 +118,7 @@ async fn equivalent_versions_are_converted_and_exact_ones_are_not() -> anyhow::R
         "/apis/versions.example.com/v2/namespaces/{}/gears",
         hooks.namespace
     );
-    wait_until("gears are served", SOON, || async {
+    wait_until("gears are served", WAIT_TIMEOUT, || async {
         Ok((ask(&cluster, "GET", &gears, &Value::Null).await?.0 == 200).then_some(()))
     })
     .await?;
@@ -151,7 +151,7 @@ async fn equivalent_versions_are_converted_and_exact_ones_are_not() -> anyhow::R
 }
 
 #[tokio::test]
-async fn conditions_decide_before_anybody_is_asked() -> anyhow::Result<()> {
+async fn match_conditions_are_evaluated_before_the_call() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let server = WebhookServer::start(allow_all).await?;
     let hooks = Hooks::new(&cluster, &server, "conditions").await?;
@@ -187,7 +187,7 @@ async fn conditions_decide_before_anybody_is_asked() -> anyhow::Result<()> {
         "configmaps \"a\" is forbidden: expression 'object.data.key == 'yes'' resulted in error: no such \
          key: key"
     );
-    // One that is false is enough, whatever else fails.
+    // One false condition is enough, even if another one fails.
     done(&cluster, "POST", &maps, &map("b", json!({"other": "x"}))).await?;
     done(&cluster, "POST", &maps, &map("c", json!({"key": "yes"}))).await?;
     let names = |path: &str| -> Vec<Value> {
@@ -200,7 +200,7 @@ async fn conditions_decide_before_anybody_is_asked() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn parts_of_objects_have_kinds_of_their_own() -> anyhow::Result<()> {
+async fn subresources_are_reviewed_with_their_own_kind() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let server = WebhookServer::start(|path, request| {
         match (path, request["subResource"].as_str().unwrap_or_default()) {
@@ -297,7 +297,7 @@ async fn parts_of_objects_have_kinds_of_their_own() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn whoever_configures_admission_is_not_in_its_hands() -> anyhow::Result<()> {
+async fn webhook_configurations_are_not_reviewed() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let server = WebhookServer::start(|_, _| Reply::deny("never")).await?;
     let hooks = Hooks::new(&cluster, &server, "exempt").await?;
@@ -315,7 +315,7 @@ async fn whoever_configures_admission_is_not_in_its_hands() -> anyhow::Result<()
 }
 
 #[tokio::test]
-async fn services_are_found_by_reference() -> anyhow::Result<()> {
+async fn service_references_are_resolved() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let server = WebhookServer::with_names(&["hook.default.svc"], true, allow_all).await?;
     let hooks = Hooks::new(&cluster, &server, "services").await?;
@@ -350,7 +350,7 @@ async fn services_are_found_by_reference() -> anyhow::Result<()> {
             ],
         )
         .await?;
-    // The one kind of service that leads to a loopback address.
+    // The only kind of Service that can point to a loopback address.
     let external = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "hook"},
         "spec": {"type": "ExternalName", "externalName": "localhost"}});
     done(
@@ -366,7 +366,7 @@ async fn services_are_found_by_reference() -> anyhow::Result<()> {
         object
     };
     let maps = hooks.maps();
-    wait_until("the service is known", SOON, || async {
+    wait_until("the service is known", WAIT_TIMEOUT, || async {
         let (code, _, _) = ask(&cluster, "POST", &maps, &labelled("there")).await?;
         Ok((code == 201).then_some(()))
     })
@@ -397,7 +397,7 @@ async fn services_are_found_by_reference() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn others_write_while_a_webhook_thinks() -> anyhow::Result<()> {
+async fn slow_webhook_does_not_block_other_writes() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let server = WebhookServer::start(|_, _| Reply::Hang).await?;
     let hooks = Hooks::new(&cluster, &server, "thinking").await?;
@@ -413,7 +413,7 @@ async fn others_write_while_a_webhook_thinks() -> anyhow::Result<()> {
     let waiting_service = service("waiting", json!({"slow": "yes"}));
     let waiting = ask(&cluster, "POST", &services, &waiting_service);
     let others = async {
-        wait_until("the webhook is asked", SOON, || async {
+        wait_until("the webhook is called", WAIT_TIMEOUT, || async {
             Ok(server.questions("/slow").pop())
         })
         .await?;
@@ -434,7 +434,7 @@ async fn others_write_while_a_webhook_thinks() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn connections_are_used_again() -> anyhow::Result<()> {
+async fn connections_are_reused() -> anyhow::Result<()> {
     for (http2, protocol) in [(true, "HTTP/2.0"), (false, "HTTP/1.1")] {
         let cluster = TestCluster::start().await?;
         let server = WebhookServer::with_names(&["127.0.0.1"], http2, allow_all).await?;
@@ -458,7 +458,7 @@ async fn connections_are_used_again() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn every_way_to_write_is_asked_about() -> anyhow::Result<()> {
+async fn every_write_operation_is_reviewed() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let server = WebhookServer::start(allow_all).await?;
     let hooks = Hooks::new(&cluster, &server, "ways").await?;
@@ -504,19 +504,19 @@ async fn every_way_to_write_is_asked_about() -> anyhow::Result<()> {
     let expected = [
         ("CREATE", "applied", "CreateOptions"),
         ("UPDATE", "applied", "UpdateOptions"),
-        // Behind the plugins that may change it, the object has its name.
+        // After mutation the object has its generated name.
         (
             "CREATE",
             made["metadata"]["name"].as_str().unwrap_or_default(),
             "CreateOptions",
         ),
-        // A collection has none.
+        // A request for a collection has no name.
         ("DELETE", "", "DeleteOptions"),
         ("DELETE", "", "DeleteOptions"),
     ]
     .map(|(a, b, c)| (a.to_owned(), b.to_owned(), c.to_owned()));
     assert_eq!(seen, expected);
-    // PUT of what is not there creates it, for some kinds.
+    // PUT of a missing object creates it, for some kinds.
     let path = format!("/api/v1/namespaces/{}/limitranges/l", hooks.namespace);
     let limits = json!({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l"},
         "spec": {"limits": [{"type": "Pod", "max": {"cpu": "1"}}]}});

@@ -1,4 +1,4 @@
-//! Configuring webhooks for one namespace, and waiting until they count.
+//! Configures webhooks for one namespace, and waits until they are active.
 
 use std::time::Duration;
 
@@ -7,18 +7,18 @@ use http::{HeaderMap, Request};
 use serde_json::{Value, json};
 use testkit::{TestCluster, WebhookServer, wait_until};
 
-/// Informers of a genuine server take their time, on a busy machine more of it.
-pub(crate) const SOON: Duration = Duration::from_mins(1);
+/// Informers of kube-apiserver need a while, more on a busy host.
+pub(crate) const WAIT_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Rules for config maps and all that is done to them.
+/// Rules for all operations on config maps.
 pub(crate) const RULES_MAPS: &str = "configmaps";
 
-/// Webhooks of one namespace.
+/// Webhooks for one namespace.
 pub(crate) struct Hooks<'a> {
     cluster: &'a TestCluster,
     server: &'a WebhookServer,
     probe: WebhookServer,
-    /// The namespace they are for.
+    /// The selected namespace.
     pub(crate) namespace: String,
 }
 
@@ -48,7 +48,7 @@ impl<'a> Hooks<'a> {
         self.hook_at(name, resources, client, more)
     }
 
-    /// A webhook somewhere else.
+    /// A webhook with another client configuration.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "`json!` in calls reads better"
@@ -72,14 +72,14 @@ impl<'a> Hooks<'a> {
         hook
     }
 
-    /// A webhook that shows whether a configuration counts: it refuses what is marked for it.
+    /// A webhook that shows whether a configuration is active: it denies objects that name the configuration.
     fn probing(&self, configuration: &str) -> Value {
         let more = json!({"objectSelector": {"matchLabels": {"probe": configuration}}});
         let client = self.probe.client_config("/probe");
         self.hook_at("probe", "configmaps", client, more)
     }
 
-    /// Creates a configuration and waits until it counts.
+    /// Creates a configuration and waits until it is active.
     pub(crate) async fn mutating(&self, name: &str, hooks: Vec<Value>) -> anyhow::Result<()> {
         self.configure("Mutating", name, hooks).await
     }
@@ -103,7 +103,7 @@ impl<'a> Hooks<'a> {
         self.wait(name, true).await
     }
 
-    /// Removes a configuration of either sort and waits until it counts no more.
+    /// Deletes a configuration and waits until it is inactive.
     pub(crate) async fn remove(&self, name: &str) -> anyhow::Result<()> {
         for sort in ["mutating", "validating"] {
             let path = format!("{GROUP}/{sort}webhookconfigurations/{name}");
@@ -116,11 +116,15 @@ impl<'a> Hooks<'a> {
         let mut probe = map("probe", json!({}));
         probe["metadata"]["labels"] = json!({"probe": name});
         let path = format!("{}?dryRun=All", self.maps());
-        wait_until(&format!("{name} counts: {counts}"), SOON, || async {
-            let (code, body, _) = ask(self.cluster, "POST", &path, &probe).await?;
-            anyhow::ensure!(code < 500, "{body}");
-            Ok(((code == 400) == counts).then_some(()))
-        })
+        wait_until(
+            &format!("{name} active: {counts}"),
+            WAIT_TIMEOUT,
+            || async {
+                let (code, body, _) = ask(self.cluster, "POST", &path, &probe).await?;
+                anyhow::ensure!(code < 500, "{body}");
+                Ok(((code == 400) == counts).then_some(()))
+            },
+        )
         .await
     }
 }
@@ -136,7 +140,7 @@ pub(crate) fn map(name: &str, data: Value) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data})
 }
 
-/// Sends a request and reads the answer: its code, its body and its headers.
+/// Sends a request; returns status code, body and headers.
 pub(crate) async fn ask(
     cluster: &TestCluster,
     method: &str,
@@ -165,7 +169,7 @@ pub(crate) async fn ask(
     Ok((parts.status.as_u16(), value, parts.headers))
 }
 
-/// The warnings of an answer.
+/// The warnings of a response.
 pub(crate) fn warnings(headers: &HeaderMap) -> Vec<&str> {
     let all = headers.get_all("warning").iter();
     all.filter_map(|warning| warning.to_str().ok()).collect()

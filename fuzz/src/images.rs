@@ -1,4 +1,4 @@
-//! Documents and names of images.
+//! Image documents (indexes, manifests, configs) and references.
 
 use std::fmt::{Debug, Display};
 use std::str::FromStr;
@@ -10,8 +10,8 @@ use platform::{
     Search, SearchStep, Source, document,
 };
 
-/// What is read is written as something that is read as the same, and a walk through it comes to an end
-/// with an image that fits.
+/// A parsed document survives a round trip through JSON, and a search of it ends with a matching
+/// image or a reason.
 pub fn document(data: &[u8]) {
     let config = document::read_config(data).ok();
     let sent = [None, Some("text/plain")]
@@ -25,14 +25,14 @@ pub fn document(data: &[u8]) {
             Document::Index(index) => serde_json::to_vec(index),
             Document::Manifest(manifest) => serde_json::to_vec(manifest),
         };
-        let written = written.expect("what was read can be written");
+        let written = written.expect("a parsed document can be serialised");
         assert_eq!(document::read(&written, None).as_ref(), Ok(&read));
         search(&read, config.as_ref());
         discover(&read, config.as_ref());
     }
 }
 
-/// Looks for an image; every entry leads to the document itself.
+/// Searches for an image; every descriptor resolves to the document itself.
 fn search(read: &Document, config: Option<&ImageConfig>) {
     let matcher = Matcher::architecture("linux", "arm64");
     let mut search = Search::new(matcher.clone());
@@ -44,7 +44,7 @@ fn search(read: &Document, config: Option<&ImageConfig>) {
             (SearchStep::Fetch(Fetch::Config(_)), None) => search.unavailable(),
             (SearchStep::Found(found), _) => {
                 let platform = &found.image.platform;
-                assert!(matcher.matches(platform), "{platform} was not asked for");
+                assert!(matcher.matches(platform), "{platform} does not match");
                 return;
             }
             (SearchStep::Missing(why), _) => {
@@ -75,13 +75,13 @@ fn discover(read: &Document, config: Option<&ImageConfig>) {
     panic!("it asks for more than {MAX_FETCHES} documents: {step:?}");
 }
 
-/// A name that is read is shown as one that is read as the same, and has nothing in it that means
-/// something to those who get it: servers, shells, terminals.
+/// A parsed reference survives a round trip through its text, and contains no characters with a meaning for
+/// servers, shells or terminals.
 pub fn reference(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
     };
-    if let Some(reference) = settles::<Reference>(text) {
+    if let Some(reference) = round_trips::<Reference>(text) {
         assert_eq!(reference.familiar().parse().as_ref(), Ok(&reference));
         let safe = |c: char| c.is_ascii_alphanumeric() || "._-/:@[]".contains(c);
         let shown = reference.to_string();
@@ -89,12 +89,12 @@ pub fn reference(data: &[u8]) {
         let name = reference.name();
         assert!(name.split('/').all(|part| part != ".."), "{name:?}");
     }
-    settles::<Source>(text);
-    settles::<Platform>(text);
-    settles::<Digest>(text);
+    round_trips::<Source>(text);
+    round_trips::<Platform>(text);
+    round_trips::<Digest>(text);
 }
 
-fn settles<T>(text: &str) -> Option<T>
+fn round_trips<T>(text: &str) -> Option<T>
 where
     T: FromStr<Err: Debug + PartialEq> + Display + Debug + PartialEq,
 {

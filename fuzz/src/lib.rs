@@ -1,12 +1,12 @@
-//! Fuzz targets: bytes of anybody, and what always holds.
+//! Fuzz targets: untrusted bytes, and the invariants that must hold for them.
 //!
-//! A target is a function that takes bytes and panics if something is wrong. Those that need what a crate keeps
-//! to itself are in its module `fuzz`; the others are here. `fuzz_targets` has a program for each, which
-//! `cargo xtask fuzz` builds with coverage and hands to libFuzzer, together with the [`seeds`].
+//! A target is a function that takes bytes and panics if an invariant is violated. Targets that need private items
+//! are in the `fuzz` module of their crate; the others are here. `fuzz_targets` has a program for each, which
+//! `cargo xtask fuzz` builds with coverage and runs with libFuzzer, starting from the [`seeds`].
 #![expect(
     clippy::expect_used,
     clippy::panic,
-    reason = "a panic is how something is found"
+    reason = "a panic reports a finding"
 )]
 
 pub mod images;
@@ -18,18 +18,18 @@ mod tests;
 
 use seeds::Seeds;
 
-/// A function that is fuzzed, and what it starts from.
+/// A fuzz target and its seeds.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
-    /// As it is called on the command line.
+    /// Its name on the command line.
     pub name: &'static str,
-    /// What is done with an input.
+    /// Runs one input.
     pub run: fn(&[u8]),
-    /// Inputs that get far.
+    /// Initial inputs, which reach deep into the code.
     pub seeds: fn() -> Seeds,
 }
 
-/// All of them, by name.
+/// All targets, sorted by name.
 pub const TARGETS: [Target; 11] = [
     target("challenge", oci::fuzz::challenge, seeds::challenges),
     target("credentials", registries::credentials, seeds::credentials),

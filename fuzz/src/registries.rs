@@ -1,4 +1,4 @@
-//! What administrators and users say of registries: credentials and mirrors.
+//! Registry configuration of administrators and users: credentials and mirrors.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,7 +7,7 @@ use oci::mirrors::{MirrorSet, RegistrySources, registries_of};
 use oci::{CredentialId, Endpoint, Hosts, Keyring, MirrorError, Origin, Registries, Routes};
 use platform::Reference;
 
-/// Repositories that are asked for, and names that configurations have entries for.
+/// Repositories to look up; the seeds have entries for them.
 const IMAGES: [(&str, &str); 4] = [
     ("docker.io", "library/fedora"),
     ("quay.io", "containerdisks/fedora"),
@@ -15,8 +15,8 @@ const IMAGES: [(&str, &str); 4] = [
     ("127.0.0.1:5000", "x"),
 ];
 
-/// Credentials that are found for the [`IMAGES`], in order.
-fn found(keyring: &Keyring) -> Vec<Vec<CredentialId>> {
+/// Credentials of the [`IMAGES`], in order of preference.
+fn credential_ids(keyring: &Keyring) -> Vec<Vec<CredentialId>> {
     IMAGES
         .iter()
         .map(|(host, repository)| {
@@ -26,16 +26,20 @@ fn found(keyring: &Keyring) -> Vec<Vec<CredentialId>> {
         .collect()
 }
 
-/// A pull secret, of either kind: what is added twice counts once, and both kinds say the same.
+/// A pull secret of either type: adding it twice has no effect, and both types are equivalent.
 pub fn credentials(data: &[u8]) {
     for origin in [Origin::File, Origin::Secret] {
         let mut keyring = Keyring::anonymous();
         if keyring.add_docker_config(data, origin).is_ok() {
-            let once = found(&keyring);
+            let once = credential_ids(&keyring);
             keyring
                 .add_docker_config(data, origin)
                 .expect("it was accepted before");
-            assert_eq!(once, found(&keyring), "twice is not once");
+            assert_eq!(
+                once,
+                credential_ids(&keyring),
+                "adding it twice has an effect"
+            );
         }
         let mut legacy = Keyring::anonymous();
         if legacy.add_legacy_config(data, origin).is_ok() {
@@ -44,10 +48,14 @@ pub fn credentials(data: &[u8]) {
             keyring
                 .add_docker_config(&wrapped, origin)
                 .expect("the new form holds the old one");
-            assert_eq!(found(&keyring), found(&legacy), "the kinds differ");
+            assert_eq!(
+                credential_ids(&keyring),
+                credential_ids(&legacy),
+                "the types differ"
+            );
         }
     }
-    // CDI's: a name and a key, here on two lines.
+    // CDI's Secrets: a user name and a key, here on two lines.
     let mut lines = data.splitn(2, |byte| *byte == b'\n');
     let secret: BTreeMap<String, &[u8]> = ["accessKeyId", "secretKey"]
         .into_iter()
@@ -55,13 +63,16 @@ pub fn credentials(data: &[u8]) {
         .collect();
     let mut keyring = Keyring::anonymous();
     if keyring.add_secret("Opaque", &secret, "quay.io") == Ok(true) {
-        let counts = found(&keyring).iter().map(Vec::len).collect::<Vec<_>>();
+        let counts = credential_ids(&keyring)
+            .iter()
+            .map(Vec::len)
+            .collect::<Vec<_>>();
         assert_eq!(counts, [0, 1, 0, 0], "it is for one registry");
     }
 }
 
-/// Any of the three ways to configure mirrors: whatever they say, images are asked for at hosts, and under
-/// paths that lead nowhere else.
+/// Any of the three mirror configurations: every resulting endpoint has a valid host and a path that
+/// cannot escape it.
 pub fn mirrors(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
@@ -104,14 +115,14 @@ fn check(routes: &Routes) {
                 .parse()
                 .expect("it is a reference");
             if let Ok(endpoints) = routes.endpoints(&reference) {
-                assert!(!endpoints.is_empty(), "nobody is asked, and nobody is told");
-                endpoints.iter().for_each(leads_to_a_host);
+                assert!(!endpoints.is_empty(), "no endpoint, and no error");
+                endpoints.iter().for_each(assert_valid_endpoint);
             }
         }
     }
 }
 
-fn leads_to_a_host(endpoint: &Endpoint) {
+fn assert_valid_endpoint(endpoint: &Endpoint) {
     let Endpoint {
         host,
         base,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::TARGETS;
 
-/// What fuzzing starts from gets through: nothing is found before anything was changed.
+/// Seeds violate no invariant: findings come from mutations only.
 #[test]
 fn every_seed_passes() {
     for target in TARGETS {
@@ -38,9 +38,9 @@ fn every_target_has_a_program() {
     }
 }
 
-/// Seeds of images are images: they become disks, and not only errors.
+/// Seeds of images are valid: they are imported as disks, not rejected.
 #[test]
-fn seeds_get_far() {
+fn image_seeds_are_valid() {
     for seed in super::seeds::qcow2_images() {
         let digest = platform::Digest::sha256(&seed).to_string().parse().unwrap();
         let layer = disk::Layer {
@@ -58,9 +58,9 @@ fn seeds_get_far() {
             &mut sink,
             &options,
             None,
-            &mut Calm,
+            &mut NoWatch,
         );
-        // The first cluster is of ones, and the compressed ones are there.
+        // The first cluster consists of ones, and the compressed clusters are there.
         let disk = sink.to_vec();
         assert!(disk.starts_with(&[1; 512]) && disk.contains(&0x55) && disk.contains(&0x66));
         assert_eq!(imported.unwrap().size, disk.len() as u64);
@@ -81,9 +81,9 @@ impl disk::Source for Blob {
     }
 }
 
-struct Calm;
+struct NoWatch;
 
-impl disk::Watch for Calm {
+impl disk::Watch for NoWatch {
     fn now(&mut self) -> Duration {
         Duration::ZERO
     }

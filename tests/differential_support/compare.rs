@@ -1,23 +1,23 @@
-//! Differences between two documents, for people.
+//! Readable differences between two documents.
 
 use serde_json::Value;
 
-/// More differences than this tell nothing new.
-const LIMIT: usize = 12;
-/// Longer values are cut.
-const WIDTH: usize = 400;
+/// Further differences are only counted.
+const MAX_DIFFERENCES: usize = 12;
+/// Longer values are truncated.
+const MAX_VALUE_LENGTH: usize = 400;
 
 /// Lists where two documents differ.
 pub(crate) fn documents(expected: &Value, got: &Value) -> Vec<String> {
-    // An error instead of an object is one difference, not one per field.
+    // A `Status` instead of an object is one difference, not one per field.
     if expected["kind"] != got["kind"] && (is_status(expected) || is_status(got)) {
         return vec![difference("/", &expected.to_string(), &got.to_string())];
     }
     let mut differences = Vec::new();
     walk("", expected, got, &mut differences);
-    let more = differences.len().saturating_sub(LIMIT);
+    let more = differences.len().saturating_sub(MAX_DIFFERENCES);
     if more > 0 {
-        differences.truncate(LIMIT);
+        differences.truncate(MAX_DIFFERENCES);
         differences.push(format!("and {more} more"));
     }
     differences
@@ -82,9 +82,9 @@ fn same(expected: &Value, got: &Value) -> bool {
 }
 
 fn cut(text: &str) -> String {
-    if text.chars().count() <= WIDTH {
+    if text.chars().count() <= MAX_VALUE_LENGTH {
         return text.to_owned();
     }
-    let start: String = text.chars().take(WIDTH).collect();
+    let start: String = text.chars().take(MAX_VALUE_LENGTH).collect();
     format!("{start}...")
 }

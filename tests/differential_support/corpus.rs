@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// One file: exchanges that build on each other and on nothing else.
+/// One file: a self-contained sequence of exchanges.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Scenario {
@@ -25,31 +25,31 @@ pub(crate) struct Step {
     #[expect(dead_code, reason = "for the reader of the file")]
     pub(crate) note: Option<String>,
     pub(crate) request: Request,
-    /// Repeat the request until the answer looks like this.
+    /// Repeat the request until the response satisfies this.
     #[serde(default)]
     pub(crate) until: Option<Until>,
-    /// The answer is a stream of events.
+    /// The response is a watch stream.
     #[serde(default)]
     pub(crate) watch: Option<Watch>,
-    /// Compare only these parts: a name of one's own and where the part is.
+    /// Compare only these parts: a name and a JSON pointer each.
     #[serde(default)]
     pub(crate) pick: Option<BTreeMap<String, String>>,
-    /// Values of the answer for later steps.
+    /// Values of the response to use in later steps.
     #[serde(default)]
     pub(crate) capture: BTreeMap<String, String>,
-    /// Relations to captured values, which normalising would hide.
+    /// Relations to captured values, which normalisation would hide.
     #[serde(default)]
     pub(crate) check: Check,
-    /// The line of the list of divergences that explains why the embedded server differs.
+    /// The id in DIVERGENCES.md that explains why the embedded server differs.
     #[serde(default)]
     pub(crate) divergence: Option<String>,
-    /// What the embedded server answers instead.
+    /// The response of the embedded server.
     #[serde(default)]
     pub(crate) embedded: Option<Expect>,
     pub(crate) expect: Expect,
 }
 
-/// What is sent.
+/// The request to send.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct Request {
@@ -64,7 +64,7 @@ pub(crate) struct Request {
     /// Sent as JSON.
     #[serde(default, deserialize_with = "present")]
     pub(crate) body: Option<Value>,
-    /// Sent as it is.
+    /// Sent verbatim.
     #[serde(default)]
     pub(crate) text: Option<String>,
     #[serde(default)]
@@ -73,7 +73,7 @@ pub(crate) struct Request {
     pub(crate) repeat: Option<Repeat>,
 }
 
-/// A body too large to be written down.
+/// A body too large to be stored in the file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Repeat {
@@ -81,7 +81,7 @@ pub(crate) struct Repeat {
     pub(crate) times: usize,
 }
 
-/// When to stop asking.
+/// When to stop repeating the request.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Until {
@@ -110,7 +110,7 @@ pub(crate) struct Check {
     pub(crate) differ: BTreeMap<String, String>,
 }
 
-/// What comes back, normalised.
+/// The expected response, normalised.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Expect {
@@ -127,7 +127,7 @@ pub(crate) struct Expect {
     pub(crate) events: Option<Value>,
 }
 
-/// A null that is written is a value; only an absent one is none.
+/// An explicit null is a value; only an absent field is none.
 fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }

@@ -1,4 +1,4 @@
-//! Replaces what two servers cannot agree on: identities, clocks, addresses, signatures.
+//! Replaces values that differ between servers: uids, times, addresses, signatures.
 //!
 //! The rules are listed in the README of the corpus; expectations are written down normalised.
 
@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use regex::{Captures, Regex};
 use serde_json::{Map, Value};
 
-/// Replaces the accidental parts of a document.
+/// Normalises a document.
 pub(crate) fn value(document: &Value) -> Value {
     under("", document)
 }
@@ -46,7 +46,7 @@ fn object(fields: &Map<String, Value>) -> Value {
     {
         out.insert("name".to_owned(), format!("{prefix}<suffix>").into());
     }
-    // Entries are sorted by time on the wire, so their order depends on when a second ends.
+    // Entries are sorted by time on the wire, so their order depends on the clock.
     if let Some(Value::Array(entries)) = out.get_mut("managedFields") {
         entries.sort_by_cached_key(|entry| {
             ["operation", "manager", "apiVersion", "subresource"]
@@ -70,8 +70,8 @@ fn object(fields: &Map<String, Value>) -> Value {
     Value::Object(out)
 }
 
-/// Errors of one object come in the order of a hash map: causes are sorted, and so is the list in
-/// the message when it says the same.
+/// The causes of an error come in the order of a hash map: they are sorted, and so is the list in
+/// the message if it has the same entries.
 fn sort_causes(status: &mut Map<String, Value>) {
     let causes = status
         .get_mut("details")
@@ -108,7 +108,7 @@ fn string(key: &str, value: &str) -> String {
     }
 }
 
-/// Replaces the accidental parts of a string.
+/// Normalises a string.
 pub(crate) fn text(value: &str) -> String {
     let value = UID.replace_all(value, "<uid>");
     let value = TIME.replace_all(&value, |found: &Captures<'_>| {
@@ -142,10 +142,10 @@ macro_rules! patterns {
 
 patterns! {
     UID: r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}";
-    // Years before 2020 are those the corpus itself writes.
+    // Earlier years are written by the corpus itself.
     TIME: r"20[2-9][0-9]-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(?:Z|[+-][0-9]{2}:[0-9]{2})";
     TOKEN: r"eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+";
-    // A document inside a message may have its quotes escaped.
+    // Quotes are escaped in a document inside a message.
     VERSION_FIELD: r#"(resourceVersion\\*":\\*")[0-9]+"#;
     VERSION_OLD: r"(resource version: [0-9]+) \([0-9]+\)";
     VERSION_RECORD: r"in record \([0-9]+\)";

@@ -1,4 +1,4 @@
-//! Sending requests and judging answers.
+//! Sends requests and compares responses.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -15,10 +15,10 @@ use super::compare::{self, difference};
 use super::corpus::{Expect, Request, Step, Until};
 use super::{normalise, pointer};
 
-/// How long something asynchronous may take.
-const PATIENCE: Duration = Duration::from_secs(15);
-const PAUSE: Duration = Duration::from_millis(50);
-/// Names the field manager of steps that do not name one.
+/// Limit for asynchronous effects, such as a CRD becoming established.
+const CONVERGENCE_TIMEOUT: Duration = Duration::from_secs(15);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// Determines the field manager of steps that do not name one.
 const USER_AGENT: &str = "probe/1.0 (x)";
 const JSON: &str = "application/json";
 
@@ -32,7 +32,7 @@ pub(crate) struct Run<'a> {
     captured: BTreeMap<String, String>,
 }
 
-/// What came back.
+/// A response.
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
@@ -52,7 +52,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Performs one step and says what is wrong with the answer.
+    /// Performs one step; returns the differences.
     pub(crate) async fn step(&mut self, step: &Step) -> Vec<String> {
         let answer = match self.answer(step).await {
             Ok(answer) => answer,
@@ -94,11 +94,11 @@ impl<'a> Run<'a> {
             let answer = self.exchange(step).await?;
             match &step.until {
                 Some(until) if !reached(until, &answer) => {
-                    if begin.elapsed() > PATIENCE {
+                    if begin.elapsed() > CONVERGENCE_TIMEOUT {
                         let body = String::from_utf8_lossy(&answer.body);
                         anyhow::bail!("did not come: {until:?}; last: {} {body}", answer.status);
                     }
-                    tokio::time::sleep(PAUSE).await;
+                    tokio::time::sleep(POLL_INTERVAL).await;
                 }
                 _ => return Ok(answer),
             }
@@ -187,7 +187,7 @@ impl<'a> Run<'a> {
         Ok(built)
     }
 
-    /// Puts captured values in.
+    /// Substitutes captured values.
     fn fill(&self, template: &str) -> anyhow::Result<String> {
         let mut missing = None;
         let filled = VARIABLE.replace_all(template, |found: &Captures<'_>| {
@@ -218,7 +218,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Compares with the genuine answer or, on the embedded server, with the documented other answer.
+/// Compares with the recorded response or, on the embedded server, with the documented divergence.
 pub(crate) fn judge(step: &Step, answer: &Answer, genuine: bool, divergences: &str) -> Vec<String> {
     let problems = against(step, &step.expect, answer);
     let Some(id) = step.divergence.as_deref().filter(|_| !genuine) else {
@@ -249,7 +249,7 @@ fn reached(until: &Until, answer: &Answer) -> bool {
     status && value
 }
 
-/// Compares an answer with an expectation.
+/// Compares a response with an expectation.
 fn against(step: &Step, expect: &Expect, answer: &Answer) -> Vec<String> {
     let mut problems = Vec::new();
     if answer.status != expect.status {

@@ -1,13 +1,13 @@
-//! Whether a command answered what a page shows.
+//! Compares the output of a command with the one in the page.
 //!
-//! What differs from run to run is left out on both sides: widths of columns, ages, times, digests,
-//! ports of this machine, addresses of pods. For everything else there is `...`: within a line anything, as a line any lines.
+//! Values that differ from run to run are masked on both sides: column widths, ages, times, digests,
+//! local ports, addresses of pods. `...` matches anything: within a line any text, as a line any number of lines.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// What is not compared, and what stands for it. The order counts.
+/// Masked patterns and their placeholders. Order matters: an earlier mask hides digits from later ones.
 static MASKS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     [
         (r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "TIME"),
@@ -21,14 +21,14 @@ static MASKS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     .into()
 });
 
-/// Whether the lines that came are those that are shown.
-pub(crate) fn same(shown: &[String], came: &str) -> bool {
-    let shown: Vec<String> = lines(shown.iter().map(String::as_str));
-    let came: Vec<String> = lines(came.lines());
-    follows(&shown, &came)
+/// Whether the actual output matches the expected lines.
+pub(crate) fn same(expected: &[String], actual: &str) -> bool {
+    let expected: Vec<String> = lines(expected.iter().map(String::as_str));
+    let actual: Vec<String> = lines(actual.lines());
+    follows(&expected, &actual)
 }
 
-/// Lines as they are compared, without empty ones at the ends.
+/// Masked lines, without empty ones at both ends.
 fn lines<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut all: Vec<String> = lines.map(masked).collect();
     while all.last().is_some_and(String::is_empty) {
@@ -40,7 +40,7 @@ fn lines<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<String> {
 }
 
 fn masked(line: &str) -> String {
-    // Widths of columns follow what is in them; beginnings of lines mean something.
+    // Column widths depend on the content; indentation is significant.
     let indent: String = line.chars().take_while(|c| *c == ' ').collect();
     let words: Vec<&str> = line.split_whitespace().collect();
     let mut line = format!("{indent}{}", words.join(" "));
@@ -53,22 +53,22 @@ fn masked(line: &str) -> String {
     line
 }
 
-fn follows(shown: &[String], came: &[String]) -> bool {
-    match (shown.split_first(), came.split_first()) {
-        (None, came) => came.is_none(),
-        (Some((first, rest)), came_first) if first == "..." => {
-            follows(rest, came) || came_first.is_some_and(|(_, left)| follows(shown, left))
+fn follows(expected: &[String], actual: &[String]) -> bool {
+    match (expected.split_first(), actual.split_first()) {
+        (None, actual) => actual.is_none(),
+        (Some((first, rest)), actual_first) if first == "..." => {
+            follows(rest, actual) || actual_first.is_some_and(|(_, left)| follows(expected, left))
         }
         (Some(_), None) => false,
         (Some((first, rest)), Some((line, left))) => alike(first, line) && follows(rest, left),
     }
 }
 
-fn alike(shown: &str, came: &str) -> bool {
-    if !shown.contains("...") {
-        return shown == came;
+fn alike(expected: &str, actual: &str) -> bool {
+    if !expected.contains("...") {
+        return expected == actual;
     }
-    let parts: Vec<String> = shown.split("...").map(regex::escape).collect();
+    let parts: Vec<String> = expected.split("...").map(regex::escape).collect();
     let pattern = format!("^{}$", parts.join(".*"));
-    Regex::new(&pattern).is_ok_and(|pattern| pattern.is_match(came))
+    Regex::new(&pattern).is_ok_and(|pattern| pattern.is_match(actual))
 }

@@ -1,35 +1,35 @@
-//! What a page has to run.
+//! Parses the command blocks of a page.
 
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// A page, as far as commands go.
+/// A page with its command blocks.
 #[derive(Debug)]
 pub(crate) struct Page {
-    /// From the root of the repository.
+    /// Relative to the root of the repository.
     pub(crate) path: String,
     pub(crate) blocks: Vec<Block>,
-    /// Code within sentences.
+    /// Inline code.
     pub(crate) spans: Vec<String>,
 }
 
-/// What stands between two fences, or in a comment that has commands.
+/// A fenced block, or a comment with commands.
 #[derive(Debug)]
 pub(crate) struct Block {
     pub(crate) line: usize,
-    pub(crate) how: How,
+    pub(crate) how: RunMode,
     pub(crate) steps: Vec<Step>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum How {
-    /// One command after the other.
+pub(crate) enum RunMode {
+    /// Commands run one after the other.
     Run,
-    /// Goes on while the rest of the page is run.
+    /// The command keeps running while the rest of the page is run.
     Background,
-    /// Only looked at, for this reason.
+    /// The commands are parsed only, for this reason.
     NotRun(String),
 }
 
@@ -38,18 +38,18 @@ pub(crate) enum How {
 pub(crate) struct Step {
     pub(crate) line: usize,
     pub(crate) command: String,
-    /// What it is said to answer; nothing if the page does not say.
+    /// The expected output; empty if the page shows none.
     pub(crate) shown: Vec<String>,
 }
 
-/// What a comment says about what follows.
+/// An HTML comment that controls the following blocks.
 #[derive(Debug, PartialEq, Eq)]
-enum Remark {
-    How(How),
+enum Directive {
+    RunMode(RunMode),
     WholePage(String),
-    /// Words that stand for others.
+    /// Placeholders and their values.
     Where(Vec<(String, String)>),
-    /// Commands that readers do not see.
+    /// Setup commands that readers do not see.
     Before(Vec<Step>),
 }
 
@@ -60,7 +60,7 @@ impl Page {
         Self::read(path, &text).unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 
-    /// Reads a page; an error says in which line something makes no sense.
+    /// Parses a page; an error names the line.
     pub(crate) fn read(path: &str, text: &str) -> Result<Self, String> {
         let lines: Vec<&str> = text.lines().collect();
         let mut page = Self {
@@ -78,13 +78,13 @@ impl Page {
             if line.trim_start().starts_with("<!--") {
                 let comment = until(&lines, &mut at, |line| line.contains("-->"))
                     .ok_or_else(|| format!("line {}: a comment does not end", begin + 1))?;
-                match remark(&comment, begin + 1)? {
-                    Some(Remark::How(said)) => how = Some(said),
-                    Some(Remark::WholePage(reason)) => whole = Some(How::NotRun(reason)),
-                    Some(Remark::Where(said)) => words.extend(said),
-                    Some(Remark::Before(steps)) => page.blocks.push(Block {
+                match directive(&comment, begin + 1)? {
+                    Some(Directive::RunMode(mode)) => how = Some(mode),
+                    Some(Directive::WholePage(reason)) => whole = Some(RunMode::NotRun(reason)),
+                    Some(Directive::Where(values)) => words.extend(values),
+                    Some(Directive::Before(steps)) => page.blocks.push(Block {
                         line: begin + 1,
-                        how: How::Run,
+                        how: RunMode::Run,
                         steps,
                     }),
                     None => {}
@@ -107,7 +107,7 @@ impl Page {
                 let steps = steps.into_iter().map(|step| replaced(step, &words));
                 page.blocks.push(Block {
                     line: begin + 1,
-                    how: how.take().or_else(|| whole.clone()).unwrap_or(How::Run),
+                    how: how.take().or_else(|| whole.clone()).unwrap_or(RunMode::Run),
                     steps: steps.collect(),
                 });
             } else {
@@ -123,14 +123,14 @@ impl Page {
         Ok(page)
     }
 
-    /// Whether anything of it is to be run.
+    /// Whether any block is run.
     pub(crate) fn runs(&self) -> bool {
         let mut blocks = self.blocks.iter();
-        blocks.any(|block| !matches!(block.how, How::NotRun(_)))
+        blocks.any(|block| !matches!(block.how, RunMode::NotRun(_)))
     }
 }
 
-/// All pages of a folder of the repository, and of those in it.
+/// All pages of a folder of the repository, recursively.
 pub(crate) fn pages(root: &Path, folder: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut folders = vec![PathBuf::from(folder)];
@@ -148,7 +148,7 @@ pub(crate) fn pages(root: &Path, folder: &str) -> Vec<String> {
     found
 }
 
-/// Lines up to one that ends something, with it.
+/// Lines up to and including the first that satisfies the predicate.
 fn until<'a>(
     lines: &[&'a str],
     at: &mut usize,
@@ -160,7 +160,7 @@ fn until<'a>(
     left.get(..count).map(<[&str]>::to_vec)
 }
 
-fn remark(comment: &[&str], line: usize) -> Result<Option<Remark>, String> {
+fn directive(comment: &[&str], line: usize) -> Result<Option<Directive>, String> {
     let text = comment.join("\n");
     let text = text.trim().trim_start_matches("<!--");
     let text = text.trim_end_matches("-->").trim();
@@ -173,12 +173,12 @@ fn remark(comment: &[&str], line: usize) -> Result<Option<Remark>, String> {
         reason => Ok(reason.to_owned()),
     };
     Ok(match kind.trim() {
-        "not run" => Some(Remark::How(How::NotRun(reason()?))),
-        "not run, all of the page" => Some(Remark::WholePage(reason()?)),
-        "in the background" => Some(Remark::How(How::Background)),
+        "not run" => Some(Directive::RunMode(RunMode::NotRun(reason()?))),
+        "not run, all of the page" => Some(Directive::WholePage(reason()?)),
+        "in the background" => Some(Directive::RunMode(RunMode::Background)),
         "before" => {
             let lines: Vec<&str> = rest.lines().collect();
-            Some(Remark::Before(script(&lines, line + 1)))
+            Some(Directive::Before(script(&lines, line + 1)))
         }
         "where" => {
             let words = rest.split_whitespace().map(|word| {
@@ -187,13 +187,13 @@ fn remark(comment: &[&str], line: usize) -> Result<Option<Remark>, String> {
                     .ok_or_else(|| format!("line {line}: `{word}` is not NAME=VALUE"))?;
                 Ok((from.to_owned(), to.to_owned()))
             });
-            Some(Remark::Where(words.collect::<Result<_, String>>()?))
+            Some(Directive::Where(words.collect::<Result<_, String>>()?))
         }
         _ => None,
     })
 }
 
-/// The commands of a block of `sh`: lines, with what belongs to them.
+/// The commands of an `sh` block, with continuation lines and here-documents.
 fn script(lines: &[&str], first: usize) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut at = 0;
@@ -221,7 +221,7 @@ fn script(lines: &[&str], first: usize) -> Vec<Step> {
     steps
 }
 
-/// The commands of a block of `console`, each with what it answers.
+/// The commands of a `console` block, each with its expected output.
 fn transcript(lines: &[&str], first: usize) -> Result<Vec<Step>, String> {
     let mut steps: Vec<Step> = Vec::new();
     for (at, line) in lines.iter().enumerate() {
@@ -235,7 +235,7 @@ fn transcript(lines: &[&str], first: usize) -> Result<Vec<Step>, String> {
             (None, None) => {
                 return Err(format!("line {}: output before any command", first + at));
             }
-            // As bash asks for the rest of a command.
+            // A continuation line, after bash's secondary prompt.
             (None, Some(step)) if step.shown.is_empty() && line.starts_with("> ") => {
                 step.command.push('\n');
                 step.command.push_str(&line[2..]);
@@ -246,7 +246,7 @@ fn transcript(lines: &[&str], first: usize) -> Result<Vec<Step>, String> {
     Ok(steps)
 }
 
-/// The word that ends a document within a command.
+/// The delimiter of a here-document.
 fn document(line: &str) -> Option<&str> {
     static BEGINS: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r#"<<-?\s*['"]?([A-Za-z]+)['"]?"#).unwrap());
@@ -254,7 +254,7 @@ fn document(line: &str) -> Option<&str> {
     found.get(1).map(|word| word.as_str())
 }
 
-/// A step in which words stand for what they stand for.
+/// Substitutes the placeholders in a step.
 fn replaced(mut step: Step, words: &[(String, String)]) -> Step {
     for (from, to) in words {
         let word = Regex::new(&format!(r"\b{}\b", regex::escape(from))).unwrap();
@@ -267,7 +267,7 @@ fn replaced(mut step: Step, words: &[(String, String)]) -> Step {
     step
 }
 
-/// Code within sentences, which may go on in the next line.
+/// Inline code, which may span two lines.
 fn spans(prose: &str) -> Vec<String> {
     static SPAN: LazyLock<Regex> = LazyLock::new(|| Regex::new("`([^`]+)`").unwrap());
     SPAN.captures_iter(prose)

@@ -1,4 +1,4 @@
-//! Somebody who types what a page shows.
+//! Runs the commands of a page in a shell.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -12,15 +12,15 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use super::compare;
-use super::page::{How, Page, Step};
+use super::page::{Page, RunMode, Step};
 
-/// The longest that a command may take, and that an answer may be waited for.
-const PATIENCE: Duration = Duration::from_mins(3);
-const PAUSE: Duration = Duration::from_millis(200);
-/// Where pages say that the repository is.
+/// Limit of a single command, and of waiting for the output of a background command.
+const COMMAND_TIMEOUT: Duration = Duration::from_mins(3);
+const RETRY_INTERVAL: Duration = Duration::from_millis(200);
+/// The path of the clone in the pages.
 const CLONE: &str = "/srv/medley";
 
-/// Medley as it is built for tests; a cluster gets ports of its own, as many run at a time.
+/// Wrapper of the tested binary; clusters get free ports, because several run at a time.
 const MEDLEY: &str = r#"#!/bin/bash
 if [ "$1" = up ]; then
   shift
@@ -29,7 +29,7 @@ if [ "$1" = up ]; then
 fi
 exec BINARY "$@"
 "#;
-/// What is built is there.
+/// Stand-in for cargo: the binary is built already.
 const CARGO: &str = r#"#!/bin/bash
 case "$*" in
   "build --release") exit 0 ;;
@@ -38,7 +38,7 @@ esac
 echo "cargo $*: pages are not tested with this" >&2
 exit 1
 "#;
-/// Whoever watches has seen enough after a moment.
+/// Wrapper of kubectl: `--watch` ends after two seconds.
 const KUBECTL: &str = r#"#!/bin/bash
 case " $* " in
   *" --watch "* | *" -w "*) timeout 2 KUBECTL "$@"; [ $? = 124 ] ;;
@@ -46,14 +46,14 @@ case " $* " in
 esac
 "#;
 
-/// One who has a clone of the repository, and maybe a cluster.
+/// A clone of the repository, and possibly a cluster.
 pub(crate) struct Reader {
     folder: TempDir,
     background: Vec<Background>,
 }
 
 impl Reader {
-    /// A clone in which Medley is built.
+    /// Creates a clone with the built binary.
     pub(crate) fn new(root: &Path, binary: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let reader = Self {
@@ -96,16 +96,16 @@ impl Reader {
         }
     }
 
-    /// Types what a page shows; all that is not as it says.
+    /// Runs the commands of a page; returns all differences.
     pub(crate) fn follow(&mut self, page: &Page) -> Vec<String> {
         let mut problems = Vec::new();
         let mut shell = Shell::start(&self.place());
         for block in &page.blocks {
             for step in &block.steps {
                 let found = match block.how {
-                    How::NotRun(_) => continue,
-                    How::Background => self.start(step).map(Problem::Fatal),
-                    How::Run => self.run(&mut shell, step),
+                    RunMode::NotRun(_) => continue,
+                    RunMode::Background => self.start(step).map(Problem::Fatal),
+                    RunMode::Run => self.run(&mut shell, step),
                 };
                 let (text, goes_on) = match found {
                     None => continue,
@@ -116,7 +116,7 @@ impl Reader {
                     "{}:{}: $ {}\n{text}",
                     page.path, step.line, step.command
                 ));
-                // What follows builds on it.
+                // Later steps depend on this one.
                 if !goes_on {
                     return problems;
                 }
@@ -137,9 +137,9 @@ impl Reader {
             if !failed && same {
                 return None;
             }
-            // A cluster takes its time, and whoever types takes more than a program does.
-            if started.elapsed() < PATIENCE / 2 && only_reads(&step.command) {
-                std::thread::sleep(PAUSE);
+            // The cluster may not have converged yet: read-only commands are retried.
+            if started.elapsed() < COMMAND_TIMEOUT / 2 && only_reads(&step.command) {
+                std::thread::sleep(RETRY_INTERVAL);
                 continue;
             }
             if failed {
@@ -150,7 +150,7 @@ impl Reader {
         }
     }
 
-    /// Starts what goes on, and waits until it has said what is shown.
+    /// Starts a background command and waits for the expected output.
     fn start(&mut self, step: &Step) -> Option<String> {
         let number = self.background.len();
         let log = self.place().join(format!("background-{number}.log"));
@@ -162,7 +162,7 @@ impl Reader {
             .spawn()
             .unwrap();
         self.background.push(Background { child });
-        // It may go on talking.
+        // More output may follow.
         let mut shown = step.shown.clone();
         shown.push("...".to_owned());
         let started = Instant::now();
@@ -175,23 +175,23 @@ impl Reader {
                 .background
                 .last_mut()
                 .is_some_and(|it| it.child.try_wait().is_ok_and(|it| it.is_some()));
-            if ended || started.elapsed() > PATIENCE {
+            if ended || started.elapsed() > COMMAND_TIMEOUT {
                 return Some(difference(&step.shown, &output));
             }
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(RETRY_INTERVAL);
         }
     }
 
-    /// Output as it would be where pages say that they were written.
+    /// Output with the folder of the clone replaced by the one in the pages.
     fn seen(&self, output: &str) -> String {
         output.replace(self.folder.path().to_str().unwrap(), CLONE)
     }
 }
 
 enum Problem {
-    /// Something else than is shown.
+    /// The output differs from the page.
     Output(String),
-    /// What follows makes no sense any more.
+    /// The rest of the page cannot be run.
     Fatal(String),
 }
 
@@ -207,14 +207,14 @@ fn difference(shown: &[String], came: &str) -> String {
     text
 }
 
-/// Whether it is shown to fail, or its code says something else than that.
+/// Whether the page shows an error, or the exit code carries a result.
 fn may_fail(step: &Step) -> bool {
     let error = |line: &String| line.starts_with("error: ") || line.starts_with("Error ");
     let says_by_code = ["medley diff ", "kubectl auth can-i "];
     says_by_code.iter().any(|it| step.command.starts_with(it)) || step.shown.iter().any(error)
 }
 
-/// Whether it can be said again without changing anything.
+/// Whether a command can be repeated without side effects.
 fn only_reads(command: &str) -> bool {
     const BEGINNINGS: [&str; 16] = [
         "kubectl get ",
@@ -270,13 +270,13 @@ struct Background {
 
 impl Drop for Background {
     fn drop(&mut self) {
-        // Fails for a process that has ended, which is what is wanted.
+        // Fails if the process has ended already, which is fine.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// One bash for all of a page, so that variables and functions are known further down.
+/// One bash for a whole page, so that variables and functions persist.
 struct Shell {
     child: Child,
     input: ChildStdin,
@@ -313,7 +313,7 @@ impl Shell {
         }
     }
 
-    /// Its code and what it said; nothing if it does not end.
+    /// Exit code and output; nothing after a timeout.
     fn run(&mut self, command: &str) -> Option<(i32, String)> {
         fs::write(&self.step, format!("{command}\n")).unwrap();
         let line = format!(
@@ -322,7 +322,7 @@ impl Shell {
             self.output.display()
         );
         self.input.write_all(line.as_bytes()).ok()?;
-        let code = self.codes.recv_timeout(PATIENCE).ok()?;
+        let code = self.codes.recv_timeout(COMMAND_TIMEOUT).ok()?;
         let output = fs::read(&self.output).unwrap();
         Some((code, String::from_utf8_lossy(&output).into_owned()))
     }
@@ -330,7 +330,7 @@ impl Shell {
 
 impl Drop for Shell {
     fn drop(&mut self) {
-        // Fails for a shell that has ended, which is what is wanted.
+        // Fails if the shell has ended already, which is fine.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! Command lines, taken apart as far as it takes to find those of Medley.
+//! Splits shell snippets into commands, to find those of `medley`.
 
 use std::iter::Peekable;
 use std::str::Chars;
@@ -16,7 +16,7 @@ pub(crate) fn commands(text: &str) -> Vec<Vec<String>> {
     split.found
 }
 
-/// The command lines of Medley in a piece of shell, whatever it is called by, the name first.
+/// The `medley` command lines of a shell snippet, under any of its names, normalised to `medley`.
 pub(crate) fn medley(text: &str) -> Vec<Vec<String>> {
     const NAMES: [&[&str]; 5] = [
         &["medley"],
@@ -25,7 +25,7 @@ pub(crate) fn medley(text: &str) -> Vec<Vec<String>> {
         &["target/debug/medley"],
         &["cargo", "run", "--release", "--"],
     ];
-    /// What may come before a command.
+    /// Shell keywords that may precede a command.
     const WORDS: [&str; 6] = ["do", "then", "until", "while", "if", "!"];
     let ours = |mut words: Vec<String>| {
         let begin = words
@@ -46,7 +46,7 @@ struct Split<'a> {
     found: Vec<Vec<String>>,
     words: Vec<String>,
     word: Option<String>,
-    /// The next word is a file, and no argument.
+    /// The next word is the file of a redirection.
     redirected: bool,
 }
 
@@ -96,7 +96,7 @@ impl Split<'_> {
         }
     }
 
-    /// Between single quotes.
+    /// Reads a single-quoted string.
     fn plain(&mut self) {
         self.word.get_or_insert_default();
         while let Some(c) = self.characters.next_if(|c| *c != '\'') {
@@ -105,7 +105,7 @@ impl Split<'_> {
         self.characters.next();
     }
 
-    /// Between double quotes.
+    /// Reads a double-quoted string.
     fn quoted(&mut self) {
         self.word.get_or_insert_default();
         while let Some(c) = self.characters.next_if(|c| *c != '"') {
@@ -122,7 +122,7 @@ impl Split<'_> {
         self.characters.next();
     }
 
-    /// `$NAME` and `$(...)`: what they stand for nobody knows.
+    /// `$NAME` and `$(...)`: the value is unknown, so a fixed word stands for it.
     fn answer(&mut self) {
         if self.characters.next_if_eq(&'(').is_some() {
             self.inner();
@@ -133,7 +133,7 @@ impl Split<'_> {
         self.word.get_or_insert_default().push_str("answer");
     }
 
-    /// Commands of their own, up to the parenthesis that ends them.
+    /// Commands of a substitution, up to the closing parenthesis.
     fn inner(&mut self) {
         let mut depth = 1;
         let mut text = String::new();

@@ -1,7 +1,7 @@
-//! The reading of pages itself.
+//! Tests of the page parser.
 
 use super::compare::same;
-use super::page::{How, Page};
+use super::page::{Page, RunMode};
 use super::shell::{commands, medley};
 
 const PAGE: &str = "# A page
@@ -47,9 +47,9 @@ fn lines(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn blocks_are_found_with_what_is_said_about_them() {
+fn blocks_are_parsed_with_their_directives() {
     let page = Page::read("page.md", PAGE).unwrap();
-    let found: Vec<(usize, &How, Vec<&str>)> = page
+    let found: Vec<(usize, &RunMode, Vec<&str>)> = page
         .blocks
         .iter()
         .map(|block| {
@@ -57,14 +57,14 @@ fn blocks_are_found_with_what_is_said_about_them() {
             (block.line, &block.how, steps.collect())
         })
         .collect();
-    let not_run = How::NotRun("it needs a cluster".to_owned());
+    let not_run = RunMode::NotRun("it needs a cluster".to_owned());
     assert_eq!(
         found,
         [
             (5, &not_run, vec!["one web \\\n  --two"]),
-            (10, &How::Run, vec!["hidden"]),
-            (16, &How::Run, vec!["first <<END\ntext\nEND", "second"]),
-            (26, &How::Run, vec!["third <<END\nNAMES\nEND", "fourth"]),
+            (10, &RunMode::Run, vec!["hidden"]),
+            (16, &RunMode::Run, vec!["first <<END\ntext\nEND", "second"]),
+            (26, &RunMode::Run, vec!["third <<END\nNAMES\nEND", "fourth"]),
         ]
     );
     assert_eq!(page.blocks[2].steps[0].shown, ["answer of web"]);
@@ -72,7 +72,7 @@ fn blocks_are_found_with_what_is_said_about_them() {
 }
 
 #[test]
-fn mistakes_in_pages_are_told() {
+fn malformed_pages_are_rejected() {
     for (text, expected) in [
         ("```sh\nls\n", "line 1: a block does not end"),
         ("<!-- not run:", "line 1: a comment does not end"),
@@ -95,14 +95,14 @@ fn mistakes_in_pages_are_told() {
 }
 
 #[test]
-fn a_whole_page_can_be_left_out() {
+fn whole_page_can_be_skipped() {
     let text = "<!-- not run, all of the page: it is written by a program -->\n```sh\nls\n```\n";
     assert!(!Page::read("page.md", text).unwrap().runs());
     assert!(Page::read("page.md", "```sh\nls\n```\n").unwrap().runs());
 }
 
 #[test]
-fn what_always_differs_is_not_compared() {
+fn varying_values_are_masked() {
     for (shown, came) in [
         ("NAME   AGE\nweb    4s", "NAME     AGE\nweb-1    12m"),
         ("sha256:5f0c...", "sha256:00112233445566778899"),
@@ -118,7 +118,7 @@ fn what_always_differs_is_not_compared() {
 }
 
 #[test]
-fn what_a_page_leaves_out_may_be_anything() {
+fn ellipsis_matches_anything() {
     for (shown, came, expected) in [
         ("a\n...\nz", "a\nb\nc\nz", true),
         ("a\n...\nz", "a\nz", true),
@@ -136,7 +136,7 @@ fn what_a_page_leaves_out_may_be_anything() {
 }
 
 #[test]
-fn command_lines_are_taken_apart() {
+fn command_lines_are_split() {
     for (text, expected) in [
         ("a b  # c", vec![vec!["a", "b"]]),
         ("a 'b c' \"d e\"", vec![vec!["a", "b c", "d e"]]),
@@ -158,7 +158,7 @@ fn command_lines_are_taken_apart() {
 }
 
 #[test]
-fn medley_is_found_under_all_its_names() {
+fn medley_is_recognised_under_all_its_names() {
     for (text, expected) in [
         ("medley up", vec![vec!["medley", "up"]]),
         ("kubectl medley plan x", vec![vec!["medley", "plan", "x"]]),

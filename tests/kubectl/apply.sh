@@ -43,9 +43,9 @@ is "configmap/settings unchanged
 deployment.apps/web unchanged
 widget.$GROUP/w unchanged" k apply -f app.yaml
 is '' k diff -f app.yaml
-says '"one":"1"' field '.metadata.annotations.kubectl\.kubernetes\.io/last-applied-configuration' cm settings
+prints '"one":"1"' field '.metadata.annotations.kubectl\.kubernetes\.io/last-applied-configuration' cm settings
 
-# Removed fields go, list items merge by key, values of others stay.
+# Removed fields are deleted, list items merge by key, fields of other managers stay.
 k label configmap settings other=kept >/dev/null
 k scale deployment web --replicas=5 >/dev/null
 sed -e '/two: "2"/d' -e 's/nginx:1/nginx:2/' -e '/replicas: 2/d' -e '/name: side/,/busybox/d' -e 's/size: 3/size: 4/' app.yaml > new.yaml
@@ -61,7 +61,7 @@ is kept field .metadata.labels.other cm settings
 is 'nginx:2' field '.spec.template.spec.containers[*].image' deploy web
 is 1 field .spec.replicas deploy web
 is 4 field .spec.size widget w
-says 'kubectl-client-side-apply' field '.metadata.managedFields[*].manager' cm settings
+prints 'kubectl-client-side-apply' field '.metadata.managedFields[*].manager' cm settings
 
 # Dry runs change nothing.
 is 'configmap/settings configured (server dry run)' k apply -f - --dry-run=server <<END
@@ -101,7 +101,7 @@ spec: {size: 100}
 END
 
 # set-last-applied, view-last-applied.
-says 'one: "1"' k apply view-last-applied configmap/settings
+prints 'one: "1"' k apply view-last-applied configmap/settings
 is 'configmap/settings unchanged' k apply -f - <<END
 apiVersion: v1
 kind: ConfigMap

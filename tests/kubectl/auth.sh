@@ -1,4 +1,4 @@
-# Who somebody is and what they may do.
+# Authentication and authorization.
 . "$(dirname "$0")/lib.sh"
 
 like 'Username +admin' k auth whoami
@@ -18,36 +18,36 @@ fails 'You must be logged in to the server' as --token nonsense get configmaps
 fails 'forbidden: User "system:anonymous" cannot get path "/api"' as --username u --password p get --raw /api
 is ok as --username u --password p get --raw /readyz
 
-# What a role and a binding are good for.
+# A role and a binding grant permissions.
 me="system:serviceaccount:$NAMESPACE:robot"
 fails "configmaps is forbidden: User \"$me\" cannot list resource \"configmaps\" in API group \"\" in the namespace \"$NAMESPACE\"" as --token "$token" -n "$NAMESPACE" get configmaps
 fails no k auth can-i list configmaps --as "$me"
 is "role.rbac.authorization.k8s.io/reader created" k create role reader --verb=get,list --resource=configmaps --resource=deployments.apps/scale
 is "rolebinding.rbac.authorization.k8s.io/robots created" k create rolebinding robots --role=reader --serviceaccount="$NAMESPACE:robot"
-soon k auth can-i list configmaps --as "$me"
+eventually k auth can-i list configmaps --as "$me"
 is yes k auth can-i get deployments.apps --subresource=scale --as "$me"
 fails no k auth can-i list configmaps --as "$me" --all-namespaces
-says "No resources found" as --token "$token" -n "$NAMESPACE" get configmaps
+prints "No resources found" as --token "$token" -n "$NAMESPACE" get configmaps
 like 'configmaps +\[\] +\[\] +\[get list\]' k auth can-i --list --as "$me"
 like 'robots +Role/reader +[0-9]+s' k get rolebindings robots
 k create role granter --verb=create --resource=rolebindings >/dev/null
 k create rolebinding granter --role=granter --group="$NAMESPACE-admins" >/dev/null
-soon k auth can-i create rolebindings --as robot-admin --as-group "$NAMESPACE-admins"
+eventually k auth can-i create rolebindings --as robot-admin --as-group "$NAMESPACE-admins"
 fails 'is attempting to grant RBAC permissions not currently held' k create rolebinding more --clusterrole=cluster-admin --user=x --as robot-admin --as-group "$NAMESPACE-admins"
 
-# `auth reconcile` adds what is missing.
+# `auth reconcile` adds missing rules.
 cat > roles.yaml <<END
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
 metadata: {name: reader, namespace: $NAMESPACE}
 rules: [{apiGroups: [""], resources: [configmaps, secrets], verbs: [get]}]
 END
-says 'role.rbac.authorization.k8s.io/reader reconciled' k auth reconcile -f roles.yaml
-soon k auth can-i get secrets --as "$me"
+prints 'role.rbac.authorization.k8s.io/reader reconciled' k auth reconcile -f roles.yaml
+eventually k auth can-i get secrets --as "$me"
 is yes k auth can-i list configmaps --as "$me"
 
-# A token does not outlive its account.
+# A token is invalid after its service account is deleted.
 k delete serviceaccount robot >/dev/null
-# (kube-apiserver remembers for some seconds what a token was worth)
-soon eval '! as --token "$token" auth whoami >/dev/null 2>&1'
+# (kube-apiserver caches token authentication for some seconds)
+eventually eval '! as --token "$token" auth whoami >/dev/null 2>&1'
 fails 'You must be logged in to the server' as --token "$token" auth whoami

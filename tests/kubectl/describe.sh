@@ -4,11 +4,11 @@ widgets
 
 k create configmap settings --from-literal=key=value >/dev/null
 like 'Name: +settings' k describe configmap settings
-says "key:
+prints "key:
 ----
 value" k describe configmap settings
 k create secret generic s --from-literal=password=hidden >/dev/null
-says 'password:  6 bytes' k describe secret s
+prints 'password:  6 bytes' k describe secret s
 lacks hidden k describe secret s
 like 'Status: +Active' k describe namespace "$NAMESPACE"
 k create deployment web --image=nginx >/dev/null
@@ -25,18 +25,18 @@ like ' +Color: +red' k describe "widgets.$GROUP"
 fails 'Error from server (NotFound): configmaps "zz" not found' k describe configmap zz
 
 # explain: built-in and custom, nested and whole.
-says 'KIND:       ConfigMap' k explain configmap
-says 'VERSION:    v1' k explain configmap
-says 'data	<map[string]string>' k explain configmap
-says 'FIELD: replicas <integer>' k explain deployment.spec.replicas
-says 'FIELD: containers <[]Container>' k explain deployments.spec.template.spec.containers
-says 'containerPort	<integer> -required-' k explain pod.spec.containers.ports
-says 'KIND:       Widget' k explain widget
-says "GROUP:      $GROUP" k explain widget
-says 'A widget is a thing.' k explain widgets
-says 'size	<integer>' k explain widget.spec
-says 'How large it is.' k explain widget.spec.size
-says 'Number of the port.' k explain widget.spec.ports.port
-says 'metadata	<ObjectMeta>' k explain widget
-says 'ports	<[]Object>' k explain widget --recursive
+prints 'KIND:       ConfigMap' k explain configmap
+prints 'VERSION:    v1' k explain configmap
+prints 'data	<map[string]string>' k explain configmap
+prints 'FIELD: replicas <integer>' k explain deployment.spec.replicas
+prints 'FIELD: containers <[]Container>' k explain deployments.spec.template.spec.containers
+prints 'containerPort	<integer> -required-' k explain pod.spec.containers.ports
+prints 'KIND:       Widget' k explain widget
+prints "GROUP:      $GROUP" k explain widget
+prints 'A widget is a thing.' k explain widgets
+prints 'size	<integer>' k explain widget.spec
+prints 'How large it is.' k explain widget.spec.size
+prints 'Number of the port.' k explain widget.spec.ports.port
+prints 'metadata	<ObjectMeta>' k explain widget
+prints 'ports	<[]Object>' k explain widget --recursive
 fails 'field "nope" does not exist' k explain widget.spec.nope

@@ -1,4 +1,4 @@
-# What is served, and the paths below it.
+# Served groups and resources, and raw paths.
 . "$(dirname "$0")/lib.sh"
 widgets
 
@@ -9,7 +9,7 @@ like 'customresourcedefinitions +crd,crds +apiextensions.k8s.io/v1 +false +Custo
 like "widgets +wd +$GROUP/v1 +true +Widget" k api-resources
 like "widgets.$GROUP" k api-resources --api-group="$GROUP" -o name
 lacks namespaces k api-resources --namespaced=true -o name
-says configmaps k api-resources --verbs=create,watch -o name
+prints configmaps k api-resources --verbs=create,watch -o name
 like "widgets +wd .*create,.*" k api-resources -o wide
 like 'apps/v1' k api-versions
 like 'v1' k api-versions
@@ -19,14 +19,14 @@ like 'Server Version: v1\.36\.[0-9]+.*' k version
 is ok k get --raw /readyz
 is ok k get --raw /livez
 is ok k get --raw /healthz
-says '[+]ping ok' k get --raw '/readyz?verbose'
-says '"minor": "36"' k get --raw /version
-says '"kind":"APIResourceList"' k get --raw /api/v1
-says '"kind":"APIGroupList"' k get --raw /apis
-says "\"name\":\"$GROUP\"" k get --raw /apis
-says '"kind":"ConfigMapList"' k get --raw "/api/v1/namespaces/$NAMESPACE/configmaps"
-says '"openapi":"3.0.0"' k get --raw /openapi/v3/api/v1
-says "/openapi/v3/apis/$GROUP/v1?hash=" k get --raw /openapi/v3
+prints '[+]ping ok' k get --raw '/readyz?verbose'
+prints '"minor": "36"' k get --raw /version
+prints '"kind":"APIResourceList"' k get --raw /api/v1
+prints '"kind":"APIGroupList"' k get --raw /apis
+prints "\"name\":\"$GROUP\"" k get --raw /apis
+prints '"kind":"ConfigMapList"' k get --raw "/api/v1/namespaces/$NAMESPACE/configmaps"
+prints '"openapi":"3.0.0"' k get --raw /openapi/v3/api/v1
+prints "/openapi/v3/apis/$GROUP/v1?hash=" k get --raw /openapi/v3
 fails 'Error from server (NotFound): the server could not find the requested resource' k get --raw /nonsense
 fails 'the server could not find the requested resource' k get --raw /api/v1/nonsense
 
@@ -40,7 +40,7 @@ END
 for name in wd widget widgets "widgets.$GROUP" "widgets.v1.$GROUP"; do
     is "widget.$GROUP/w" k get "$name" -o name
 done
-says "widget.$GROUP/w" k get demo -o name
+prints "widget.$GROUP/w" k get demo -o name
 like 'w +3' k get wd
 like 'NAME +SIZE' k get wd
 like 'w +3 +blue' k get wd -o wide
@@ -48,7 +48,7 @@ is "widget.$GROUP/w" k get wd --field-selector spec.color=blue -o name
 is '' k get wd --field-selector spec.color=red -o name
 fails 'field label not supported: spec.size' k get wd --field-selector spec.size=3
 
-# A definition that goes takes its objects and its kind with it.
+# Deleting a CRD deletes its objects and removes its kind.
 "$KUBECTL" delete crd "widgets.$GROUP" >/dev/null
-soon sh -c "! '$KUBECTL' get --raw '/apis/$GROUP/v1' >/dev/null 2>&1"
+eventually sh -c "! '$KUBECTL' get --raw '/apis/$GROUP/v1' >/dev/null 2>&1"
 fails 'the server could not find the requested resource' k get wd

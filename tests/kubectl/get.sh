@@ -1,4 +1,4 @@
-# Reading: all forms of output, selectors, sorting.
+# Reading: all output formats, selectors, sorting.
 . "$(dirname "$0")/lib.sh"
 
 is "No resources found in $NAMESPACE namespace." k get configmaps
@@ -18,15 +18,15 @@ like 'b +2 +[0-9]+s +tier=back' k get cm --show-labels
 like "$NAMESPACE +c +0 +[0-9]+s" k get cm -A
 like 'default +Active +.*' k get namespaces
 
-# Other forms.
+# Other formats.
 is "configmap/a
 configmap/b
 configmap/c" k get cm -o name
 is 'a b c' k get cm -o 'jsonpath={.items[*].metadata.name}'
-says 'kind: List' k get cm -o yaml
+prints 'kind: List' k get cm -o yaml
 lacks managedFields k get cm a -o yaml
-says 'manager: kubectl-create' k get cm a -o yaml --show-managed-fields
-says '"kind": "ConfigMap"' k get cm a -o json
+prints 'manager: kubectl-create' k get cm a -o yaml --show-managed-fields
+prints '"kind": "ConfigMap"' k get cm a -o json
 is "NAME   X
 a      1
 b      1
@@ -48,8 +48,8 @@ is "configmap/a
 configmap/b
 configmap/c" k get cm --chunk-size=1 -o name
 
-# Several at once, and what is not there.
-says 'configmap/a' k get cm/a cm/b -o name
+# Several at once, and missing objects.
+prints 'configmap/a' k get cm/a cm/b -o name
 fails 'Error from server (NotFound): configmaps "zz" not found' k get cm zz
 fails 'error: the server doesn'"'"'t have a resource type "nonsense"' k get nonsense
 is '' k get cm zz --ignore-not-found
@@ -61,6 +61,6 @@ k create deployment web --image=nginx --replicas=2 >/dev/null
 like 'web +0/2 +0 +0 +[0-9]+s' k get deployments
 like 'web +0/2 +0 +0 +[0-9]+s +nginx +nginx +app=web' k get deploy -o wide
 like 'NAME +READY +UP-TO-DATE +AVAILABLE +AGE +CONTAINERS +IMAGES +SELECTOR' k get deploy -o wide
-says 'deployment.apps/web' k get all
+prints 'deployment.apps/web' k get all
 k create service clusterip web --tcp=80:8080 >/dev/null
 like 'web +ClusterIP +10\.[0-9.]+ +<none> +80/TCP +[0-9]+s' k get service web

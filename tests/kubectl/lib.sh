@@ -1,5 +1,5 @@
-# What the kubectl suites share. A script is run with KUBECONFIG, KUBECTL and NAMESPACE set, in an
-# empty folder; the first expectation that does not hold ends it.
+# Helpers of the kubectl scripts. A script is run with KUBECONFIG, KUBECTL and NAMESPACE set, in an
+# empty folder; the first failed expectation ends it.
 set -u
 : "${KUBECTL:=kubectl}" "${NAMESPACE:?}" "${KUBECONFIG:?}"
 export LC_ALL=C
@@ -19,7 +19,7 @@ run() {
     output=$("$@" 2>&1) || code=$?
 }
 
-# is TEXT CMD...: succeeds and writes exactly TEXT.
+# is TEXT CMD...: succeeds and prints exactly TEXT.
 is() {
     local text=$1
     shift
@@ -28,8 +28,8 @@ is() {
         broken "$*" "expected: $text" "code: $code" "output: $output"
 }
 
-# says TEXT CMD...: succeeds and writes TEXT somewhere.
-says() {
+# prints TEXT CMD...: succeeds and its output contains TEXT.
+prints() {
     local text=$1
     shift
     run "$@"
@@ -39,7 +39,7 @@ says() {
     esac
 }
 
-# lacks TEXT CMD...: succeeds and does not write TEXT.
+# lacks TEXT CMD...: succeeds and its output does not contain TEXT.
 lacks() {
     local text=$1
     shift
@@ -50,7 +50,7 @@ lacks() {
     esac
 }
 
-# like REGEX CMD...: succeeds and writes a line that matches REGEX as a whole.
+# like REGEX CMD...: succeeds and prints a line that matches REGEX completely.
 like() {
     local regex=$1
     shift
@@ -59,7 +59,7 @@ like() {
         broken "$*" "expected a line like: $regex" "code: $code" "output: $output"
 }
 
-# fails TEXT CMD...: does not succeed and writes TEXT somewhere.
+# fails TEXT CMD...: fails and its output contains TEXT.
 fails() {
     local text=$1
     shift
@@ -71,7 +71,7 @@ fails() {
     esac
 }
 
-# code CODE CMD...: ends with CODE; for what follows, $output is there.
+# code CODE CMD...: exits with CODE; sets $output.
 code() {
     local expected=$1
     shift
@@ -79,28 +79,28 @@ code() {
     [ "$code" = "$expected" ] || broken "$*" "expected code: $expected" "code: $code" "output: $output"
 }
 
-# soon CMD...: succeeds within some seconds.
-soon() {
+# eventually CMD...: retries until it succeeds, for 15 seconds.
+eventually() {
     local tries=150
     until run "$@" && [ "$code" = 0 ]; do
         tries=$((tries - 1))
-        [ "$tries" -gt 0 ] || broken "$*" "waited in vain" "code: $code" "output: $output"
+        [ "$tries" -gt 0 ] || broken "$*" "timed out" "code: $code" "output: $output"
         sleep 0.1
     done
 }
 
-# field EXPRESSION OBJECT...: one value, by JSONPath.
+# field EXPRESSION OBJECT...: prints one value, by JSONPath.
 field() {
     local expression=$1
     shift
     k get "$@" -o "jsonpath={$expression}"
 }
 
-# widgets: a custom kind with most of what definitions can say. Definitions are shared by all
-# namespaces of a cluster, so every script has one of its own.
+# widgets: a custom resource that uses most CRD features. CRDs are cluster-scoped, so every script
+# has its own.
 GROUP=$(printf '%s' "$NAMESPACE" | tr -d -- -).example.com
 widgets() {
-    k apply -f - <<END >/dev/null || broken "defining widgets"
+    k apply -f - <<END >/dev/null || broken "creating the CRD of widgets"
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata:
@@ -154,5 +154,5 @@ spec:
 END
     k wait --for=condition=Established "crd/widgets.$GROUP" --timeout=20s >/dev/null ||
         broken "widgets are not established"
-    soon k get "widgets.$GROUP"
+    eventually k get "widgets.$GROUP"
 }

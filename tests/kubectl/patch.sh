@@ -24,11 +24,11 @@ is 'deployment.apps/web image updated' k set image deployment/web nginx=nginx:2
 is nginx:2 field '.spec.template.spec.containers[0].image' deploy web
 is 'deployment.apps/web env updated' k set env deployment/web A=1
 is 1 field '.spec.template.spec.containers[0].env[0].value' deploy web
-says 'deployment.apps/web resource requirements updated' \
+prints 'deployment.apps/web resource requirements updated' \
     k set resources deployment/web --limits=cpu=200m,memory=64Mi
 is 200m field '.spec.template.spec.containers[0].resources.limits.cpu' deploy web
 
-# Custom kinds take no strategic patches.
+# Custom resources do not support strategic merge patches.
 k apply -f - >/dev/null <<END
 apiVersion: $GROUP/v1
 kind: Widget
@@ -76,7 +76,7 @@ kind: ConfigMap
 metadata: {name: fresh}
 END
 
-# Edit, with a script for an editor.
+# Edit, with a script as the editor.
 printf '#!/bin/sh\nsed -i "s/c: .*/c: edited/" "$1"\n' > editor
 chmod +x editor
 EDITOR=$PWD/editor is 'configmap/m edited' k edit cm m
@@ -86,10 +86,10 @@ printf '#!/bin/sh\nsed -i "s/size: 5/size: 6/" "$1"\n' > editor
 EDITOR=$PWD/editor is "widget.$GROUP/w edited" k edit widget w
 is 6 field .spec.size widget w
 
-# What rollout can know without controllers.
-says 'deployment.apps/web' k rollout history deployment/web
+# rollout without controllers.
+prints 'deployment.apps/web' k rollout history deployment/web
 is 'deployment.apps/web paused' k rollout pause deployment/web
 is true field .spec.paused deploy web
 is 'deployment.apps/web resumed' k rollout resume deployment/web
 is 'deployment.apps/web restarted' k rollout restart deployment/web
-says T field '.spec.template.metadata.annotations.kubectl\.kubernetes\.io/restartedAt' deploy web
+prints T field '.spec.template.metadata.annotations.kubectl\.kubernetes\.io/restartedAt' deploy web

@@ -1,4 +1,4 @@
-# Server-side apply: ownership, conflicts, force, and the way from client-side apply.
+# Server-side apply: ownership, conflicts, force, and migration from client-side apply.
 . "$(dirname "$0")/lib.sh"
 widgets
 
@@ -18,15 +18,15 @@ is '4 ["a","b"]' k get widget w -o 'jsonpath={.spec.size} {.spec.tags}'
 is '80 443' field '.spec.ports[*].port' widget w
 is 'one two' field '.metadata.managedFields[?(@.operation=="Apply")].manager' widget w
 
-# What a manager no longer names goes, unless another one has it too.
+# A field that a manager no longer applies is removed, unless another manager owns it too.
 widget '{tags: []}' > one.yaml
-says serverside-applied k apply --server-side --field-manager=one -f one.yaml
+prints serverside-applied k apply --server-side --field-manager=one -f one.yaml
 is '4 ["b"]' k get widget w -o 'jsonpath={.spec.size} {.spec.tags}'
 is 443 field '.spec.ports[*].port' widget w
 
-# Nothing to do is nothing done.
+# An unchanged apply writes nothing.
 before=$(field .metadata.resourceVersion widget w)
-says serverside-applied k apply --server-side --field-manager=one -f one.yaml
+prints serverside-applied k apply --server-side --field-manager=one -f one.yaml
 is "$before" field .metadata.resourceVersion widget w
 
 # Dry run and diff.
@@ -37,7 +37,7 @@ is 4 field .spec.size widget w
 code 1 k diff --server-side --field-manager=two -f three.yaml
 case "$output" in *'+  size: 9'*) ;; *) broken diff "$output" ;; esac
 
-# From client-side to server-side apply: no conflicts with oneself.
+# From client-side to server-side apply: no conflicts with kubectl's own fields.
 map() {
     printf 'apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: %s\n' "$1"
 }
@@ -46,7 +46,7 @@ is 'configmap/m serverside-applied' k apply --server-side -f - <<END
 $(map '{a: "3"}')
 END
 is '{"a":"3"}' field .data cm m
-says kubectl field '.metadata.managedFields[?(@.operation=="Apply")].manager' cm m
+prints kubectl field '.metadata.managedFields[?(@.operation=="Apply")].manager' cm m
 fails 'conflict with "kubectl": .data.a' k apply --server-side --field-manager=other -f - <<END
 $(map '{a: "4"}')
 END

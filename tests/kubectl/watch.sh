@@ -13,9 +13,9 @@ sleep 2
 k create configmap new --from-literal=a=1 >/dev/null
 k patch cm new --type=merge -p '{"data":{"b":"2"}}' >/dev/null
 k delete cm new >/dev/null
-soon grep -qE '^new +2 ' seen
-soon sh -c '[ "$(grep -c configmap/new names)" = 3 ]'
-soon grep -q 'DELETED new' events
+eventually grep -qE '^new +2 ' seen
+eventually sh -c '[ "$(grep -c configmap/new names)" = 3 ]'
+eventually grep -q 'DELETED new' events
 kill $watcher $namer $eventer
 grep -qE '^old +0 ' seen || broken 'the list comes first' "$(cat seen)"
 grep -qE '^new +1 ' seen || broken 'creation is seen' "$(cat seen)"
@@ -56,7 +56,7 @@ count: 2
 END
 like '.* +Warning +Tested +ConfigMap/old +it was tested' k events
 like '.* +Warning +Tested +configmap/old +it was tested' k get events
-says 'it was tested' k describe configmap old
+prints 'it was tested' k describe configmap old
 is event/e k get events --field-selector involvedObject.name=old,type=Warning -o name
 is '' k get events --field-selector reason=Other -o name
 is 'it was tested' field .note events.events.k8s.io e

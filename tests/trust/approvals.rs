@@ -1,7 +1,7 @@
-//! Approvals: an item is applied only if its exact content was approved as the strictest policy in force demands.
+//! Approvals: an item is applied only if its exact content was approved as the strictest applicable policy requires.
 //!
-//! Editors, approvers and owners of policies are users with exactly the roles that are shipped, and send what they send
-//! with kubectl. The decision itself is tried in ten thousand interleavings in `governance::decide::tests::trust`.
+//! Editors, approvers and policy owners are users with exactly the shipped roles, and send their requests
+//! with kubectl. The decision itself is tested with ten thousand interleavings in `governance::decide::tests::trust`.
 
 #[path = "../governance_cli_support.rs"]
 #[allow(dead_code, unused_imports, reason = "other suites use the rest of it")]
@@ -17,18 +17,18 @@ use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 use testkit::wait_until;
 
-use support::{NAME, NAMESPACE, PATIENCE, World, digest};
+use support::{GovernanceFixture, NAME, NAMESPACE, WAIT_TIMEOUT, digest};
 
-/// A cluster with the operator, the webhook, and people.
-struct Stage {
-    world: World,
+/// A cluster with the operator, the webhook, and users.
+struct ApprovalFixture {
+    base: GovernanceFixture,
     webhook: webhook::Running,
 }
 
-impl Stage {
+impl ApprovalFixture {
     async fn start() -> anyhow::Result<Self> {
-        let world = World::start().await?;
-        let client = world.cluster.client();
+        let base = GovernanceFixture::start().await?;
+        let client = base.cluster.client();
         for role in [EDITOR, APPROVER, POLICY_ADMIN] {
             let group = "rbac.authorization.k8s.io";
             let binding: ClusterRoleBinding = serde_json::from_value(json!({
@@ -47,37 +47,41 @@ impl Stage {
         }
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let webhook = webhook::start(client, any, &webhook::Checks::default()).await?;
-        let stage = Self { world, webhook };
-        // API servers notice new registrations and roles a moment later.
-        wait_until("the API server calls the webhook", PATIENCE, async || {
-            let change = json!({ "spec": { "waitTimeout": "9h" } }).to_string();
-            let patched = stage
-                .kubectl(
-                    "probe",
-                    EDITOR,
-                    &[
-                        "patch",
-                        "virtplatformconfig",
-                        NAME,
-                        "--type=merge",
-                        "--dry-run=server",
-                        "-o=json",
-                        "-p",
-                        &change,
-                    ],
-                )
-                .await;
-            Ok(patched.ok().filter(|text| text.contains(names::AUTHORS)))
-        })
+        let fixture = Self { base, webhook };
+        // API servers observe new registrations and roles a moment later.
+        wait_until(
+            "the API server calls the webhook",
+            WAIT_TIMEOUT,
+            async || {
+                let change = json!({ "spec": { "waitTimeout": "9h" } }).to_string();
+                let patched = fixture
+                    .kubectl(
+                        "probe",
+                        EDITOR,
+                        &[
+                            "patch",
+                            "virtplatformconfig",
+                            NAME,
+                            "--type=merge",
+                            "--dry-run=server",
+                            "-o=json",
+                            "-p",
+                            &change,
+                        ],
+                    )
+                    .await;
+                Ok(patched.ok().filter(|text| text.contains(names::AUTHORS)))
+            },
+        )
         .await?;
-        stage.world.until(Phase::Ignored).await?;
-        Ok(stage)
+        fixture.base.until(Phase::Ignored).await?;
+        Ok(fixture)
     }
 
     async fn kubectl(&self, user: &str, role: &str, line: &[&str]) -> anyhow::Result<String> {
         let (user, role) = (format!("--as={user}"), format!("--as-group={role}"));
         let all = [line, &[&user, &role, "--as-group=system:authenticated"]].concat();
-        self.world.served.kubectl("default", &all).await
+        self.base.served.kubectl("default", &all).await
     }
 
     async fn patch(&self, user: &str, role: &str, change: &Value) -> anyhow::Result<String> {
@@ -97,11 +101,11 @@ impl Stage {
         .await
     }
 
-    /// A plan that a user asked for.
+    /// A plan requested by a user.
     async fn review(&self, user: &str, role: &str) -> anyhow::Result<VirtPlatformConfig> {
         self.patch(user, role, &json!({ "spec": { "action": "DryRun" } }))
             .await?;
-        self.world.until(Phase::ReviewRequired).await
+        self.base.until(Phase::ReviewRequired).await
     }
 
     async fn annotate(&self, user: &str, digest: &str) -> anyhow::Result<()> {
@@ -115,13 +119,13 @@ impl Stage {
         Ok(())
     }
 
-    /// Waits until a plan is held for a reason, and shows that nothing was applied.
+    /// Waits until a plan is blocked for a reason, and asserts that nothing was applied.
     async fn is_held(&self, reason: &str) -> anyhow::Result<VirtPlatformConfig> {
         let config = wait_until(
             &format!("the plan is held: {reason}"),
-            PATIENCE,
+            WAIT_TIMEOUT,
             async || {
-                let config = self.world.configs().get(NAME).await?;
+                let config = self.base.configs().get(NAME).await?;
                 let status = config.status.clone().unwrap_or_default();
                 let held = status.observed_generation == config.metadata.generation
                     && status.phase == Some(Phase::ReviewRequired)
@@ -138,7 +142,7 @@ impl Stage {
 
     async fn nothing_is_applied(&self) -> anyhow::Result<()> {
         let found = self
-            .world
+            .base
             .machine_configs()
             .get_opt("99-worker-psi-karg")
             .await?;
@@ -151,7 +155,7 @@ impl Stage {
             "apiVersion": "medley.dev/v1alpha1", "kind": "ApprovalPolicy",
             "metadata": { "name": "floor" }, "spec": spec,
         });
-        let file = self.world.served.folder().join("policy.json");
+        let file = self.base.served.folder().join("policy.json");
         std::fs::write(&file, policy.to_string())?;
         let file = file.to_string_lossy().into_owned();
         self.kubectl("olga", POLICY_ADMIN, &["apply", "-f", &file])
@@ -160,7 +164,7 @@ impl Stage {
     }
 
     async fn records(&self) -> anyhow::Result<Vec<governance::record::Record>> {
-        let client = self.world.cluster.client();
+        let client = self.base.cluster.client();
         Ok(controllers::governance::history::records(&client, NAMESPACE, NAME).await?)
     }
 
@@ -169,7 +173,7 @@ impl Stage {
     }
 }
 
-/// What kubectl said, with everything that it was about.
+/// The full error message of kubectl.
 #[expect(
     clippy::needless_pass_by_value,
     reason = "the signature is that of map_err"
@@ -181,53 +185,53 @@ fn text_of(error: anyhow::Error) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_patch_approves_the_plan_in_status_where_no_policy_says_otherwise() -> anyhow::Result<()>
 {
-    let stage = Stage::start().await?;
-    stage.review("ed", EDITOR).await?;
-    stage
+    let fixture = ApprovalFixture::start().await?;
+    fixture.review("ed", EDITOR).await?;
+    fixture
         .patch("ann", APPROVER, &json!({ "spec": { "action": "Apply" } }))
         .await?;
-    stage.world.until(Phase::Completed).await?;
-    let records = stage.records().await?;
+    fixture.base.until(Phase::Completed).await?;
+    let records = fixture.records().await?;
     assert_eq!(records[0].approved_by, ["ann"]);
     assert_eq!(records[0].approvals[0].digest, records[0].plan_digest);
-    stage.end().await;
+    fixture.end().await;
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn requirement_is_not_lowered_with_the_approval_that_benefits() -> anyhow::Result<()> {
-    let stage = Stage::start().await?;
+    let fixture = ApprovalFixture::start().await?;
     let policy = json!({ "spec": { "approvalPolicy": { "requiredApprovals": { "high": 2 } } } });
-    stage.patch("ann", APPROVER, &policy).await?;
-    stage.review("ed", EDITOR).await?;
+    fixture.patch("ann", APPROVER, &policy).await?;
+    fixture.review("ed", EDITOR).await?;
     let attack = json!({ "spec": { "action": "Apply", "approvalPolicy": null } });
-    let said = stage
+    let result = fixture
         .patch("bob", APPROVER, &attack)
         .await
         .map_err(text_of)
         .unwrap_err();
-    assert!(said.contains("lowers spec.approvalPolicy"), "{said}");
-    // Once it waits for approvals, neither.
-    stage
+    assert!(result.contains("lowers spec.approvalPolicy"), "{result}");
+    // Nor once it waits for approvals.
+    fixture
         .patch("bob", APPROVER, &json!({ "spec": { "action": "Apply" } }))
         .await?;
-    stage.is_held("TooFewApprovals").await?;
+    fixture.is_held("TooFewApprovals").await?;
     let attack = json!({ "spec": { "approvalPolicy": { "requiredApprovals": { "high": 1 } } } });
-    let said = stage
+    let result = fixture
         .patch("bob", APPROVER, &attack)
         .await
         .map_err(text_of)
         .unwrap_err();
-    assert!(said.contains("lowers spec.approvalPolicy"), "{said}");
-    stage.nothing_is_applied().await?;
-    stage.end().await;
+    assert!(result.contains("lowers spec.approvalPolicy"), "{result}");
+    fixture.nothing_is_applied().await?;
+    fixture.end().await;
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn floor_survives_the_configuration_that_it_governs() -> anyhow::Result<()> {
-    let stage = Stage::start().await?;
-    stage.policy(&json!({ "requiredApprovals": 2 })).await?;
+async fn minimum_survives_deletion_of_the_configuration() -> anyhow::Result<()> {
+    let fixture = ApprovalFixture::start().await?;
+    fixture.policy(&json!({ "requiredApprovals": 2 })).await?;
     for (user, role) in [("ed", EDITOR), ("ann", APPROVER)] {
         let patch = [
             "patch",
@@ -237,119 +241,119 @@ async fn floor_survives_the_configuration_that_it_governs() -> anyhow::Result<()
             "-p",
             r#"{"spec":{"requiredApprovals":0}}"#,
         ];
-        let said = stage
+        let result = fixture
             .kubectl(user, role, &patch)
             .await
             .map_err(text_of)
             .unwrap_err();
-        assert!(said.contains("forbidden"), "{said}");
-        let said = stage
+        assert!(result.contains("forbidden"), "{result}");
+        let result = fixture
             .kubectl(user, role, &["delete", "approvalpolicy", "floor"])
             .await
             .map_err(text_of)
             .unwrap_err();
-        assert!(said.contains("forbidden"), "{said}");
+        assert!(result.contains("forbidden"), "{result}");
     }
-    let before = stage.review("ed", EDITOR).await?;
-    stage
+    let before = fixture.review("ed", EDITOR).await?;
+    fixture
         .kubectl("ed", EDITOR, &["delete", "virtplatformconfig", NAME])
         .await?;
-    wait_until("it is advertised again", PATIENCE, async || {
-        let found = stage.world.configs().get_opt(NAME).await?;
+    wait_until("it is advertised again", WAIT_TIMEOUT, async || {
+        let found = fixture.base.configs().get_opt(NAME).await?;
         Ok(found.filter(|config| config.uid() != before.uid()))
     })
     .await?;
-    stage.world.until(Phase::Ignored).await?;
-    let after = stage.review("ed", EDITOR).await?;
+    fixture.base.until(Phase::Ignored).await?;
+    let after = fixture.review("ed", EDITOR).await?;
     assert_ne!(
         digest(&before),
         digest(&after),
         "a re-created configuration has other plans"
     );
-    stage
+    fixture
         .patch("ann", APPROVER, &json!({ "spec": { "action": "Apply" } }))
         .await?;
-    let config = stage.is_held("TooFewApprovals").await?;
+    let config = fixture.is_held("TooFewApprovals").await?;
     let required = &config.status.unwrap_or_default().required_approvals;
     assert_eq!(
         (required[0].source.as_str(), required[0].approvals),
         ("ApprovalPolicy floor", 2)
     );
-    stage.annotate("bob", &digest(&after)).await?;
-    stage.world.until(Phase::Completed).await?;
-    assert_eq!(stage.records().await?[0].approved_by, ["ann", "bob"]);
-    stage.end().await;
+    fixture.annotate("bob", &digest(&after)).await?;
+    fixture.base.until(Phase::Completed).await?;
+    assert_eq!(fixture.records().await?[0].approved_by, ["ann", "bob"]);
+    fixture.end().await;
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn approvals_of_a_plan_do_not_count_when_it_is_made_again() -> anyhow::Result<()> {
-    let stage = Stage::start().await?;
-    stage.policy(&json!({ "requiredApprovals": 2 })).await?;
+async fn approvals_are_not_reused_when_a_plan_is_made_again() -> anyhow::Result<()> {
+    let fixture = ApprovalFixture::start().await?;
+    fixture.policy(&json!({ "requiredApprovals": 2 })).await?;
     let both = async |config: &VirtPlatformConfig| -> anyhow::Result<()> {
-        stage
+        fixture
             .patch("ann", APPROVER, &json!({ "spec": { "action": "Apply" } }))
             .await?;
-        stage.annotate("bob", &digest(config)).await?;
-        stage.world.until(Phase::Completed).await?;
+        fixture.annotate("bob", &digest(config)).await?;
+        fixture.base.until(Phase::Completed).await?;
         Ok(())
     };
-    let first = stage.review("ed", EDITOR).await?;
+    let first = fixture.review("ed", EDITOR).await?;
     both(&first).await?;
-    stage
+    fixture
         .patch(
             "ed",
             EDITOR,
             &json!({ "spec": { "action": "DryRun", "rollbackTo": 1 } }),
         )
         .await?;
-    let undoing = stage.world.until(Phase::ReviewRequired).await?;
+    let undoing = fixture.base.until(Phase::ReviewRequired).await?;
     both(&undoing).await?;
-    stage.nothing_is_applied().await?;
-    // The same plan once more: everything but its place in the history is as it was.
-    stage
+    fixture.nothing_is_applied().await?;
+    // The same plan once more: only its revision differs.
+    fixture
         .patch(
             "ed",
             EDITOR,
             &json!({ "spec": { "action": "DryRun", "rollbackTo": null } }),
         )
         .await?;
-    let again = stage.world.until(Phase::ReviewRequired).await?;
+    let again = fixture.base.until(Phase::ReviewRequired).await?;
     assert_ne!(digest(&first), digest(&again));
-    stage
+    fixture
         .patch("ann", APPROVER, &json!({ "spec": { "action": "Apply" } }))
         .await?;
-    stage.is_held("TooFewApprovals").await?;
-    // An approval of the first one is for the first one.
-    stage.annotate("cat", &digest(&first)).await?;
-    stage.is_held("TooFewApprovals").await?;
-    let records = stage.records().await?;
+    fixture.is_held("TooFewApprovals").await?;
+    // An approval of the first plan does not match.
+    fixture.annotate("cat", &digest(&first)).await?;
+    fixture.is_held("TooFewApprovals").await?;
+    let records = fixture.records().await?;
     assert_eq!(records.len(), 2);
     assert!(
         records
             .iter()
             .all(|record| record.approved_by == ["ann", "bob"])
     );
-    stage.end().await;
+    fixture.end().await;
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn plan_that_was_made_after_the_approval_is_reviewed() -> anyhow::Result<()> {
-    let stage = Stage::start().await?;
-    stage.review("ed", EDITOR).await?;
+async fn plan_made_after_the_approval_is_reviewed() -> anyhow::Result<()> {
+    let fixture = ApprovalFixture::start().await?;
+    fixture.review("ed", EDITOR).await?;
     let interval =
         |seconds: i64| json!({ "loadAware": { "deschedulingIntervalSeconds": seconds } });
     // In one patch.
     let both = json!({ "spec": { "action": "Apply", "options": interval(900) } });
-    stage.patch("ann", APPROVER, &both).await?;
-    stage.is_held("NotReviewed").await?;
+    fixture.patch("ann", APPROVER, &both).await?;
+    fixture.is_held("NotReviewed").await?;
     // By an editor, just before the approver sets the action. The operator may be fast enough to show the new plan in
     // between; then that is what the approver approved.
     for seconds in 901..907 {
-        stage.review("ed", EDITOR).await?;
-        let before = stage.records().await?.len();
-        stage
+        fixture.review("ed", EDITOR).await?;
+        let before = fixture.records().await?.len();
+        fixture
             .patch(
                 "ed",
                 EDITOR,
@@ -367,73 +371,73 @@ async fn plan_that_was_made_after_the_approval_is_reviewed() -> anyhow::Result<(
             &apply,
         ];
         let answer: VirtPlatformConfig =
-            serde_json::from_str(&stage.kubectl("ann", APPROVER, &line).await?)?;
+            serde_json::from_str(&fixture.kubectl("ann", APPROVER, &line).await?)?;
         let shown = answer.status.unwrap_or_default();
         if shown.applied_options == answer.spec.options {
-            stage.world.until(Phase::Completed).await?;
-            let records = stage.records().await?;
+            fixture.base.until(Phase::Completed).await?;
+            let records = fixture.records().await?;
             assert_eq!(
                 records[before].plan_digest,
                 shown.plan_digest.unwrap_or_default()
             );
             break;
         }
-        stage.is_held("NotReviewed").await?;
+        fixture.is_held("NotReviewed").await?;
     }
-    stage.end().await;
+    fixture.end().await;
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn requester_of_an_advertised_plan_does_not_count() -> anyhow::Result<()> {
-    let stage = Stage::start().await?;
-    stage.policy(&json!({ "requiredApprovals": 1 })).await?;
-    let config = stage.review("ann", APPROVER).await?;
-    stage
+    let fixture = ApprovalFixture::start().await?;
+    fixture.policy(&json!({ "requiredApprovals": 1 })).await?;
+    let config = fixture.review("ann", APPROVER).await?;
+    fixture
         .patch("ann", APPROVER, &json!({ "spec": { "action": "Apply" } }))
         .await?;
-    stage.is_held("TooFewApprovals").await?;
-    stage.annotate("bob", &digest(&config)).await?;
-    stage.world.until(Phase::Completed).await?;
-    assert_eq!(stage.records().await?[0].approved_by, ["bob"]);
-    stage.end().await;
+    fixture.is_held("TooFewApprovals").await?;
+    fixture.annotate("bob", &digest(&config)).await?;
+    fixture.base.until(Phase::Completed).await?;
+    assert_eq!(fixture.records().await?[0].approved_by, ["bob"]);
+    fixture.end().await;
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn windows_and_failure_policy_are_part_of_what_is_approved() -> anyhow::Result<()> {
-    let stage = Stage::start().await?;
-    stage.policy(&json!({ "requiredApprovals": 1 })).await?;
+async fn approval_covers_windows_and_failure_policy() -> anyhow::Result<()> {
+    let fixture = ApprovalFixture::start().await?;
+    fixture.policy(&json!({ "requiredApprovals": 1 })).await?;
     // There is no 30th of February: it never opens.
     let window = json!([{ "schedule": "0 3 30 2 *", "duration": "1h" }]);
     let spec = json!({ "spec": { "action": "DryRun", "maintenanceWindows": window } });
-    stage.patch("ed", EDITOR, &spec).await?;
-    let config = stage.world.until(Phase::ReviewRequired).await?;
-    stage
+    fixture.patch("ed", EDITOR, &spec).await?;
+    let config = fixture.base.until(Phase::ReviewRequired).await?;
+    fixture
         .patch("ann", APPROVER, &json!({ "spec": { "action": "Apply" } }))
         .await?;
-    stage.world.until(Phase::InProgress).await?;
-    stage.nothing_is_applied().await?;
-    // The editor stops it, takes the window away, and has an approver start what was approved.
+    fixture.base.until(Phase::InProgress).await?;
+    fixture.nothing_is_applied().await?;
+    // The editor stops it, removes the window, and has an approver start the plan approved before.
     for change in [
         json!({ "maintenanceWindows": null }),
         json!({ "failurePolicy": "Continue" }),
     ] {
         let mut change = json!({ "spec": change });
         change["spec"]["action"] = json!("DryRun");
-        stage.patch("ed", EDITOR, &change).await?;
-        let other = stage.world.until(Phase::ReviewRequired).await?;
+        fixture.patch("ed", EDITOR, &change).await?;
+        let other = fixture.base.until(Phase::ReviewRequired).await?;
         assert_ne!(digest(&config), digest(&other));
-        stage.annotate("ann", &digest(&config)).await?;
-        stage
+        fixture.annotate("ann", &digest(&config)).await?;
+        fixture
             .patch("ed", EDITOR, &json!({ "spec": { "action": "Apply" } }))
             .await
             .unwrap_err();
         let spec =
             json!({ "spec": { "approval": { "planDigest": digest(&config) }, "action": "Apply" } });
-        stage.patch("ann", APPROVER, &spec).await?;
-        stage.is_held("OtherPlanApproved").await?;
-        stage
+        fixture.patch("ann", APPROVER, &spec).await?;
+        fixture.is_held("OtherPlanApproved").await?;
+        fixture
             .patch(
                 "ann",
                 APPROVER,
@@ -441,15 +445,15 @@ async fn windows_and_failure_policy_are_part_of_what_is_approved() -> anyhow::Re
             )
             .await?;
     }
-    stage.end().await;
+    fixture.end().await;
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn webhook_that_is_not_registered_as_installed_records_nothing() -> anyhow::Result<()> {
-    let stage = Stage::start().await?;
-    stage.policy(&json!({ "requiredApprovals": 1 })).await?;
-    let config = stage.review("ed", EDITOR).await?;
+async fn altered_webhook_registration_records_nothing() -> anyhow::Result<()> {
+    let fixture = ApprovalFixture::start().await?;
+    fixture.policy(&json!({ "requiredApprovals": 1 })).await?;
+    let config = fixture.review("ed", EDITOR).await?;
     let weaken =
         json!([{ "op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore" }]);
     let line = [
@@ -460,11 +464,11 @@ async fn webhook_that_is_not_registered_as_installed_records_nothing() -> anyhow
         "-p",
         &weaken.to_string(),
     ];
-    stage.world.served.kubectl("default", &line).await?;
-    stage
+    fixture.base.served.kubectl("default", &line).await?;
+    fixture
         .patch("ann", APPROVER, &json!({ "spec": { "action": "Apply" } }))
         .await?;
-    let held = stage.is_held("ApprovalsNotRecorded").await?;
+    let held = fixture.is_held("ApprovalsNotRecorded").await?;
     let conditions = held.status.unwrap_or_default().conditions;
     let approved = conditions.iter().find(|one| one.type_ == "Approved");
     let message = approved.map(|one| one.message.clone()).unwrap_or_default();
@@ -478,9 +482,9 @@ async fn webhook_that_is_not_registered_as_installed_records_nothing() -> anyhow
         "-p",
         &mend,
     ];
-    stage.world.served.kubectl("default", &line).await?;
-    stage.annotate("ann", &digest(&config)).await?;
-    stage.world.until(Phase::Completed).await?;
-    stage.end().await;
+    fixture.base.served.kubectl("default", &line).await?;
+    fixture.annotate("ann", &digest(&config)).await?;
+    fixture.base.until(Phase::Completed).await?;
+    fixture.end().await;
     Ok(())
 }

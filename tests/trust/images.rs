@@ -1,8 +1,5 @@
-//! Hostile images and registries: bounded memory, no crash, and no damage to what other pulls brought.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test may fail as the test does"
-)]
+//! Hostile images and registries: bounded memory, no crash, and no damage to the data of other pulls.
+#![expect(clippy::unwrap_used, reason = "test helpers may panic like tests")]
 
 #[path = "images/bombs.rs"]
 mod bombs;
@@ -17,7 +14,7 @@ use std::time::{Duration, Instant};
 use ::cri::api::ImageSpec;
 use platform::Digest;
 use serde_json::{Value, json};
-use testkit::{CriClient, HostileServer, Process};
+use testkit::{CriClient, FaultyServer, Process};
 
 use bombs::{bombs, disk_bombs};
 use fixtures::{Blob, Images, good, header, layer, octal, zstd};
@@ -25,18 +22,18 @@ use fixtures::{Blob, Images, good, header, layer, octal, zstd};
 const MEDLEY: &str = env!("CARGO_BIN_EXE_medley");
 const MIB: u64 = 1 << 20;
 
-/// Memory that a process may take whatever an image holds (docs/images.md, docs/cri.md).
-const IMAGE_SERVICE: u64 = 128 * MIB;
-const IMPORTER: u64 = 64 * MIB;
+/// Memory limits of the processes for any image (docs/images.md, docs/cri.md).
+const IMAGE_SERVICE_MEMORY_LIMIT: u64 = 128 * MIB;
+const IMPORTER_MEMORY_LIMIT: u64 = 64 * MIB;
 
-fn named(server: &HostileServer, name: &str) -> ImageSpec {
+fn named(server: &FaultyServer, name: &str) -> ImageSpec {
     ImageSpec {
         image: format!("{}/{name}:1", server.host()),
         ..ImageSpec::default()
     }
 }
 
-/// An image service in a process of its own.
+/// An image service process.
 struct Service {
     process: Process,
     client: CriClient,
@@ -44,7 +41,7 @@ struct Service {
 }
 
 impl Service {
-    fn start(folder: &Path, server: &HostileServer, arguments: &[&str]) -> Self {
+    fn start(folder: &Path, server: &FaultyServer, arguments: &[&str]) -> Self {
         let (socket, root) = (folder.join("cri.sock"), folder.join("store"));
         let (listen, store, host) = (
             socket.display().to_string(),
@@ -81,8 +78,8 @@ impl Service {
         }
     }
 
-    /// The most memory that it has taken. Pages of the program itself are not counted: they are the kernel's to
-    /// drop, and a test runs a program without optimisation, which has ten times as many.
+    /// Its peak memory. Pages of the program itself are not counted: the kernel can drop them, and an
+    /// unoptimised test binary has ten times as many.
     fn peak(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
         let field = |name: &str| -> u64 {
@@ -141,23 +138,29 @@ async fn image_service_takes_bounded_memory_for_any_layer() {
         ("history", ""),
         ("layers", "1024"),
     ];
-    let layers = bombs.iter().map(|(name, _, said)| (*name, *said));
-    for (name, said) in layers.chain(documents) {
+    let layers = bombs
+        .iter()
+        .map(|(name, _, expected_error)| (*name, *expected_error));
+    for (name, expected_error) in layers.chain(documents) {
         let pulled = service.client.pull(named(&server, name), None).await;
         match &pulled {
-            Ok(_) => assert_eq!(said, "", "{name}"),
+            Ok(_) => assert_eq!(expected_error, "", "{name}"),
             Err(status) => {
-                assert!(!said.is_empty(), "{name}: {status}");
-                testkit::has(status.message(), &[said]);
+                assert!(!expected_error.is_empty(), "{name}: {status}");
+                testkit::has(status.message(), &[expected_error]);
             }
         }
         let peak = service.peak();
-        assert!(peak <= IMAGE_SERVICE, "{name}: {} MiB", peak / MIB);
+        assert!(
+            peak <= IMAGE_SERVICE_MEMORY_LIMIT,
+            "{name}: {} MiB",
+            peak / MIB
+        );
         if pulled.is_ok() {
             service.client.remove(named(&server, name)).await.unwrap();
         }
     }
-    // It still does what it is for, and nothing is left of the others.
+    // The service still works, and nothing is left of the failed pulls.
     service
         .client
         .pull(named(&server, "good"), None)
@@ -177,10 +180,10 @@ async fn image_service_takes_bounded_memory_for_any_layer() {
         );
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    assert!(service.peak() <= IMAGE_SERVICE);
+    assert!(service.peak() <= IMAGE_SERVICE_MEMORY_LIMIT);
 }
 
-/// Several pulls at once take no more than one.
+/// Concurrent pulls use no more memory than one.
 #[tokio::test(flavor = "multi_thread")]
 async fn concurrent_pulls_share_the_memory() {
     let folder = tempfile::tempdir().unwrap();
@@ -205,7 +208,7 @@ async fn concurrent_pulls_share_the_memory() {
         testkit::has(pulled.unwrap_err().message(), &["diff-id"]);
     }
     let peak = service.peak();
-    assert!(peak <= IMAGE_SERVICE, "{} MiB", peak / MIB);
+    assert!(peak <= IMAGE_SERVICE_MEMORY_LIMIT, "{} MiB", peak / MIB);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -225,7 +228,7 @@ async fn wrong_size_in_a_manifest_removes_no_blob() {
     let length = shared.bytes.len() as u64;
     let sizes = [0, 1, length - 1, length + 1, 1 << 30];
     for size in sizes {
-        // Another diff-id, so that it is no image that is there already.
+        // Another diff-id, so that it is not an image that already exists.
         let other = Blob {
             diff_id: Digest::sha256(&size.to_be_bytes()),
             ..shared.clone()
@@ -282,7 +285,7 @@ async fn data_of_an_entry_never_become_files() {
     }
 }
 
-/// Runs an importer; whether it went well, what it said, and the most memory that it took.
+/// Runs an importer; returns success, output and peak memory.
 fn import(folder: &Path, image: &str) -> (bool, String, u64) {
     // As for the image service, pages of the program are not counted.
     const MEASURE: &str = r#"
@@ -315,10 +318,10 @@ sys.stdout.buffer.write(child.stdout.read())
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let (first, said) = text.split_once('\n').unwrap_or((&text, ""));
+    let (first, printed) = text.split_once('\n').unwrap_or((&text, ""));
     let (code, peak) = first.split_once(' ').unwrap_or_default();
     let peak: u64 = peak.parse().unwrap_or_else(|_| panic!("{output:?}"));
-    (code == "0", said.to_owned(), peak << 10)
+    (code == "0", printed.to_owned(), peak << 10)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -330,18 +333,18 @@ async fn importer_takes_bounded_memory_for_any_layer() {
         images.add(name, std::slice::from_ref(bomb));
     }
     let server = images.serve().await;
-    for (name, _, said) in bombs {
+    for (name, _, expected_error) in bombs {
         let image = format!("docker://{}/{name}:1", server.host());
         let place = folder.path().to_owned();
         let run = tokio::task::spawn_blocking(move || import(&place, &image));
         let (is_ok, output, peak) = run.await.unwrap();
-        assert_eq!(is_ok, said.is_empty(), "{name}: {output}");
-        testkit::has(&output, &[said]);
-        assert!(peak <= IMPORTER, "{name}: {} MiB", peak / MIB);
+        assert_eq!(is_ok, expected_error.is_empty(), "{name}: {output}");
+        testkit::has(&output, &[expected_error]);
+        assert!(peak <= IMPORTER_MEMORY_LIMIT, "{name}: {} MiB", peak / MIB);
     }
 }
 
-/// Arithmetic on sizes of strangers never wraps: where a check was forgotten, the request fails.
+/// Arithmetic on untrusted sizes never wraps: where a check was forgotten, the request fails.
 #[test]
 fn release_profile_checks_overflow() {
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../Cargo.toml");

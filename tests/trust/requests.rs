@@ -1,4 +1,4 @@
-//! Requests that tenants make the operator send: registries and web servers only, no inner addresses, no local files.
+//! Server-side request forgery: registries and web servers only, no internal addresses, no local files.
 
 use std::io::ErrorKind;
 use std::net::TcpListener;
@@ -13,17 +13,17 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use kube::api::PostParams;
 use serde_json::{Value, json};
-use testkit::{HostileServer, Misdeed, Process, TestCluster, free_port, has, until};
+use testkit::{FaultyServer, Process, ScriptedResponse, TestCluster, free_port, has, until};
 
 const MEDLEY: &str = env!("CARGO_BIN_EXE_medley");
-const PATIENCE: Duration = Duration::from_mins(2);
-/// What a tenant has the operator send along.
+const WAIT_TIMEOUT: Duration = Duration::from_mins(2);
+/// A header value that a tenant makes the operator send.
 const TOKEN: &str = "planted-token-of-the-tenant";
 
-/// A port that answers only those who can reach loopback: the metrics of a neighbour, an agent of the node.
-struct Inner(TcpListener);
+/// A port that only loopback clients reach, like the metrics of another process or an agent of the node.
+struct LoopbackListener(TcpListener);
 
-impl Inner {
+impl LoopbackListener {
     fn listen() -> anyhow::Result<Self> {
         let listener = TcpListener::bind("[::]:0").or_else(|_| TcpListener::bind("0.0.0.0:0"))?;
         listener.set_nonblocking(true)?;
@@ -34,23 +34,23 @@ impl Inner {
         Ok(self.0.local_addr()?.port())
     }
 
-    /// Nothing has connected so far, not even without sending a request.
-    fn is_untouched(&self) -> anyhow::Result<()> {
+    /// Asserts that no client has connected, not even without sending a request.
+    fn assert_not_contacted(&self) -> anyhow::Result<()> {
         match self.0.accept() {
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(()),
-            other => anyhow::bail!("somebody connected to loopback: {other:?}"),
+            other => anyhow::bail!("a client connected to loopback: {other:?}"),
         }
     }
 }
 
-/// A file that nothing can open without being held up for ever.
+/// A FIFO: opening it blocks forever.
 fn pipe(folder: &Path) -> anyhow::Result<String> {
     let path = folder.join("pipe");
     ensure!(Command::new("mkfifo").arg(&path).status()?.success());
     Ok(path.to_str().context("a path without letters")?.to_owned())
 }
 
-/// Everything that a tenant may write into a source, and what is said of it.
+/// Sources that a tenant may write, and the expected error.
 fn attacks(port: u16, redirecting: &str, pipe: &str) -> Vec<(Value, &'static str)> {
     let http = |url: String| {
         json!({ "http": { "url": url, "extraHeaders": [format!("X-Plain: {TOKEN}")],
@@ -129,11 +129,11 @@ async fn data_import_crons_reach_no_inner_address_and_no_local_file() -> anyhow:
         .create(&params, &serde_json::from_value(secret)?)
         .await?;
 
-    let inner = Inner::listen()?;
+    let inner = LoopbackListener::listen()?;
     let port = inner.port()?;
-    // A server in reach, which the administrator allows, leads on to one that is not.
-    let redirecting = HostileServer::start(move |_| {
-        Misdeed::redirect(&format!("http://localhost:{port}/stolen"))
+    // A permitted server redirects to one that is not.
+    let redirecting = FaultyServer::start(move |_| {
+        ScriptedResponse::redirect(&format!("http://localhost:{port}/stolen"))
     })
     .await?;
     let folder = tempfile::tempdir()?;
@@ -178,7 +178,7 @@ async fn data_import_crons_reach_no_inner_address_and_no_local_file() -> anyhow:
     }
     for (place, (source, why)) in attacks.iter().enumerate() {
         let name = format!("attack-{place}");
-        let found = until(&crons, &name, "refused", PATIENCE, |it| {
+        let found = until(&crons, &name, "refused", WAIT_TIMEOUT, |it| {
             let (status, message) = condition(&json!(it));
             status == "False" && message.contains(why)
         })
@@ -191,22 +191,22 @@ async fn data_import_crons_reach_no_inner_address_and_no_local_file() -> anyhow:
         }
         assert!(!found["status"].to_string().contains(TOKEN), "{found}");
     }
-    inner.is_untouched()?;
+    inner.assert_not_contacted()?;
     assert!(operator.ended()?.is_none());
-    let said = operator.output();
-    assert!(!said.contains(TOKEN), "{said}");
-    // It was asked, and what it was asked with went no further.
+    let printed = operator.output();
+    assert!(!printed.contains(TOKEN), "{printed}");
+    // The redirecting server was contacted; its redirect was not followed.
     assert!(!redirecting.asked().is_empty());
     Ok(())
 }
 
-/// An importer pod refuses what the operator refuses: it may have been made for a DataVolume that no cron polls.
+/// An importer pod enforces the same rules: it may run for a DataVolume without a DataImportCron.
 #[tokio::test(flavor = "multi_thread")]
 async fn importer_pods_reach_no_inner_address_and_no_local_file() -> anyhow::Result<()> {
-    let inner = Inner::listen()?;
+    let inner = LoopbackListener::listen()?;
     let port = inner.port()?;
-    let redirecting = HostileServer::start(move |_| {
-        Misdeed::redirect(&format!("http://localhost:{port}/stolen"))
+    let redirecting = FaultyServer::start(move |_| {
+        ScriptedResponse::redirect(&format!("http://localhost:{port}/stolen"))
     })
     .await?;
     let folder = tempfile::tempdir()?;
@@ -250,5 +250,5 @@ async fn importer_pods_reach_no_inner_address_and_no_local_file() -> anyhow::Res
         );
         assert!(!message.contains(TOKEN), "{message}");
     }
-    inner.is_untouched()
+    inner.assert_not_contacted()
 }

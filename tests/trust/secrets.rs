@@ -10,22 +10,22 @@ use kube::api::{DynamicObject, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client};
 use serde_json::{Value, json};
-use testkit::{Said, TestCluster, has};
+use testkit::{CommandOutput, TestCluster, has};
 
 const MEDLEY: &str = env!("CARGO_BIN_EXE_medley");
 
-/// Secrets that were put into a cluster, each with a text of its own.
+/// The secrets in the cluster, each with a unique text.
 #[derive(Default)]
-struct Planted(Vec<String>);
+struct PlantedSecrets(Vec<String>);
 
-impl Planted {
-    /// A password with the characters that people are made to use.
+impl PlantedSecrets {
+    /// A password with special characters.
     fn password(&mut self) -> String {
         let number = self.0.len();
         self.keep(format!("Plant{number:02}-p@ss!word+{number:02}x"))
     }
 
-    /// A secret in the alphabet of base64, as keys and tokens are.
+    /// A secret in the base64 alphabet, like keys and tokens.
     fn word(&mut self) -> String {
         let number = self.0.len();
         self.keep(format!("Plant{number:02}wordABCDEFGHIJKLMNOP{number:02}"))
@@ -36,9 +36,9 @@ impl Planted {
         secret
     }
 
-    /// Panics if a text has any of them, as it is or encoded.
+    /// Panics if a text contains one of them, plain or encoded.
     #[track_caller]
-    #[allow(clippy::panic, reason = "a helper of a test may fail as the test does")]
+    #[allow(clippy::panic, reason = "test helpers may panic like tests")]
     fn none_in(&self, name: &str, text: &[u8]) {
         for secret in &self.0 {
             for form in forms(secret) {
@@ -53,7 +53,7 @@ impl Planted {
     }
 }
 
-/// How a secret can be written: plain, escaped in JSON, in a URL, and in base64 at each of three offsets.
+/// Encodings of a secret: plain, escaped in JSON, in a URL, and in base64 at each of three offsets.
 fn forms(secret: &str) -> Vec<String> {
     let escaped = json!(secret).to_string();
     let percent: String = secret
@@ -75,7 +75,7 @@ fn forms(secret: &str) -> Vec<String> {
     ];
     for offset in 1..3 {
         let encoded = STANDARD.encode(format!("{}{secret}", "x".repeat(offset)));
-        // The first and the last group depend on what is around.
+        // The first and the last group depend on the surrounding bytes.
         forms.push(encoded[4..encoded.len() - 4].to_owned());
     }
     forms
@@ -85,12 +85,12 @@ fn private_key(body: &str, kind: &str) -> String {
     format!("-----BEGIN {kind}-----\n{body}\n-----END {kind}-----\n")
 }
 
-struct Plot {
+struct SecretPlanter {
     client: Client,
-    planted: Planted,
+    planted: PlantedSecrets,
 }
 
-impl Plot {
+impl SecretPlanter {
     async fn create(&self, of: (&str, &str, &str), object: Value) -> anyhow::Result<()> {
         let (group, version, kind) = of;
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
@@ -139,7 +139,7 @@ impl Plot {
             },
             "binaryData": { "keystore": STANDARD.encode(p.word()) },
         });
-        // Medley reads this one, and so its documents stay.
+        // Medley uses this ConfigMap, so its documents are kept.
         let templates = json!({
             "metadata": { "name": "data-import-cron-templates", "namespace": "default" },
             "data": { "dataImportCronTemplates.yaml": format!(
@@ -288,7 +288,7 @@ impl Plot {
     }
 }
 
-async fn plant(client: &Client) -> anyhow::Result<Planted> {
+async fn plant(client: &Client) -> anyhow::Result<PlantedSecrets> {
     controllers::install(client, "medley-system").await?;
     let installed = Installed {
         virtual_machines: true,
@@ -296,9 +296,9 @@ async fn plant(client: &Client) -> anyhow::Result<Planted> {
         ..Installed::default()
     };
     operators::install(client, &installed).await?;
-    let mut plot = Plot {
+    let mut plot = SecretPlanter {
         client: client.clone(),
-        planted: Planted::default(),
+        planted: PlantedSecrets::default(),
     };
     plot.config().await?;
     plot.workloads().await?;
@@ -307,7 +307,7 @@ async fn plant(client: &Client) -> anyhow::Result<Planted> {
     Ok(plot.planted)
 }
 
-async fn run(kubeconfig: &Path, folder: &Path, line: &[&str]) -> anyhow::Result<Said> {
+async fn run(kubeconfig: &Path, folder: &Path, line: &[&str]) -> anyhow::Result<CommandOutput> {
     let output = tokio::process::Command::new(MEDLEY)
         .args(line)
         .current_dir(folder)
@@ -317,10 +317,10 @@ async fn run(kubeconfig: &Path, folder: &Path, line: &[&str]) -> anyhow::Result<
         .stdin(Stdio::null())
         .output()
         .await?;
-    Ok(Said::of(&output))
+    Ok(CommandOutput::of(&output))
 }
 
-/// What a command prints, as it is.
+/// The raw output of a command.
 async fn bytes(program: &str, line: &[&str]) -> anyhow::Result<Vec<u8>> {
     let output = tokio::process::Command::new(program)
         .args(line)
@@ -361,11 +361,11 @@ async fn support_bundle_has_no_planted_secret() -> anyhow::Result<()> {
     let folder = served.folder().join("bundle");
     let place = folder.display().to_string();
     let line = ["gather", "--dest-dir", &place];
-    let said = run(&served.kubeconfig, served.folder(), &line).await?;
-    let printed = format!("{}{}", said.out, said.err);
+    let result = run(&served.kubeconfig, served.folder(), &line).await?;
+    let printed = format!("{}{}", result.out, result.err);
     planted.none_in("what is printed", printed.as_bytes());
-    has(&said.err, &["redacted: Pod: ", " environment values"]);
-    has(&said.ok()?, &[" values redacted"]);
+    has(&result.err, &["redacted: Pod: ", " environment values"]);
+    has(&result.ok()?, &[" values redacted"]);
     let all = files(&folder)?;
     for (name, found) in &all {
         planted.none_in(name, name.as_bytes());
@@ -375,7 +375,7 @@ async fn support_bundle_has_no_planted_secret() -> anyhow::Result<()> {
         let found = all.iter().find(|(it, _)| it.ends_with(name));
         found.map_or_else(|| panic!("no {name}"), |(_, found)| text(found))
     };
-    // What helps is there.
+    // The diagnostics are there.
     has(
         &named("namespaces/default/core/pods.yaml"),
         &["--registry-token", "name: DATABASE", "image: x"],
@@ -422,16 +422,16 @@ async fn snapshot_has_no_planted_secret() -> anyhow::Result<()> {
     let served = cluster.serve().await?;
     let planted = plant(&cluster.client()).await?;
 
-    let said = run(
+    let result = run(
         &served.kubeconfig,
         served.folder(),
         &["snapshot", "-o", "cluster.gz"],
     )
     .await?;
-    let printed = format!("{}{}", said.out, said.err);
+    let printed = format!("{}{}", result.out, result.err);
     planted.none_in("what is printed", printed.as_bytes());
     has(
-        &said.ok()?,
+        &result.ok()?,
         &["redacted: ConfigMap: ", "values redacted; start a copy"],
     );
     let file = served.folder().join("cluster.gz").display().to_string();
@@ -448,7 +448,7 @@ async fn snapshot_has_no_planted_secret() -> anyhow::Result<()> {
         let found = all.find(|it| it["kind"] == kind && it["metadata"]["name"] == name);
         found.cloned().unwrap_or_else(|| panic!("no {kind} {name}"))
     };
-    // Names and sizes stay, and so do documents that jobs read.
+    // Names and sizes are kept, and so are documents that jobs use.
     let map = object("ConfigMap", "of-others");
     assert!(
         map["data"]["plain"]
@@ -467,7 +467,7 @@ async fn snapshot_has_no_planted_secret() -> anyhow::Result<()> {
     let rules = end.and_then(Value::as_array).map(Vec::len);
     assert!(rules > Some(8), "{end:?}");
 
-    // It is still a snapshot: a copy has all of its objects.
+    // It is still a valid snapshot: a copy has all of its objects.
     let offline = [
         "plan",
         "--offline",
@@ -476,8 +476,8 @@ async fn snapshot_has_no_planted_secret() -> anyhow::Result<()> {
         "--profile",
         "example-profile",
     ];
-    let said = run(Path::new("/nonexistent"), served.folder(), &offline).await?;
-    let printed = format!("{}{}", said.out, said.err);
+    let result = run(Path::new("/nonexistent"), served.folder(), &offline).await?;
+    let printed = format!("{}{}", result.out, result.err);
     has(&printed, &["A copy of a ", "example-config"]);
     Ok(())
 }

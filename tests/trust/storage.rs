@@ -33,10 +33,10 @@ fn below(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn every_file_of_the_server_is_for_its_owner_alone() {
+fn every_file_of_the_server_is_private() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
-    // The widest umask there is: nothing may depend on the user's.
+    // The widest umask: modes must not depend on the user's.
     let script = "umask 0; exec \"$0\" apiserver --listen 127.0.0.1:0 --data data";
     let process =
         Process::start(Path::new("/bin/sh"), ["-c", script, MEDLEY], folder.path()).unwrap();
@@ -50,7 +50,7 @@ fn every_file_of_the_server_is_for_its_owner_alone() {
         assert_eq!(mode(&path), expected, "{}", path.display());
         files += 1;
     }
-    // The objects, the kubeconfig, the folder of the keys, and three of these.
+    // The store, the kubeconfig, the folder of keys, and three keys.
     assert!(files >= 6, "{:?}", below(&data));
 }
 
@@ -81,7 +81,7 @@ fn planted_link_to_a_file_is_not_followed() {
 }
 
 #[test]
-fn planted_link_to_no_file_makes_none() {
+fn planted_dangling_link_creates_no_file() {
     planted_links_lead_nowhere(false);
 }
 
@@ -101,14 +101,14 @@ fn planted_links_lead_nowhere(exists: bool) {
     let arguments = ["apiserver", "--listen", "127.0.0.1:0", "--data"];
     let refused = medley(&[arguments.as_slice(), &[data.to_str().unwrap()]].concat());
     assert_eq!(refused.status.code(), Some(1));
-    let said = text(&refused.stderr);
+    let stderr_text = text(&refused.stderr);
     assert!(
-        said.contains("store.redb") && said.contains("symbolic link"),
-        "{said}"
+        stderr_text.contains("store.redb") && stderr_text.contains("symbolic link"),
+        "{stderr_text}"
     );
     untouched();
 
-    // A kubeconfig is written as a whole, in the place of the link.
+    // A kubeconfig is written to a new file that replaces the link.
     fs::remove_file(data.join("store.redb")).unwrap();
     symlink(&victim, data.join("kubeconfig")).unwrap();
     let server = Server::start(folder.path(), &["--data", "data"]);
@@ -139,7 +139,7 @@ fn snapshot_is_not_written_through_planted_links() {
     assert_eq!(mode(&target), 0o600);
 }
 
-/// Changes a byte in every copy of a text in a file, as a bad sector might.
+/// Changes a byte in every copy of a text in a file, like a bad sector.
 fn damage(path: &Path, what: &str) {
     let mut bytes = fs::read(path).unwrap();
     let places: Vec<usize> = bytes
@@ -225,16 +225,16 @@ fn overwritten_store_is_an_error_that_says_what_to_do() {
     let arguments = ["apiserver", "--listen", "127.0.0.1:0", "--data"];
     let refused = medley(&[arguments.as_slice(), &[data.to_str().unwrap()]].concat());
     assert_eq!(refused.status.code(), Some(1));
-    let said = text(&refused.stderr);
+    let stderr_text = text(&refused.stderr);
     for part in [
         "data/store.redb",
         "restore the file from a copy",
         "move it away",
     ] {
-        assert!(said.contains(part), "{part} in {said}");
+        assert!(stderr_text.contains(part), "{part} in {stderr_text}");
     }
-    assert!(!said.contains("panicked"), "{said}");
-    // It is left as it is.
+    assert!(!stderr_text.contains("panicked"), "{stderr_text}");
+    // The file is not changed.
     assert_eq!(fs::read(&store).unwrap(), bytes);
 }
 
@@ -254,7 +254,7 @@ async fn ask(cluster: &TestCluster, method: &str, path: &str, body: Option<Value
     (code, body)
 }
 
-/// The numbers that a client may put wherever one is read.
+/// Numbers that a client may send wherever one is parsed.
 const NUMBERS: [&str; 12] = [
     "9223372036854775807",
     "9223372036854775808",
@@ -270,7 +270,7 @@ const NUMBERS: [&str; 12] = [
     "%20",
 ];
 
-/// Whether a number is one that Go's `strconv.ParseInt` reads.
+/// Whether Go's `strconv.ParseInt` accepts a number.
 fn is_integer(text: &str) -> bool {
     text.parse::<i64>().is_ok()
 }
@@ -308,7 +308,7 @@ async fn absurd_numbers_in_a_list_are_answered() {
         let (code, body) = ask(&cluster, "GET", &format!("{path}?timeout={number}"), None).await;
         assert_eq!(code, 400, "timeout={number}: {body}");
         let (code, body) = ask(&cluster, "GET", &format!("{path}?timeout={number}h"), None).await;
-        // Less than nothing is no limit.
+        // A negative limit means no limit.
         let expected = if number == "-1" { 200 } else { 400 };
         assert_eq!(code, expected, "timeout={number}h: {body}");
     }
@@ -389,7 +389,7 @@ async fn absurd_timeout_of_a_watch_ends_no_connection() {
         assert_eq!(lines.status.as_u16(), expected, "timeoutSeconds={number}");
     }
     if cluster.is_genuine() {
-        // Go's clock wraps, so that the longest watch there is over at once.
+        // Go's clock overflows there, so that the longest watch ends at once.
         return;
     }
     let request = Request::get(format!(
@@ -435,7 +435,7 @@ async fn absurd_grace_periods_are_answered() {
             body["metadata"]["deletionGracePeriodSeconds"], expected,
             "{number}"
         );
-        // And once more, with another time: what is stored is calculated with as well.
+        // Once more with another value: the stored one is used in arithmetic as well.
         let sooner = format!("{pods}/{name}?gracePeriodSeconds=0");
         assert_eq!(
             ask(&cluster, "DELETE", &sooner, None).await.0,

@@ -21,12 +21,12 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
 const MEDLEY: &str = env!("CARGO_BIN_EXE_medley");
-const SOON: Duration = Duration::from_mins(2);
-/// How long a single answer may take, on a machine that does other things.
-const ANSWER: Duration = Duration::from_secs(30);
+const WAIT_TIMEOUT: Duration = Duration::from_mins(2);
+/// Limit of a single response, on a busy host.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 const PLACEMENT: &str = "medley-placement";
 
-/// `medley webhook`, which places pods of a cluster.
+/// `medley webhook` with placement.
 struct Webhook {
     process: Process,
     address: SocketAddr,
@@ -34,7 +34,7 @@ struct Webhook {
 }
 
 impl Webhook {
-    /// Starts the process with these arguments besides.
+    /// Starts the process with additional arguments.
     fn start(kubeconfig: &Path, folder: &Path, arguments: &[&str]) -> anyhow::Result<Self> {
         let port = || anyhow::Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()?)));
         let (address, health) = (port()?, port()?);
@@ -47,7 +47,7 @@ impl Webhook {
             format!("--health-address={health}"),
             format!("--register=url=https://{address}"),
             "--controllers=placement".to_owned(),
-            // The registry of the test is on this machine.
+            // The test registry is on loopback.
             "--allow-address=127.0.0.1".to_owned(),
         ];
         let arguments = arguments.iter().map(|&argument| argument.to_owned());
@@ -59,10 +59,10 @@ impl Webhook {
         })
     }
 
-    /// The same, when it is ready.
+    /// Starts the process and waits until it is ready.
     async fn ready(served: &ServedCluster, arguments: &[&str]) -> anyhow::Result<Self> {
         let mut webhook = Self::start(&served.kubeconfig, served.folder(), arguments)?;
-        wait_until("the webhook is ready", SOON, || {
+        wait_until("the webhook is ready", WAIT_TIMEOUT, || {
             let (ended, health) = (webhook.process.ended(), webhook.health);
             let output = webhook.process.output();
             async move {
@@ -76,7 +76,7 @@ impl Webhook {
     }
 }
 
-/// What a probe is answered over plain HTTP.
+/// The response to a probe over plain HTTP.
 async fn probe(address: SocketAddr, path: &str) -> anyhow::Result<(u16, String)> {
     let asked = async {
         let mut stream = TcpStream::connect(address).await?;
@@ -89,10 +89,10 @@ async fn probe(address: SocketAddr, path: &str) -> anyhow::Result<(u16, String)>
         let code = head.split(' ').nth(1).context("a status")?.parse()?;
         anyhow::Ok((code, body.to_owned()))
     };
-    tokio::time::timeout(ANSWER, asked).await?
+    tokio::time::timeout(RESPONSE_TIMEOUT, asked).await?
 }
 
-/// The authority that the API server is told to trust.
+/// The CA bundle of the webhook registration.
 async fn authority(client: &Client) -> anyhow::Result<String> {
     let registrations: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
     let registration = registrations.get(PLACEMENT).await?;
@@ -116,7 +116,7 @@ async fn nodes(client: &Client) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A review that says that somebody makes a pod in this namespace.
+/// An AdmissionReview for the creation of a pod in this namespace.
 fn review(namespace: &str, image: &str, secret: &str) -> Vec<u8> {
     let pod = json!({
         "metadata": { "name": "forged", "namespace": namespace },
@@ -134,7 +134,7 @@ fn review(namespace: &str, image: &str, secret: &str) -> Vec<u8> {
             "namespace": namespace,
             "operation": "CREATE",
             "userInfo": { "username": "mallory" },
-            // What a caller says of itself counts for nothing.
+            // The caller's own statements must not count.
             "caller": "Verified",
             "object": pod,
         },
@@ -142,17 +142,17 @@ fn review(namespace: &str, image: &str, secret: &str) -> Vec<u8> {
     review.to_string().into_bytes()
 }
 
-/// What is done to the pod of a review.
+/// The mutation of the pod in a review.
 async fn answer(webhook: &Webhook, client: &TlsClient, review: &[u8]) -> anyhow::Result<String> {
     let asked = client.send(webhook.address, "POST", "/placement", review);
-    let (code, body) = tokio::time::timeout(ANSWER, asked).await??;
+    let (code, body) = tokio::time::timeout(RESPONSE_TIMEOUT, asked).await??;
     ensure!(code == 200, "{code}: {body}");
     let body: Value = serde_json::from_str(&body)?;
     let patch = body["response"]["patch"].as_str().unwrap_or_default();
     Ok(String::from_utf8(STANDARD.decode(patch)?)?)
 }
 
-/// A private registry with an image for arm64, and a namespace with the secret that opens it.
+/// A private registry with an arm64 image, and a namespace with the pull secret for it.
 async fn victim(cluster: &TestCluster) -> anyhow::Result<(Registry, String, Vec<u8>)> {
     let options = RegistryOptions {
         password: true,
@@ -181,7 +181,7 @@ async fn victim(cluster: &TestCluster) -> anyhow::Result<(Registry, String, Vec<
     Ok((registry, image, review))
 }
 
-/// What the registry answered since, without what was asked before.
+/// Responses of the registry since an index of its log.
 fn since(registry: &Registry, before: usize) -> Vec<(String, u16)> {
     registry.answers().split_off(before)
 }
@@ -202,7 +202,7 @@ async fn forged_review_does_not_use_pull_secrets_of_the_namespace_it_names() -> 
     let authority = authority(&cluster.client()).await?;
 
     let anonymous = TlsClient::new(&authority, None)?;
-    // Certificates that other users of the cluster have: of another name, and of another authority.
+    // Certificates of other users of the cluster: with another name, and from another CA.
     let (certificate, key) = cluster.client_certificate("system:node:a")?;
     let kubelet = TlsClient::new(&authority, Some((&certificate, &key)))?;
     let (certificate, key, _) = testkit::certificate()?;
@@ -215,17 +215,17 @@ async fn forged_review_does_not_use_pull_secrets_of_the_namespace_it_names() -> 
         assert!(patch.contains("schedulingGates"), "{patch}");
         assert!(!patch.contains("nodeAffinity"), "{patch}");
     }
-    wait_until("the registry was asked", SOON, async || {
+    wait_until("the registry was asked", WAIT_TIMEOUT, async || {
         Ok((!since(&registry, pushed).is_empty()).then_some(()))
     })
     .await?;
 
-    // The API server's certificate has the secret used.
+    // With the API server's certificate the secret is used.
     let (certificate, key) = cluster.client_certificate(WEBHOOK_CALLER)?;
     let server = TlsClient::new(&authority, Some((&certificate, &key)))?;
     let before = since(&registry, pushed);
     assert!(before.iter().all(|(_, code)| *code == 401), "{before:?}");
-    wait_until("the image is known", SOON, async || {
+    wait_until("the image is known", WAIT_TIMEOUT, async || {
         let patch = answer(&webhook, &server, &review).await?;
         Ok(patch.contains("arm64").then_some(()))
     })
@@ -233,7 +233,7 @@ async fn forged_review_does_not_use_pull_secrets_of_the_namespace_it_names() -> 
     let used = since(&registry, pushed);
     assert!(used.iter().any(|(_, code)| *code == 200), "{used:?}");
 
-    // What is known by then is for nobody else.
+    // The cached result is not used for other callers.
     let asked = registry.answers().len();
     for forger in forgers {
         let patch = answer(&webhook, forger, &review).await?;
@@ -267,7 +267,7 @@ async fn webhook_without_a_client_ca_never_uses_pull_secrets() -> anyhow::Result
     for _ in 0..3 {
         let patch = answer(&webhook, &server, &review).await?;
         assert!(patch.contains("schedulingGates"), "{patch}");
-        wait_until("the registry was asked", SOON, async || {
+        wait_until("the registry was asked", WAIT_TIMEOUT, async || {
             Ok((!since(&registry, pushed).is_empty()).then_some(()))
         })
         .await?;
@@ -302,7 +302,7 @@ async fn required_client_certificate_keeps_other_callers_out() -> anyhow::Result
         let client = TlsClient::new(&authority, identity)?;
         for path in ["/placement", "/admit", "/cpu-models"] {
             let asked = client.send(webhook.address, "POST", path, &review);
-            let (code, body) = tokio::time::timeout(ANSWER, asked).await??;
+            let (code, body) = tokio::time::timeout(RESPONSE_TIMEOUT, asked).await??;
             assert_eq!(code, expected, "{user:?} {path}: {body}");
         }
         // Probes have no certificate.
@@ -319,7 +319,7 @@ async fn idle_connections_starve_neither_probes_nor_reviews() -> anyhow::Result<
     nodes(&cluster.client()).await?;
     let webhook = Webhook::ready(&served, &[]).await?;
     let client = TlsClient::new(&authority(&cluster.client()).await?, None)?;
-    // Some say nothing at all, some shake hands and say nothing, some begin a request and never end it.
+    // Some send nothing, some complete the handshake and send nothing, some start a request and never end it.
     let mut idle = Vec::new();
     for _ in 0..300 {
         idle.push(TcpStream::connect(webhook.address).await?);
@@ -339,7 +339,7 @@ async fn idle_connections_starve_neither_probes_nor_reviews() -> anyhow::Result<
         let (code, body) = probe(webhook.health, path).await?;
         assert_eq!(code, 200, "{path}: {body}");
         let asked = client.send(webhook.address, "GET", path, b"");
-        let (code, body) = tokio::time::timeout(ANSWER, asked).await??;
+        let (code, body) = tokio::time::timeout(RESPONSE_TIMEOUT, asked).await??;
         assert_eq!(code, 200, "{path}: {body}");
     }
     let review = review("default", "registry.invalid/a:1", "pull");
@@ -351,7 +351,7 @@ async fn idle_connections_starve_neither_probes_nor_reviews() -> anyhow::Result<
 
 #[tokio::test(flavor = "multi_thread")]
 async fn webhook_that_cannot_reach_the_api_server_is_not_ready() -> anyhow::Result<()> {
-    // It accepts, and never says a word.
+    // A listener that accepts and never responds.
     let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let folder = tempfile::tempdir()?;
     let kubeconfig = folder.path().join("kubeconfig");
@@ -364,20 +364,23 @@ async fn webhook_that_cannot_reach_the_api_server_is_not_ready() -> anyhow::Resu
     });
     std::fs::write(&kubeconfig, config.to_string())?;
     let webhook = Webhook::start(&kubeconfig, folder.path(), &["--tls-secret=authority"])?;
-    wait_until("it lives", SOON, async || {
+    wait_until("it lives", WAIT_TIMEOUT, async || {
         let probe = probe(webhook.health, "/livez").await.ok();
         Ok(probe.filter(|(code, _)| *code == 200))
     })
     .await?;
-    let (code, said) = probe(webhook.health, "/readyz?verbose").await?;
-    assert_eq!(code, 503, "{said}");
+    let (code, body_text) = probe(webhook.health, "/readyz?verbose").await?;
+    assert_eq!(code, 503, "{body_text}");
     for line in [
         "[-]certificate failed: the serving certificate is not loaded",
         "[-]registration failed: the webhook is not registered yet",
         "[+]shutdown ok",
         "readyz check failed",
     ] {
-        assert!(said.lines().any(|it| it == line), "{line} in {said}");
+        assert!(
+            body_text.lines().any(|it| it == line),
+            "{line} in {body_text}"
+        );
     }
     Ok(())
 }
@@ -388,9 +391,12 @@ async fn readiness_follows_the_registration_and_ends_with_shutdown() -> anyhow::
     let served = cluster.serve().await?;
     nodes(&cluster.client()).await?;
     let webhook = Webhook::ready(&served, &[]).await?;
-    let (_, said) = probe(webhook.health, "/readyz?verbose").await?;
+    let (_, body_text) = probe(webhook.health, "/readyz?verbose").await?;
     for line in ["[+]certificate ok", "[+]caches ok", "[+]registration ok"] {
-        assert!(said.lines().any(|it| it == line), "{line} in {said}");
+        assert!(
+            body_text.lines().any(|it| it == line),
+            "{line} in {body_text}"
+        );
     }
 
     let client = TlsClient::new(&authority(&cluster.client()).await?, None)?;
@@ -403,34 +409,34 @@ async fn readiness_follows_the_registration_and_ends_with_shutdown() -> anyhow::
         let patch = Patch::Merge(json!({ "webhooks": webhooks }));
         let params = PatchParams::default();
         registrations.patch(PLACEMENT, &params, &patch).await?;
-        let said = wait_until("readiness follows", SOON, async || {
-            let (code, said) = probe(webhook.health, "/readyz").await?;
-            Ok((code == expected).then_some(said))
+        let body_text = wait_until("readiness changes", WAIT_TIMEOUT, async || {
+            let (code, body_text) = probe(webhook.health, "/readyz").await?;
+            Ok((code == expected).then_some(body_text))
         })
         .await?;
         assert_eq!(
-            said.contains("trusts another CA"),
+            body_text.contains("trusts another CA"),
             expected == 503,
-            "{said}"
+            "{body_text}"
         );
     }
 
-    // A review that is under way keeps the process, which says that it goes.
+    // A review in progress keeps the process alive, which reports shutdown.
     let mut slow = client.connect(webhook.address).await?;
     slow.write_all(b"POST /placement HTTP/1.1\r\nhost: a\r\ncontent-length: 100\r\n\r\n{")
         .await?;
-    // What is sent after it is answered after it was accepted.
+    // This later request is answered only after the connection of the review was accepted.
     let (code, _) = client.send(webhook.address, "GET", "/livez", b"").await?;
     assert_eq!(code, 200);
     let signalled = Command::new("kill")
         .args(["-TERM", &webhook.process.id().to_string()])
         .status()?;
     ensure!(signalled.success(), "kill: {signalled}");
-    let said = wait_until("it says that it goes", SOON, async || {
-        let (code, said) = probe(webhook.health, "/readyz").await?;
-        Ok((code == 503).then_some(said))
+    let body_text = wait_until("it reports shutdown", WAIT_TIMEOUT, async || {
+        let (code, body_text) = probe(webhook.health, "/readyz").await?;
+        Ok((code == 503).then_some(body_text))
     })
     .await?;
-    assert!(said.contains("shutting down"), "{said}");
+    assert!(body_text.contains("shutting down"), "{body_text}");
     Ok(())
 }

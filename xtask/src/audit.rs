@@ -4,13 +4,13 @@ use anyhow::Context as _;
 
 use crate::shell;
 
-/// Installed where there is no cargo-deny.
+/// Version to install if cargo-deny is missing.
 const VERSION: &str = "0.20.2";
 
-/// What cargo-deny reads advisories from.
+/// The advisory database of cargo-deny.
 const DATABASE: &str = "https://github.com/RustSec/advisory-db";
 
-/// Checks all dependencies: bans, licenses, sources and, where their database can be fetched, advisories.
+/// Checks all dependencies: bans, licenses, sources and, if the database can be fetched, advisories.
 pub(crate) fn run() -> anyhow::Result<()> {
     shell::provide_subcommand("deny", VERSION)?;
     let deny = || {
@@ -19,7 +19,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
         deny
     };
     shell::run(deny().args(["check", "bans", "licenses", "sources"]))?;
-    // Apart from the check: that there is no network is no finding, but an advisory is.
+    // Fetched separately: a missing network is not a finding, but an advisory is.
     let mut fetch = deny();
     let fetched = fetch.args(["fetch", "db"]).output();
     let fetched = fetched.context("starting cargo deny")?;

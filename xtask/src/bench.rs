@@ -8,15 +8,15 @@ use crate::shell;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// More arguments for the benchmark; `--help` tells which.
+    /// Arguments for the benchmark; see `--help`.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     rest: Vec<OsString>,
 }
 
-/// Builds the binary as it is released and measures it from outside.
+/// Builds the release binary and benchmarks it from outside.
 ///
-/// Both programs come from one call of cargo: apart, each would pick other features of the
-/// dependencies they share, and those would be built twice.
+/// Both programs are built by one cargo call: separately, each would select other features of the
+/// shared dependencies, which would then be built twice.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     shell::run(shell::cargo().args([
         "build",

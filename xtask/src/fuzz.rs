@@ -1,8 +1,8 @@
 //! `cargo xtask fuzz`: libFuzzer on every target, for a bounded time.
 //!
-//! Coverage is LLVM's, switched on by flags that every toolchain has: no nightly is needed. Only the crates of
-//! the workspace get it, by a wrapper around the compiler, which is this program once more; what
-//! they depend on is built as for tests. A target that was built without it, or did not run, is an error.
+//! Coverage is LLVM's, enabled by flags that every toolchain has: no nightly is needed. Only the crates of
+//! the workspace get it, by a compiler wrapper, which is this program again; their
+//! dependencies are built as for tests. A target that was built without coverage, or did not run, is an error.
 
 use std::ffi::OsString;
 use std::fs;
@@ -14,40 +14,40 @@ use clap::Args;
 
 use crate::{shell, test};
 
-/// Set where this program is called in place of the compiler.
+/// Set when this program is called as compiler wrapper.
 const WRAPPER: &str = "XTASK_FUZZ_COMPILE";
 
-/// What the compiler is asked for besides.
+/// Additional compiler flags.
 const FLAGS: [&str; 6] = [
     "-Cpasses=sancov-module",
     "-Cllvm-args=-sanitizer-coverage-level=4",
     "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
     "-Cllvm-args=-sanitizer-coverage-pc-table",
     "-Cllvm-args=-sanitizer-coverage-trace-compares",
-    // A fuzzer lives on speed; checks for overflow stay.
+    // Fuzzing needs speed; overflow checks stay enabled.
     "-Copt-level=1",
 ];
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// What to fuzz; everything if absent.
+    /// Targets to fuzz; all if absent.
     #[arg(value_name = "TARGET")]
     targets: Vec<String>,
-    /// Seconds for each.
+    /// Seconds per target.
     #[arg(long, default_value_t = 60)]
     seconds: u64,
-    /// Where chance begins; anywhere if 0.
+    /// Random seed; 0 selects one at random.
     #[arg(long, default_value_t = 0)]
     seed: u32,
-    /// Run this one input and stop: to see again what was found.
+    /// Run this one input and exit: reproduces a finding.
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
 }
 
-/// Fuzzes, and fails if anything was found.
+/// Fuzzes the targets, and fails if any of them does.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    test::provide(&[("c++", "g++")])?;
-    let targets = chosen(&arguments.targets)?;
+    test::provide_programs(&[("c++", "g++")])?;
+    let targets = select_targets(&arguments.targets)?;
     build(&targets)?;
     if let Some(input) = &arguments.input {
         let [target] = targets.as_slice() else {
@@ -60,7 +60,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mut found = Vec::new();
     for target in &targets {
         match fuzz(target, arguments) {
-            Ok(told) => shell::say(&format!("{target:<12} {told}")),
+            Ok(stats) => shell::say(&format!("{target:<12} {stats}")),
             Err(error) => {
                 shell::say(&format!("{target:<12} {error:#}"));
                 found.push(target.as_str());
@@ -78,8 +78,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     bail!("fuzzing failed: {}", found.join(", "));
 }
 
-/// The targets that were named, or all.
-fn chosen(named: &[String]) -> anyhow::Result<Vec<String>> {
+/// The given targets, or all.
+fn select_targets(named: &[String]) -> anyhow::Result<Vec<String>> {
     let folder = shell::root().join("fuzz/fuzz_targets");
     let mut all = Vec::new();
     for entry in fs::read_dir(&folder).context("reading fuzz/fuzz_targets")? {
@@ -88,10 +88,7 @@ fn chosen(named: &[String]) -> anyhow::Result<Vec<String>> {
     }
     all.sort_unstable();
     if let Some(unknown) = named.iter().find(|name| !all.contains(name)) {
-        bail!(
-            "there is no target {unknown:?}; there are: {}",
-            all.join(", ")
-        );
+        bail!("unknown target {unknown:?}; available: {}", all.join(", "));
     }
     Ok(if named.is_empty() {
         all
@@ -100,7 +97,7 @@ fn chosen(named: &[String]) -> anyhow::Result<Vec<String>> {
     })
 }
 
-/// Builds the programs, with coverage.
+/// Builds the targets, with coverage.
 fn build(targets: &[String]) -> anyhow::Result<()> {
     let wrapper = std::env::current_exe().context("finding this program")?;
     let mut cargo = shell::cargo();
@@ -119,7 +116,7 @@ fn program(target: &str) -> PathBuf {
     shell::target().join("debug").join(target)
 }
 
-/// Runs one target; what was found on the way is kept for the next time.
+/// Runs one target; its corpus is kept for the next run.
 fn fuzz(target: &str, arguments: &Arguments) -> anyhow::Result<String> {
     let place = |what: &str| shell::target().join("fuzz").join(what).join(target);
     let (corpus, seeds, artifacts) = (place("corpus"), place("seeds"), place("artifacts"));
@@ -138,9 +135,9 @@ fn fuzz(target: &str, arguments: &Arguments) -> anyhow::Result<String> {
     let log = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
         shell::say(&last(&log, 60));
-        match kept(&log) {
+        match artifact_path(&log) {
             Some(input) => bail!(
-                "FOUND; see it again with: cargo xtask fuzz {target} --input {}",
+                "FOUND; reproduce it with: cargo xtask fuzz {target} --input {}",
                 input
                     .strip_prefix(shell::root())
                     .unwrap_or(&input)
@@ -149,11 +146,11 @@ fn fuzz(target: &str, arguments: &Arguments) -> anyhow::Result<String> {
             None => bail!("ended with {}", output.status),
         }
     }
-    let runs = Told::read(&log);
+    let runs = RunStats::read(&log);
     match runs {
-        Some(told) if told.counters > 0 && told.runs > 0 => Ok(format!(
-            "{:>9} runs, {:>5} of {} places reached",
-            told.runs, told.reached, told.counters
+        Some(stats) if stats.counters > 0 && stats.runs > 0 => Ok(format!(
+            "{:>9} runs, {:>5} of {} counters reached",
+            stats.runs, stats.reached, stats.counters
         )),
         _ => {
             shell::say(&last(&log, 20));
@@ -162,18 +159,18 @@ fn fuzz(target: &str, arguments: &Arguments) -> anyhow::Result<String> {
     }
 }
 
-/// What libFuzzer tells of a run.
+/// Statistics of a libFuzzer run.
 #[derive(Debug, PartialEq, Eq)]
-struct Told {
-    /// Places in the program that are counted.
+struct RunStats {
+    /// Coverage counters in the program.
     counters: u64,
-    /// Those that were reached.
+    /// Counters that were reached.
     reached: u64,
     /// Inputs that were run.
     runs: u64,
 }
 
-impl Told {
+impl RunStats {
     fn read(log: &str) -> Option<Self> {
         let after = |line: &str, mark: &str| -> Option<u64> {
             let rest = line.split_once(mark)?.1.trim_start();
@@ -194,8 +191,8 @@ impl Told {
     }
 }
 
-/// The input that libFuzzer kept, if it did.
-fn kept(log: &str) -> Option<PathBuf> {
+/// The failing input that libFuzzer wrote, if any.
+fn artifact_path(log: &str) -> Option<PathBuf> {
     let mark = "Test unit written to ";
     let line = log.lines().rev().find(|line| line.contains(mark))?;
     Some(Path::new(line.split_once(mark)?.1.trim()).to_owned())
@@ -209,14 +206,14 @@ fn last(log: &str, lines: usize) -> String {
         .join("\n")
 }
 
-/// Compiles, if that is what this program was called for: the compiler and its arguments follow.
+/// Runs the compiler, if this program was called as its wrapper: the compiler and its arguments follow.
 pub(crate) fn compile() -> Option<ExitCode> {
     std::env::var_os(WRAPPER)?;
     let mut arguments = std::env::args_os().skip(1);
     let mut compiler = Command::new(arguments.next()?);
     let arguments: Vec<OsString> = arguments.collect();
     compiler.args(&arguments);
-    // Cargo asks what the compiler is, too; programs that build others are not fuzzed.
+    // Cargo also probes the compiler version; build scripts are not fuzzed.
     let mut pairs = arguments.iter().zip(arguments.iter().skip(1));
     let instrumented = pairs.any(|(name, value)| {
         name == "--crate-name" && value != "build_script_build" && value != "___"
@@ -242,23 +239,23 @@ stat::number_of_executed_units: 8
 ";
 
     #[test]
-    fn what_was_done_is_read_from_what_is_told() {
-        let told = Told {
+    fn run_statistics_are_parsed() {
+        let stats = RunStats {
             counters: 3801,
             reached: 112,
             runs: 8,
         };
-        assert_eq!(Told::read(LOG), Some(told));
-        // A program without coverage does not say how much of it there is.
+        assert_eq!(RunStats::read(LOG), Some(stats));
+        // A program without coverage prints no counters.
         let without = LOG.replace("inline 8-bit counters", "");
-        assert_eq!(Told::read(&without), None);
+        assert_eq!(RunStats::read(&without), None);
     }
 
     #[test]
-    fn the_input_that_was_kept_is_found() {
+    fn artifact_path_is_parsed() {
         let log =
             format!("{LOG}artifact_prefix='a/'; Test unit written to a/crash-1234\nBase64: AA==\n");
-        assert_eq!(kept(&log), Some(PathBuf::from("a/crash-1234")));
-        assert_eq!(kept(LOG), None);
+        assert_eq!(artifact_path(&log), Some(PathBuf::from("a/crash-1234")));
+        assert_eq!(artifact_path(LOG), None);
     }
 }

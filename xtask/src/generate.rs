@@ -1,4 +1,4 @@
-//! `cargo xtask generate`: files that are written by programs.
+//! `cargo xtask generate`: writes the generated files of the repository.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,16 +10,16 @@ use clap::Args;
 
 use crate::shell;
 
-/// Where the references are kept; nothing else is.
+/// Folder of the references; it has generated files only.
 const REFERENCE: &str = "docs/reference";
-/// Where the manifests of an installation are kept; nothing else is.
+/// Folder of the manifests; it has generated files only.
 const DEPLOY: &str = "deploy";
-/// How a line begins that begins a file.
+/// Prefix of the line before each file.
 const FILE: &str = "# file: ";
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Change nothing; fail if a file is not as it would be written.
+    /// Change nothing; fail if a file is out of date.
     #[arg(long)]
     check: bool,
 }
@@ -29,7 +29,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mut files = split(&example("deploy")?)?;
     files.extend(split(&example("reference")?)?);
     let mut stale = Vec::new();
-    for path in [below(DEPLOY)?, below(REFERENCE)?].concat() {
+    for path in [files_below(DEPLOY)?, files_below(REFERENCE)?].concat() {
         if !files.contains_key(&path) {
             stale.push(path);
         }
@@ -61,10 +61,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What an example prints.
+/// The output of an example program.
 ///
-/// It is built as part of the workspace: for its package alone, dependencies would have other features, and
-/// would be built for it alone.
+/// It is built with the whole workspace: alone, its dependencies would have other features, and
+/// would be built again.
 fn example(name: &str) -> anyhow::Result<String> {
     shell::run(shell::cargo().args(["build", "--quiet", "--workspace", "--example", name]))?;
     shell::read(&mut Command::new(
@@ -72,7 +72,7 @@ fn example(name: &str) -> anyhow::Result<String> {
     ))
 }
 
-/// The files in a text, by path; each begins with a line that says so, which does not belong to it.
+/// Splits a text into files by path; the marker lines are dropped.
 fn split(text: &str) -> anyhow::Result<BTreeMap<String, String>> {
     let mut files = BTreeMap::new();
     let mut current: Option<&mut String> = None;
@@ -82,15 +82,15 @@ fn split(text: &str) -> anyhow::Result<BTreeMap<String, String>> {
         } else {
             match &mut current {
                 Some(file) => file.push_str(line),
-                None => bail!("what is written does not begin with a line {FILE:?}: {line:?}"),
+                None => bail!("the output does not begin with a line {FILE:?}: {line:?}"),
             }
         }
     }
     Ok(files)
 }
 
-/// Every file in a folder of the repository and below, as paths from its root.
-fn below(folder: &str) -> anyhow::Result<Vec<String>> {
+/// Every file below a folder of the repository, as paths from its root.
+fn files_below(folder: &str) -> anyhow::Result<Vec<String>> {
     let mut found = Vec::new();
     if !shell::root().join(folder).exists() {
         return Ok(found);
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_told_apart() {
+    fn output_is_split_into_files() {
         let files = split("# file: a/b\none\ntwo\n# file: c\n---\n# file:x\n").unwrap();
         let expected = [("a/b", "one\ntwo\n"), ("c", "---\n# file:x\n")];
         let expected = expected.map(|(path, text)| (path.to_owned(), text.to_owned()));

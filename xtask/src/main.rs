@@ -1,4 +1,4 @@
-//! Chores of the repository: `cargo xtask <chore>`.
+//! Repository tasks: `cargo xtask <task>`.
 
 mod audit;
 mod bench;
@@ -14,25 +14,25 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 #[derive(Debug, Parser)]
-#[command(name = "cargo xtask", about = "Chores of the repository")]
+#[command(name = "cargo xtask", about = "Repository tasks")]
 struct Arguments {
     #[command(subcommand)]
-    chore: Chore,
+    task: Task,
 }
 
 #[derive(Debug, Subcommand)]
-enum Chore {
-    /// Run all tests, after making sure that the programs they need are there.
+enum Task {
+    /// Run all tests, after installing or checking the programs they need.
     Test(test::Arguments),
     /// Check dependencies: bans, licenses, sources and advisories. Installs cargo-deny if it is missing.
     Audit,
-    /// Measure the server, beside etcd and kube-apiserver if KUBEBUILDER_ASSETS names them.
+    /// Run benchmarks, side by side with etcd and kube-apiserver if KUBEBUILDER_ASSETS is set.
     Bench(bench::Arguments),
-    /// Feed parsers with changed inputs, guided by coverage, and keep those that make them panic.
+    /// Fuzz the parsers of untrusted input with libFuzzer.
     Fuzz(fuzz::Arguments),
     /// Write generated files, or check that they are up to date.
     Generate(generate::Arguments),
-    /// Check the rules of the house that no other tool checks.
+    /// Check repository rules that no other tool checks.
     Tidy,
 }
 
@@ -40,18 +40,18 @@ fn main() -> ExitCode {
     if let Some(code) = fuzz::compile() {
         return code;
     }
-    let outcome = match Arguments::parse().chore {
-        Chore::Test(arguments) => test::run(&arguments),
-        Chore::Audit => audit::run(),
-        Chore::Bench(arguments) => bench::run(&arguments),
-        Chore::Fuzz(arguments) => fuzz::run(&arguments),
-        Chore::Generate(arguments) => generate::run(&arguments),
-        Chore::Tidy => tidy::run(),
+    let outcome = match Arguments::parse().task {
+        Task::Test(arguments) => test::run(&arguments),
+        Task::Audit => audit::run(),
+        Task::Bench(arguments) => bench::run(&arguments),
+        Task::Fuzz(arguments) => fuzz::run(&arguments),
+        Task::Generate(arguments) => generate::run(&arguments),
+        Task::Tidy => tidy::run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Nothing is left to be done when even this cannot be written.
+            // There is no other place to report the error.
             let _ = writeln!(std::io::stderr(), "error: {error:#}");
             ExitCode::FAILURE
         }

@@ -1,4 +1,4 @@
-//! Running other programs.
+//! Runs other programs.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write as _;
@@ -14,7 +14,7 @@ pub(crate) fn root() -> &'static Path {
         .unwrap_or_else(|| Path::new("."))
 }
 
-/// The folder that cargo builds in.
+/// The target folder of cargo.
 pub(crate) fn target() -> PathBuf {
     let folder = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| OsString::from("target"));
     root().join(folder)
@@ -27,18 +27,18 @@ pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// The cargo this was started by.
+/// The cargo that started this program.
 pub(crate) fn cargo() -> Command {
     command(std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")))
 }
 
-/// Tells how it is going.
+/// Prints progress.
 pub(crate) fn say(line: &str) {
-    // A closed pipe changes nothing about what is done.
+    // A closed pipe is not an error.
     let _ = writeln!(std::io::stdout(), "{line}");
 }
 
-/// Runs a command whose output goes where ours goes.
+/// Runs a command with inherited output.
 pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
     let status = command
         .status()
@@ -49,7 +49,7 @@ pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs a command and returns what it writes.
+/// Runs a command and returns its output.
 pub(crate) fn read(command: &mut Command) -> anyhow::Result<String> {
     let output = command
         .stderr(std::process::Stdio::inherit())
@@ -61,15 +61,15 @@ pub(crate) fn read(command: &mut Command) -> anyhow::Result<String> {
     String::from_utf8(output.stdout).with_context(|| format!("reading {}", describe(command)))
 }
 
-/// Where a program is on the PATH.
+/// The path of a program on the PATH.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     std::env::split_paths(&std::env::var_os("PATH")?)
         .map(|folder| folder.join(program))
         .find(|path| path.is_file())
 }
 
-/// Installs a subcommand of cargo where it is missing. Without optimisations: such tools mostly start other programs, and
-/// building them optimised takes longer than everything that they do here.
+/// Installs a cargo subcommand if it is missing. Without optimisations: such tools mostly start other programs, and
+/// an optimised build takes longer than all their work here.
 pub(crate) fn provide_subcommand(name: &str, version: &str) -> anyhow::Result<()> {
     let program = format!("cargo-{name}");
     if find(&program).is_some() {
@@ -77,7 +77,7 @@ pub(crate) fn provide_subcommand(name: &str, version: &str) -> anyhow::Result<()
     }
     say(&format!("installing {program} {version}"));
     let mut install = cargo();
-    // Its own folder for building: nothing of it is of use to the workspace.
+    // A separate target folder: the workspace cannot reuse anything of it.
     install.env_remove("CARGO_TARGET_DIR");
     run(install.args([
         "install",

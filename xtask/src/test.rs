@@ -9,7 +9,7 @@ use clap::Args;
 
 use crate::shell;
 
-/// Programs the suites call, and the Debian packages they come from.
+/// Programs that the suites call, and their Debian packages.
 const PROGRAMS: [(&str, &str); 15] = [
     ("bash", "bash"),
     ("c++", "g++"),
@@ -30,24 +30,24 @@ const PROGRAMS: [(&str, &str); 15] = [
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// More arguments for the test runner, such as a filter.
+    /// Arguments for the test runner, such as a filter.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     rest: Vec<OsString>,
 }
 
-/// Installed where there is no cargo-nextest. It tries a test that failed once more and says so, which `cargo test` does
-/// not: suites that start servers on a busy machine need it.
-const NEXTEST: &str = "0.9.151";
+/// Version to install if cargo-nextest is missing. It can retry failed tests and reports them as flaky, unlike
+/// `cargo test`: suites that start servers on a busy host need it.
+const NEXTEST_VERSION: &str = "0.9.151";
 
 /// Runs all tests.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    provide(&PROGRAMS)?;
-    shell::provide_subcommand("nextest", NEXTEST)?;
+    provide_programs(&PROGRAMS)?;
+    shell::provide_subcommand("nextest", NEXTEST_VERSION)?;
     let mut tests = shell::cargo();
     tests.args(["nextest", "run", "--workspace"]);
     if !has_loop_devices() {
         shell::say(
-            "no loop device can be made here, which takes root: tests of block devices take files for them",
+            "loop devices are not available (they need root): tests of block devices use files instead",
         );
         tests.env("MEDLEY_TEST_WITHOUT_DEVICES", "1");
     }
@@ -58,9 +58,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether files can be made block devices. Root can, unless it is that of a container.
+/// Whether loop devices can be created. Root can, except in most containers.
 fn has_loop_devices() -> bool {
-    // A name that others could foresee, they could make a link of.
+    // A predictable name could be replaced by a link of another user.
     let mut make = shell::command("mktemp");
     let Ok(file) = shell::read(make.args(["--tmpdir", "medley-device-XXXXXXXX"])) else {
         return false;
@@ -73,20 +73,20 @@ fn has_loop_devices() -> bool {
         let mut detach = shell::command("losetup");
         shell::read(detach.args(["--detach", device.trim()])).is_ok()
     });
-    // It is in a folder for what nobody misses.
+    // A leftover temporary file does no harm.
     let _ = fs::remove_file(&file);
     made && detached
 }
 
-/// Installs what is missing if that is possible without asking; a test never skips in silence.
-pub(crate) fn provide(programs: &[(&str, &'static str)]) -> anyhow::Result<()> {
+/// Installs missing programs as root with apt, otherwise fails with their packages; a test never skips silently.
+pub(crate) fn provide_programs(programs: &[(&str, &'static str)]) -> anyhow::Result<()> {
     let missing = || -> Vec<&str> {
         let mut packages: Vec<_> = programs
             .iter()
             .filter(|(name, _)| shell::find(name).is_none())
             .map(|(_, package)| *package)
             .collect();
-        // Programs of one package are beside each other.
+        // Programs of one package are adjacent in the list.
         packages.dedup();
         packages
     };

@@ -1,4 +1,4 @@
-//! `cargo xtask tidy`: rules of the house that no other tool checks.
+//! `cargo xtask tidy`: repository rules that no other tool checks.
 
 mod purity;
 mod sources;
@@ -7,17 +7,17 @@ use std::io::Write as _;
 
 use anyhow::bail;
 
-/// Checks everything and reports all that is wrong, not only the first.
+/// Runs all checks and reports every problem, not only the first.
 pub(crate) fn run() -> anyhow::Result<()> {
-    let mut wrong = purity::check()?;
-    wrong.extend(sources::check()?);
-    if wrong.is_empty() {
+    let mut problems = purity::check()?;
+    problems.extend(sources::check()?);
+    if problems.is_empty() {
         return Ok(());
     }
     let mut out = std::io::stderr().lock();
-    for line in &wrong {
-        // A closed pipe changes nothing about the verdict.
+    for line in &problems {
+        // A closed pipe does not change the result.
         let _ = writeln!(out, "{line}");
     }
-    bail!("{} rule(s) of the house are broken", wrong.len());
+    bail!("{} problem(s) found", problems.len());
 }

@@ -1,4 +1,4 @@
-//! Archives, streams and images: small, so that a change hits something that matters.
+//! Archives, streams and disk images: small, so that a mutation likely hits a significant byte.
 
 use std::io::Write as _;
 
@@ -113,7 +113,7 @@ pub fn archives() -> Seeds {
     if let Some(size) = base256.get_mut(124..136) {
         size.copy_from_slice(&[0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0]);
     }
-    // As long as a number can say.
+    // The largest size that the field can hold.
     let mut longest = base256.clone();
     if let Some(size) = longest.get_mut(128..136) {
         size.fill(0xff);
@@ -146,7 +146,7 @@ pub fn archives() -> Seeds {
             entry(b"../disk/x", b'0', b"x", b""),
         ]),
         archive(&[base256, vec![3; 512]]),
-        // Without its end.
+        // Truncated.
         file,
     ]
 }
@@ -177,7 +177,7 @@ pub fn streams() -> Seeds {
         all.push(pack(kind, &data, data.len()));
         all.push(pack(kind, &data, 1000));
     }
-    // gzip allows zeros behind the last member, zstd frames that are to be skipped.
+    // gzip allows zeros after the last member, zstd skippable frames.
     let mut padded = pack("gzip", b"x", 1);
     padded.resize(padded.len() + 20, 0);
     all.push(padded);
@@ -191,7 +191,7 @@ pub fn streams() -> Seeds {
     all
 }
 
-/// How an image is laid out.
+/// Layout options of a qcow2 image.
 #[derive(Debug, Clone, Copy)]
 struct Shape {
     version: u32,
@@ -209,7 +209,7 @@ const PLAIN: Shape = Shape {
     tables_first: true,
 };
 
-/// An image in the making.
+/// A qcow2 image under construction.
 struct Image {
     bytes: Vec<u8>,
     shape: Shape,
@@ -227,7 +227,7 @@ impl Image {
             .copy_from_slice(bytes);
     }
 
-    /// Writes an entry of an L2 table, and the bits of its parts if it has some.
+    /// Writes an L2 table entry, and its subcluster bits if it has any.
     fn map(&mut self, table: usize, number: u64, entry: u64, parts: u64) {
         let width = if self.shape.extended { 16 } else { 8 };
         let at = self.l2[table] * self.cluster + number * width;
@@ -245,7 +245,7 @@ impl Image {
 /// An image with two L2 tables, a run, lone clusters, zeros, and two compressed clusters side by side.
 fn image(shape: Shape) -> Vec<u8> {
     let cluster = 1_u64 << shape.bits;
-    // Where the second table maps something; one table of large clusters maps more than is wanted.
+    // The first cluster mapped by the second table; with large clusters, one table maps more than is needed.
     let (second, first, size) = if shape.extended {
         (0, 8, 16 * cluster)
     } else {
@@ -362,7 +362,7 @@ pub fn layers() -> Seeds {
             all.push(pack(kind, &layer, 4000));
         }
         all.push(layer);
-        // As artifacts have it: no archive.
+        // A bare disk without an archive, as in OCI artifacts.
         all.push([b"D".to_vec(), disk].concat());
     }
     all

@@ -1,4 +1,4 @@
-//! Layers that want more than they may have.
+//! Layers that exceed their limits.
 
 use platform::Digest;
 
@@ -6,14 +6,14 @@ use super::fixtures::{
     Blob, Layer, base, header, in_largest_window, layer, many_tables, octal, xz, zstd,
 };
 
-/// A path of the greatest length, with a name at its end.
+/// A path of maximum length that ends with a name.
 pub(crate) fn long_path(last: &str) -> String {
     let folder = format!("{}/", "p".repeat(250));
     folder.repeat(14) + &"q".repeat(200) + last
 }
 
-/// Layers that want more memory, depth or time than they may have: their name, the layers, and what a pull says, or
-/// nothing where it goes well.
+/// Layers that need too much memory, depth or time: name, layers, and the expected error, empty
+/// if the pull succeeds.
 pub(crate) fn bombs() -> Vec<(&'static str, Vec<Blob>, &'static str)> {
     let deep = |depth: usize| vec!["d"; depth].join("/");
     let tree = deep(500);
@@ -21,30 +21,30 @@ pub(crate) fn bombs() -> Vec<(&'static str, Vec<Blob>, &'static str)> {
         (
             "deep-path",
             vec![layer(|layer| layer.path(b'0', &deep(15_000), ""))],
-            "4096 are the most",
+            "the maximum is 4096",
         ),
         (
             "deep-folders",
             vec![layer(|layer| layer.path(b'5', &deep(2000), ""))],
-            "512 are the most",
+            "the maximum is 512",
         ),
         (
-            // Each link leads to the end of the one before.
+            // Each link points to the end of the previous one.
             "deep-links",
             vec![layer(|layer| {
                 layer.path(b'5', &tree, "");
                 layer.path(b'2', "l", &tree);
                 layer.path(b'5', &format!("l/{tree}"), "");
             })],
-            "512 and 4096 are the most",
+            "the maximum is 512 and 4096",
         ),
         (
             "long-part",
             vec![layer(|layer| layer.path(b'0', &"n".repeat(256), ""))],
-            "255 are the most",
+            "the maximum is 255",
         ),
         (
-            // Paths of four kilobytes each: 4 MB of layer became 2 GB of names.
+            // Paths of four kilobytes each: a layer of 4 MB used to take 2 GB of names.
             "many-long-names",
             vec![
                 base(),
@@ -100,7 +100,7 @@ pub(crate) fn bombs() -> Vec<(&'static str, Vec<Blob>, &'static str)> {
             vec![layer(|layer| {
                 layer.entry(b'x', "pax", "", &vec![b'9'; 2 << 20]);
             })],
-            "1048576 are the most",
+            "the maximum is 1048576",
         ),
         (
             "whiteouts",
@@ -173,7 +173,7 @@ pub(crate) fn bombs() -> Vec<(&'static str, Vec<Blob>, &'static str)> {
     ]
 }
 
-/// Layers that want more memory of an importer than they may have.
+/// Layers that need too much memory in an importer.
 pub(crate) fn disk_bombs() -> Vec<(&'static str, Blob, &'static str)> {
     let sparse = |layer: &mut Layer, size: &[u8]| {
         layer.pax(&[
@@ -208,12 +208,12 @@ pub(crate) fn disk_bombs() -> Vec<(&'static str, Blob, &'static str)> {
         (
             "deep-path",
             layer(|layer| layer.path(b'0', &"d/".repeat(15_000), "")),
-            "4096 are the most",
+            "the maximum is 4096",
         ),
         (
             "extended-header",
             layer(|layer| layer.entry(b'x', "pax", "", &vec![b'9'; 2 << 20])),
-            "1048576 are the most",
+            "the maximum is 1048576",
         ),
         (
             "window",

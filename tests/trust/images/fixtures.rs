@@ -9,18 +9,18 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use platform::{Algorithm, Digest, Hasher};
 use serde_json::{Value, json};
-use testkit::{HostileServer, Misdeed};
+use testkit::{FaultyServer, ScriptedResponse};
 
 pub(crate) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 
-/// A layer as it is stored, and the digest of what is in it.
+/// A stored layer, and the digest of its uncompressed content.
 #[derive(Clone)]
 pub(crate) struct Blob {
     pub(crate) bytes: Bytes,
     pub(crate) diff_id: Digest,
 }
 
-/// A layer that is being made, compressed as it grows.
+/// A layer under construction, compressed as it grows.
 pub(crate) struct Layer {
     out: GzEncoder<Vec<u8>>,
     hasher: Hasher,
@@ -103,7 +103,7 @@ pub(crate) fn layer(make: impl FnOnce(&mut Layer)) -> Blob {
     layer.finish()
 }
 
-/// What is in a stream of zstd with any window, of headers and zeros: four bytes for each 128 KiB.
+/// A zstd stream with any window size, of headers and zeros: four bytes for each 128 KiB.
 pub(crate) fn zstd(window_log: u8, head: &[u8], zeros: usize) -> Bytes {
     let mut bytes = vec![0x28, 0xb5, 0x2f, 0xfd, 0, (window_log - 10) << 3];
     let mut block = |kind: usize, length: usize, is_last: bool, data: &[u8]| {
@@ -139,7 +139,7 @@ impl Images {
         self.add_with(name, layers, json!({}), json!({}));
     }
 
-    /// Adds an image whose manifest and config have more than they need.
+    /// Adds an image with additional fields in manifest and config.
     pub(crate) fn add_with(
         &mut self,
         name: &str,
@@ -172,20 +172,20 @@ impl Images {
         self.names.insert(name.to_owned(), manifest);
     }
 
-    pub(crate) async fn serve(self) -> HostileServer {
-        let server = HostileServer::start(move |asked| {
+    pub(crate) async fn serve(self) -> FaultyServer {
+        let server = FaultyServer::start(move |asked| {
             let parts: Vec<&str> = asked.path.split('/').collect();
             let [.., name, kind, wanted] = parts.as_slice() else {
-                return Misdeed::answer(200, "{}");
+                return ScriptedResponse::answer(200, "{}");
             };
             let found = match wanted.strip_prefix("sha256:") {
                 Some(hash) => self.blobs.get(hash),
                 None => self.names.get(*name),
             };
             let Some(bytes) = found else {
-                return Misdeed::answer(404, "");
+                return ScriptedResponse::answer(404, "");
             };
-            let answer = Misdeed::answer(200, bytes.clone());
+            let answer = ScriptedResponse::answer(200, bytes.clone());
             if *kind == "manifests" {
                 return answer.with("Content-Type", MANIFEST);
             }
@@ -199,7 +199,7 @@ pub(crate) fn good() -> Blob {
     layer(|layer| layer.entry(b'0', "etc/which", "", b"good"))
 }
 
-/// A base that later layers lie over.
+/// A base layer for others.
 pub(crate) fn base() -> Blob {
     layer(|layer| layer.entry(b'0', "base", "", b"base"))
 }
@@ -223,7 +223,7 @@ sys.stdout.buffer.write(packer.flush())
     output.stdout
 }
 
-/// A layer of zstd with the largest window that is read, of one file and zeros behind it.
+/// A zstd layer with the largest accepted window, of one file and zeros behind it.
 pub(crate) fn in_largest_window(name: &str, content: &[u8]) -> Blob {
     let mut head = header(b'0', name, "", octal(content.len()));
     head.extend(content);
@@ -240,7 +240,7 @@ pub(crate) fn in_largest_window(name: &str, content: &[u8]) -> Blob {
     }
 }
 
-/// An image of small clusters whose table names half a million others, none of which is there.
+/// A qcow2 image of small clusters whose L1 table references half a million missing L2 tables.
 pub(crate) fn many_tables() -> Vec<u8> {
     let mut image = vec![0; 512];
     let mut set = |at: usize, bytes: &[u8]| image[at..at + bytes.len()].copy_from_slice(bytes);

@@ -1,5 +1,5 @@
-//! The messages of the CRI (`runtime.v1`) that an image service exchanges: names and numbers are those
-//! of the public interface. What is not here is passed on unread.
+//! The messages of the CRI (`runtime.v1`) that an image service exchanges, with the field names and
+//! numbers of the public API. Other fields are forwarded undecoded.
 
 use std::collections::HashMap;
 
@@ -11,51 +11,51 @@ pub mod image_service {
     pub const LIST_IMAGES: &str = "/runtime.v1.ImageService/ListImages";
     /// Lists images, in several messages.
     pub const STREAM_IMAGES: &str = "/runtime.v1.ImageService/StreamImages";
-    /// Tells of one image.
+    /// Returns the status of one image.
     pub const IMAGE_STATUS: &str = "/runtime.v1.ImageService/ImageStatus";
-    /// Gets an image.
+    /// Pulls an image.
     pub const PULL_IMAGE: &str = "/runtime.v1.ImageService/PullImage";
     /// Removes an image.
     pub const REMOVE_IMAGE: &str = "/runtime.v1.ImageService/RemoveImage";
-    /// Tells how full the disk is.
+    /// Returns the disk usage of images.
     pub const IMAGE_FS_INFO: &str = "/runtime.v1.ImageService/ImageFsInfo";
 }
 
-/// The one call of the runtime service that clients begin with.
+/// The call of the runtime service that clients begin with.
 pub const VERSION: &str = "/runtime.v1.RuntimeService/Version";
 
-/// Which image is meant.
+/// Identifies an image.
 #[derive(Clone, PartialEq, Message)]
 pub struct ImageSpec {
     /// A reference or an id.
     #[prost(string, tag = "1")]
     pub image: String,
-    /// A kubelet puts all annotations of the pod here.
+    /// The kubelet sets all annotations of the pod.
     #[prost(map = "string, string", tag = "2")]
     pub annotations: HashMap<String, String>,
-    /// What the user wrote.
+    /// The image name as the user wrote it.
     #[prost(string, tag = "18")]
     pub user_specified_image: String,
-    /// The handler of the RuntimeClass; nothing is the default one.
+    /// The handler of the RuntimeClass; empty for the default one.
     #[prost(string, tag = "19")]
     pub runtime_handler: String,
-    /// The digest of an image that is mounted as a volume.
+    /// The digest of an image mounted as a volume.
     #[prost(string, tag = "20")]
     pub image_ref: String,
 }
 
-/// A number that may be absent.
+/// An optional number.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct Int64Value {
-    /// The number.
+    /// The value.
     #[prost(int64, tag = "1")]
     pub value: i64,
 }
 
-/// A number that may be absent.
+/// An optional number.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct UInt64Value {
-    /// The number.
+    /// The value.
     #[prost(uint64, tag = "1")]
     pub value: u64,
 }
@@ -63,7 +63,7 @@ pub struct UInt64Value {
 /// An image.
 #[derive(Clone, PartialEq, Message)]
 pub struct Image {
-    /// What tells it from all others.
+    /// The unique image id.
     #[prost(string, tag = "1")]
     pub id: String,
     /// Its names with tags.
@@ -72,40 +72,40 @@ pub struct Image {
     /// Its names with digests.
     #[prost(string, repeated, tag = "3")]
     pub repo_digests: Vec<String>,
-    /// Bytes, as they are downloaded.
+    /// The size in bytes, compressed.
     #[prost(uint64, tag = "4")]
     pub size: u64,
-    /// Who it runs as, if that is a number.
+    /// The user id it runs as, if the user is a number.
     #[prost(message, optional, tag = "5")]
     pub uid: Option<Int64Value>,
-    /// Who it runs as, if that is a name.
+    /// The user name it runs as, if the user is a name.
     #[prost(string, tag = "6")]
     pub username: String,
-    /// For what it was pulled.
+    /// The spec it was pulled with.
     #[prost(message, optional, tag = "7")]
     pub spec: Option<ImageSpec>,
-    /// Whether it had better stay.
+    /// Whether the kubelet should not garbage-collect it.
     #[prost(bool, tag = "8")]
     pub pinned: bool,
 }
 
-/// Which images are wanted.
+/// Selects images.
 #[derive(Clone, PartialEq, Message)]
 pub struct ImageFilter {
-    /// This one.
+    /// The image to list.
     #[prost(message, optional, tag = "1")]
     pub image: Option<ImageSpec>,
 }
 
-/// Of `ListImages` and `StreamImages`.
+/// The request of `ListImages` and `StreamImages`.
 #[derive(Clone, PartialEq, Message)]
 pub struct ListImagesRequest {
-    /// All, if there is none.
+    /// All images if absent.
     #[prost(message, optional, tag = "1")]
     pub filter: Option<ImageFilter>,
 }
 
-/// Of `ListImages` and `StreamImages`.
+/// The response of `ListImages` and `StreamImages`.
 #[derive(Clone, PartialEq, Message)]
 pub struct ListImagesResponse {
     /// The images.
@@ -113,24 +113,24 @@ pub struct ListImagesResponse {
     pub images: Vec<Image>,
 }
 
-/// Of `ImageStatus`.
+/// The request of `ImageStatus`.
 #[derive(Clone, PartialEq, Message)]
 pub struct ImageStatusRequest {
-    /// Which.
+    /// The image.
     #[prost(message, optional, tag = "1")]
     pub image: Option<ImageSpec>,
-    /// Whether more is to be told.
+    /// Whether `info` is requested.
     #[prost(bool, tag = "2")]
     pub verbose: bool,
 }
 
-/// Of `ImageStatus`.
+/// The response of `ImageStatus`.
 #[derive(Clone, PartialEq, Message)]
 pub struct ImageStatusResponse {
-    /// The image, if it is there.
+    /// The image, if it exists.
     #[prost(message, optional, tag = "1")]
     pub image: Option<Image>,
-    /// More about it, as JSON.
+    /// Additional information as JSON.
     #[prost(map = "string, string", tag = "2")]
     pub info: HashMap<String, String>,
 }
@@ -139,45 +139,45 @@ pub struct ImageStatusResponse {
 #[derive(Clone, PartialEq, Message)]
 #[prost(skip_debug)]
 pub struct AuthConfig {
-    /// The name.
+    /// The username.
     #[prost(string, tag = "1")]
     pub username: String,
     /// The password.
     #[prost(string, tag = "2")]
     pub password: String,
-    /// Both, in base 64.
+    /// `username:password` in base64.
     #[prost(string, tag = "3")]
     pub auth: String,
-    /// The registry that they are for.
+    /// The registry they are for.
     #[prost(string, tag = "4")]
     pub server_address: String,
-    /// What token servers change for a token.
+    /// A refresh token, exchanged by token servers.
     #[prost(string, tag = "5")]
     pub identity_token: String,
-    /// What registries take as it is.
+    /// An access token, accepted by registries directly.
     #[prost(string, tag = "6")]
     pub registry_token: String,
 }
 
-/// Nothing of it may be in a log.
+/// Redacted: it must not appear in logs.
 impl std::fmt::Debug for AuthConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("AuthConfig(***)")
     }
 }
 
-/// Of `PullImage`. The configuration of the sandbox says nothing that is needed.
+/// The request of `PullImage`. The sandbox configuration is not needed.
 #[derive(Clone, PartialEq, Message)]
 pub struct PullImageRequest {
-    /// Which.
+    /// The image.
     #[prost(message, optional, tag = "1")]
     pub image: Option<ImageSpec>,
-    /// As whom.
+    /// The credentials.
     #[prost(message, optional, tag = "2")]
     pub auth: Option<AuthConfig>,
 }
 
-/// Of `PullImage`.
+/// The response of `PullImage`.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct PullImageResponse {
     /// The id of the image.
@@ -185,67 +185,67 @@ pub struct PullImageResponse {
     pub image_ref: String,
 }
 
-/// Of `RemoveImage`.
+/// The request of `RemoveImage`.
 #[derive(Clone, PartialEq, Message)]
 pub struct RemoveImageRequest {
-    /// Which.
+    /// The image.
     #[prost(message, optional, tag = "1")]
     pub image: Option<ImageSpec>,
 }
 
-/// Says nothing.
+/// An empty message.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct Nothing {}
 
-/// Where a file system is mounted.
+/// Identifies a file system.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct FilesystemIdentifier {
-    /// A path in it.
+    /// Its mount point.
     #[prost(string, tag = "1")]
     pub mountpoint: String,
 }
 
-/// How full a file system is.
+/// The usage of a file system.
 #[derive(Clone, PartialEq, Message)]
 pub struct FilesystemUsage {
-    /// When this was so, in nanoseconds since 1970.
+    /// The time of the measurement, in nanoseconds since 1970.
     #[prost(int64, tag = "1")]
     pub timestamp: i64,
-    /// Which.
+    /// The file system.
     #[prost(message, optional, tag = "2")]
     pub fs_id: Option<FilesystemIdentifier>,
-    /// Bytes that images take.
+    /// Bytes used by images.
     #[prost(message, optional, tag = "3")]
     pub used_bytes: Option<UInt64Value>,
-    /// Inodes that images take.
+    /// Inodes used by images.
     #[prost(message, optional, tag = "4")]
     pub inodes_used: Option<UInt64Value>,
 }
 
-/// Of `ImageFsInfo`.
+/// The response of `ImageFsInfo`.
 #[derive(Clone, PartialEq, Message)]
 pub struct ImageFsInfoResponse {
-    /// Where images are.
+    /// The file systems of images.
     #[prost(message, repeated, tag = "1")]
     pub image_filesystems: Vec<FilesystemUsage>,
-    /// Where containers are.
+    /// The file systems of containers.
     #[prost(message, repeated, tag = "2")]
     pub container_filesystems: Vec<FilesystemUsage>,
 }
 
-/// Of `Version`.
+/// The response of `Version`.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct VersionResponse {
-    /// Of the kubelet's interface.
+    /// The version of the kubelet's runtime API.
     #[prost(string, tag = "1")]
     pub version: String,
-    /// Who answers.
+    /// The name of the runtime.
     #[prost(string, tag = "2")]
     pub runtime_name: String,
     /// Its version.
     #[prost(string, tag = "3")]
     pub runtime_version: String,
-    /// The version of this interface.
+    /// The version of this API.
     #[prost(string, tag = "4")]
     pub runtime_api_version: String,
 }

@@ -1,4 +1,4 @@
-//! The image service of a runtime that is there already: it is asked what is not ours to answer.
+//! The image service of the node's runtime, for requests not served here.
 
 use std::path::{Path, PathBuf};
 
@@ -11,10 +11,10 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 use tower::ServiceExt as _;
 
-use crate::rpc::{LARGEST, Passing};
+use crate::rpc::{MAX_MESSAGE_BYTES, Passing};
 use crate::socket;
 
-/// Another service on a socket. It is connected to when it is asked, and again when it was started anew.
+/// Another CRI service on a socket. Connects on demand, and again after the service restarts.
 #[derive(Debug, Clone)]
 pub struct Backend {
     channel: Channel,
@@ -23,7 +23,7 @@ pub struct Backend {
 
 impl Backend {
     /// The service on a socket: `unix:///run/containerd/containerd.sock` or a path. Must be called
-    /// where a runtime is.
+    /// within a tokio runtime.
     pub fn new(address: &str) -> Result<Self, socket::SocketError> {
         let path = socket::path_of(address)?;
         let connect = path.clone();
@@ -34,7 +34,7 @@ impl Backend {
                 Ok::<_, std::io::Error>(hyper_util::rt::TokioIo::new(stream))
             }
         });
-        // What is asked for on a socket is asked of nobody else.
+        // The authority is not used on a Unix socket.
         let endpoint = Endpoint::from_static("http://localhost");
         Ok(Self {
             channel: endpoint.connect_with_connector_lazy(connector),
@@ -42,21 +42,24 @@ impl Backend {
         })
     }
 
-    /// Where it is.
+    /// The path of the socket.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     async fn ready(&self) -> Result<tonic::client::Grpc<Channel>, Status> {
         let mut client = tonic::client::Grpc::new(self.channel.clone())
-            .max_decoding_message_size(LARGEST)
-            .max_encoding_message_size(LARGEST);
-        client.ready().await.map_err(|error| self.away(&error))?;
+            .max_decoding_message_size(MAX_MESSAGE_BYTES)
+            .max_encoding_message_size(MAX_MESSAGE_BYTES);
+        client
+            .ready()
+            .await
+            .map_err(|error| self.unreachable(&error))?;
         Ok(client)
     }
 
-    /// Nobody answers there.
-    fn away(&self, error: &dyn std::error::Error) -> Status {
+    /// The service cannot be reached.
+    fn unreachable(&self, error: &dyn std::error::Error) -> Status {
         let mut text = format!("asking the service at {}: {error}", self.path.display());
         let mut source = error.source();
         while let Some(cause) = source {
@@ -66,25 +69,25 @@ impl Backend {
         Status::unavailable(text)
     }
 
-    /// What the service said, or that it said nothing.
-    fn told(&self, status: Status) -> Status {
+    /// The status of the service, or that it could not be reached.
+    fn status_of(&self, status: Status) -> Status {
         match std::error::Error::source(&status) {
-            // What comes from the other side has no cause here.
+            // A status sent by the service has no local cause.
             None => status,
-            Some(cause) => self.away(cause),
+            Some(cause) => self.unreachable(cause),
         }
     }
 
-    /// Asks the same, and gives the answer as it came.
+    /// Forwards a unary call, and returns the response unchanged.
     pub(crate) async fn ask(&self, path: &'static str, asked: Bytes) -> Result<Bytes, Status> {
         let mut client = self.ready().await?;
         let path = PathAndQuery::from_static(path);
         let answer = client.unary(tonic::Request::new(asked), path, Passing);
-        let answer = answer.await.map_err(|status| self.told(status))?;
+        let answer = answer.await.map_err(|status| self.status_of(status))?;
         Ok(answer.into_inner())
     }
 
-    /// The same for an answer in several messages; none if it has no such call.
+    /// Forwards a server-streaming call; `None` if the service does not implement it.
     pub(crate) async fn stream(
         &self,
         path: &'static str,
@@ -96,13 +99,13 @@ impl Backend {
         match answer.await {
             Ok(answer) => Ok(Some(answer.into_inner())),
             Err(status) if status.code() == Code::Unimplemented => Ok(None),
-            Err(status) => Err(self.told(status)),
+            Err(status) => Err(self.status_of(status)),
         }
     }
 
-    /// Hands on a whole request, and gives the whole answer.
+    /// Forwards a whole HTTP request.
     pub(crate) async fn pass(&self, request: Request<Body>) -> Response<Body> {
         let answer = self.channel.clone().oneshot(request).await;
-        answer.unwrap_or_else(|error| self.away(&error).into_http())
+        answer.unwrap_or_else(|error| self.unreachable(&error).into_http())
     }
 }

@@ -1,4 +1,4 @@
-//! Why an image is not pulled or removed, and what a kubelet is told.
+//! Errors of pulls and removals, and their gRPC status for the kubelet.
 
 use std::error::Error as _;
 use std::io;
@@ -7,86 +7,86 @@ use oci::{Cause, StoreError};
 use platform::ReferenceError;
 use tonic::{Code, Status};
 
-use crate::quota::NoRoom;
+use crate::quota::QuotaExceeded;
 
-/// Why an image is not there.
+/// Why a pull or removal failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The request names none.
+    /// The request names no image.
     #[error("{operation} an image: the request names none")]
     Unnamed {
         /// `pulling`, `removing`...
         operation: &'static str,
     },
-    /// It has no name that could be one.
+    /// The image name is not a valid reference.
     #[error("pulling an image")]
     Reference(#[from] ReferenceError),
-    /// Nobody knows the handler.
+    /// The handler is not configured.
     #[error("pulling {image}: unknown runtime handler {name:?}; {}", accepted(.known))]
     Handler {
         /// The image.
         image: String,
-        /// What was asked for.
+        /// The requested handler.
         name: String,
-        /// What there is.
+        /// The configured handlers.
         known: Vec<String>,
     },
-    /// The image could not be found, or not for this platform.
+    /// The image does not exist, or not for this platform.
     #[error("pulling {image} for {handler}")]
     Choose {
         /// The image.
         image: String,
-        /// For whom.
+        /// The handler and platform.
         handler: String,
-        /// Why not.
+        /// The cause.
         source: Box<importer::Error>,
     },
-    /// A blob could not be had or kept.
+    /// A blob could not be downloaded or stored.
     #[error("pulling {image}")]
     Blob {
         /// The image.
         image: String,
-        /// Why not.
+        /// The cause.
         source: StoreError,
     },
-    /// Its layers did not become files.
+    /// Its layers could not be unpacked.
     #[error("pulling {image}")]
     Unpack {
         /// The image.
         image: String,
-        /// Why not.
+        /// The cause.
         source: Box<disk::Error>,
     },
-    /// The store is full.
+    /// The store would exceed its limit.
     #[error("pulling {image}: {source}")]
-    NoRoom {
+    QuotaExceeded {
         /// The image.
         image: String,
-        /// How full.
-        source: NoRoom,
+        /// Usage and limit.
+        source: QuotaExceeded,
     },
-    /// A file or a folder did not do as it should.
+    /// A file operation failed.
     #[error("{operation} {image}")]
     File {
         /// `pulling`, `removing`...
         operation: &'static str,
         /// The image.
         image: String,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// Its config has a user or a platform that nothing could use.
-    #[error("pulling {image}: names, user and platform have {bytes} bytes; {most} are the most")]
+    /// The user or platform in its config is too long.
+    #[error("pulling {image}: names, user and platform have {bytes} bytes; the maximum is {most}")]
     Record {
         /// The image.
         image: String,
-        /// What there is.
+        /// The size found.
         bytes: usize,
-        /// What is accepted.
+        /// The maximum size.
         most: usize,
     },
-    /// It was given up.
-    #[error("pulling {image}: it was given up")]
+    /// The pull was cancelled.
+    #[error("pulling {image}: cancelled")]
     GivenUp {
         /// The image.
         image: String,
@@ -102,17 +102,17 @@ fn accepted(known: &[String]) -> String {
 }
 
 impl Error {
-    /// What a kubelet is told.
+    /// The gRPC status for the kubelet.
     ///
-    /// Codes are what it prints, but for one case: a message that begins with `RegistryUnavailable`
-    /// becomes the reason why a container waits, if its code is `Unknown`.
+    /// The kubelet only prints codes, with one exception: a message that begins with
+    /// `RegistryUnavailable` becomes the waiting reason of a container if its code is `Unknown`.
     pub fn status(&self) -> Status {
         let code = self.code();
         let mut text = self.to_string();
         let mut source = self.source();
         while let Some(cause) = source {
             let cause_text = cause.to_string();
-            // Some repeat what caused them.
+            // Some errors already include their cause.
             if !text.ends_with(&cause_text) {
                 text = format!("{text}: {cause_text}");
             }
@@ -148,7 +148,7 @@ impl Error {
                 "WriteFailed" | "ReadFailed" if !is_refused(source) => Code::Internal,
                 _ => Code::DataLoss,
             },
-            Self::NoRoom { .. } => Code::ResourceExhausted,
+            Self::QuotaExceeded { .. } => Code::ResourceExhausted,
             Self::File { source, .. } => match source.kind() {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                     Code::ResourceExhausted
@@ -161,7 +161,7 @@ impl Error {
     }
 }
 
-/// Whether an entry was refused for what it is.
+/// Whether an entry was rejected for its contents.
 fn is_refused(error: &disk::Error) -> bool {
     matches!(error, disk::Error::Extract { source, .. } if source.kind() == io::ErrorKind::InvalidData)
 }
@@ -174,7 +174,7 @@ fn of_registry(error: &oci::Error) -> Code {
         }
         Cause::DigestMismatch { .. } | Cause::Invalid(_) | Cause::TooLarge { .. } => Code::DataLoss,
         Cause::File(_) => Code::Internal,
-        // What may pass if it is tried again.
+        // Transient failures.
         Cause::RateLimited { .. }
         | Cause::Unreachable(_)
         | Cause::Timeout { .. }

@@ -1,4 +1,4 @@
-//! Ways in for the fuzzer: each takes whatever bytes, and panics if something that always holds does not.
+//! Fuzzing entry points: each takes arbitrary bytes and panics if an invariant is violated.
 
 use std::fs;
 use std::io::Cursor;
@@ -9,14 +9,14 @@ use std::sync::atomic::AtomicBool;
 use disk::Packing;
 use platform::{Descriptor, Digest, MediaType};
 
-use crate::snapshot::{self, Room, Scratch, Tree, remove_tree};
+use crate::snapshot::{self, Scratch, Tree, UnpackReservation, remove_tree};
 use crate::store::Store;
 
-/// Bytes that the store may take.
+/// The quota of the store in bytes.
 const LIMIT: u64 = 1 << 20;
 
-/// Layers become files inside their folder and nowhere else, below the limit of the store, and whatever was made
-/// can be removed again. Input is layers, with the length of each in two bytes in front of it.
+/// Layers become files inside their folder only, within the quota of the store, and every tree can be
+/// removed again. The input is a list of layers, each after its length in two bytes.
 pub fn snapshot(mut data: &[u8]) {
     let place = tempfile::tempdir().expect("a folder can be made");
     let canary = place.path().join("canary");
@@ -27,8 +27,8 @@ pub fn snapshot(mut data: &[u8]) {
     let rootfs = scratch.path().join("rootfs");
     fs::create_dir(&rootfs).expect("a folder can be made");
     let spool = scratch.spool().expect("a file can be made");
-    let room = Room::new(Arc::clone(&store));
-    let mut tree = Tree::new(&rootfs, spool, room).expect("the folder can be opened");
+    let reservation = UnpackReservation::new(Arc::clone(&store));
+    let mut tree = Tree::new(&rootfs, spool, reservation).expect("the folder can be opened");
     let stop = Arc::new(AtomicBool::new(false));
     let mut is_whole = true;
     while let Some((length, rest)) = data.split_first_chunk() {
@@ -49,7 +49,7 @@ pub fn snapshot(mut data: &[u8]) {
         };
         let from = Cursor::new(layer);
         let applied = snapshot::apply(&mut tree, &described, &described.digest, from, &stop);
-        // Only a layer that is not compressed is its own diff-id.
+        // Only an uncompressed layer equals its diff-id.
         is_whole &= !matches!(
             applied,
             Err(error) if !matches!(error, disk::Error::DigestMismatch { .. })
@@ -59,7 +59,7 @@ pub fn snapshot(mut data: &[u8]) {
         }
     }
     if is_whole {
-        // Attributes may be refused by the file system.
+        // The file system may reject attributes.
         let _ = tree.finish();
     }
     assert_eq!(fs::read_to_string(&canary).ok().as_deref(), Some("here"));

@@ -1,19 +1,20 @@
-//! Which platform a runtime handler runs: from a configuration in containerd's words, or in ours.
+//! The platform of each runtime handler, from containerd's configuration or a shorter format of our
+//! own.
 //!
 //! ```toml
-//! # Ours.
+//! # Our format.
 //! default = "runc"
 //! pinned = ["registry.k8s.io/pause:3.10"]
 //!
-//! [handlers.runc]                      # as this machine is
+//! [handlers.runc]                      # the platform of this node
 //! [handlers.ws2019-hyperv]
 //! platform = "windows(10.0.17763)/amd64"
 //! isolation = "hyperv"
 //! ```
 //!
-//! containerd reads `plugins."io.containerd.cri.v1.images".runtime_platforms.NAME.platform`, and does
-//! nothing with it; here it decides. Its own file can be used as it is: whatever else is in it is
-//! passed over. A file may have both kinds of sections, and there may be several files.
+//! containerd parses `plugins."io.containerd.cri.v1.images".runtime_platforms.NAME.platform` but does
+//! not use it; here it decides. containerd's file can be used unchanged: other keys are ignored. A file
+//! may have sections of both formats, and there may be several files.
 
 #[cfg(test)]
 mod tests;
@@ -25,77 +26,77 @@ use platform::{Matcher, Platform, PlatformError, Reference, ReferenceError};
 use serde::Deserialize;
 use toml::{Table, Value};
 
-/// Where containerd keeps what it knows of runtimes, since version 3 of its configuration and before.
+/// The plugins with runtime settings: since version 3 of containerd's configuration, and before.
 const RUNTIMES: [&str; 2] = ["io.containerd.cri.v1.runtime", "io.containerd.grpc.v1.cri"];
 
-/// Where it keeps what it knows of images.
+/// The plugins with image settings, likewise.
 const IMAGES: [&str; 2] = ["io.containerd.cri.v1.images", "io.containerd.grpc.v1.cri"];
 
-/// The second is what its own migration writes by mistake.
+/// The second spelling is written by containerd's own migration, by mistake.
 const PLATFORMS: [&str; 2] = ["runtime_platforms", "runtime_platform"];
 
-/// Why a configuration cannot be used.
+/// Why a configuration is rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// It is no TOML, or has something that is not understood.
+    /// It is not TOML, or has an unknown key.
     #[error("reading {file}: {why}")]
     Syntax {
         /// The file.
         file: String,
-        /// What is wrong.
+        /// The parse error.
         why: String,
     },
-    /// The platform of a handler is none.
+    /// The platform of a handler is invalid.
     #[error("reading {file}: handler {handler}")]
     Platform {
         /// The file.
         file: String,
         /// The handler.
         handler: String,
-        /// Why not.
+        /// The cause.
         source: PlatformError,
     },
-    /// What is to stay is no image.
+    /// A pinned image is not a valid reference.
     #[error("reading {file}: pinned image {image:?}")]
     Pinned {
         /// The file.
         file: String,
-        /// What it says.
+        /// The value in the file.
         image: String,
-        /// Why not.
+        /// The cause.
         source: ReferenceError,
     },
-    /// The default handler is none of those there are.
-    #[error("reading {file}: the default handler {name:?} is none of its handlers: {}", known.join(", "))]
+    /// The default handler is not configured.
+    #[error("reading {file}: the default handler {name:?} is not among its handlers: {}", known.join(", "))]
     Default {
         /// The file.
         file: String,
-        /// What it says.
+        /// The value in the file.
         name: String,
-        /// What there is.
+        /// The configured handlers.
         known: Vec<String>,
     },
 }
 
-/// What runs containers, and for what.
+/// A runtime handler.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Handler {
-    /// The platform whose images it runs.
+    /// The platform of its images.
     pub platform: Platform,
-    /// How containers of Windows are kept apart.
+    /// The isolation of Windows containers.
     pub isolation: Isolation,
-    /// What containerd would unpack images with. It is told, and nothing more.
+    /// containerd's snapshotter for it; reported, not used.
     pub snapshotter: String,
 }
 
 impl Handler {
-    /// The rule by which images are chosen.
+    /// The rule by which images are chosen for it.
     pub fn matcher(&self) -> Matcher {
         Matcher::isolated(&self.platform, self.isolation)
     }
 }
 
-/// All handlers there are.
+/// All configured handlers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Handlers {
     default: Option<String>,
@@ -103,7 +104,7 @@ pub struct Handlers {
     pinned: BTreeSet<String>,
 }
 
-/// Our own words.
+/// Our own format.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Own {
@@ -123,16 +124,16 @@ enum OwnIsolation {
     HyperV,
 }
 
-/// What one file says of a handler.
+/// The settings of a handler in one file.
 #[derive(Debug, Default, Clone)]
-struct Said {
+struct HandlerSection {
     platform: String,
     snapshotter: String,
     hyper_v: bool,
 }
 
 impl Handlers {
-    /// One handler, the default one, for a platform: what there is without any configuration.
+    /// A single default handler for a platform, as without configuration.
     pub fn only(platform: Platform) -> Self {
         let handler = Handler {
             platform,
@@ -146,8 +147,8 @@ impl Handlers {
         }
     }
 
-    /// Reads files, by their names and contents. Handlers that say no platform run what this machine,
-    /// `host`, does.
+    /// Reads files, given by name and contents. Handlers without a platform use that of this node,
+    /// `host`.
     pub fn read<'a>(
         files: impl IntoIterator<Item = (&'a str, &'a str)>,
         host: &Platform,
@@ -167,9 +168,9 @@ impl Handlers {
         let table: Table = text
             .parse()
             .map_err(|error: toml::de::Error| wrong(error.to_string().trim().to_owned()))?;
-        let mut said: BTreeMap<String, Said> = BTreeMap::new();
+        let mut sections: BTreeMap<String, HandlerSection> = BTreeMap::new();
         let mut default = None;
-        containerd(&table, &mut said, &mut default);
+        containerd(&table, &mut sections, &mut default);
         let is_ours = table.contains_key("handlers");
         if let Some(own) = table.get("handlers") {
             let own: BTreeMap<String, Own> = own
@@ -177,32 +178,32 @@ impl Handlers {
                 .try_into()
                 .map_err(|error| wrong(format!("handlers: {error}")))?;
             for (name, own) in own {
-                let said = said.entry(name).or_default();
-                said.platform = own.platform;
-                said.snapshotter = own.snapshotter;
-                said.hyper_v = matches!(own.isolation, OwnIsolation::HyperV);
+                let section = sections.entry(name).or_default();
+                section.platform = own.platform;
+                section.snapshotter = own.snapshotter;
+                section.hyper_v = matches!(own.isolation, OwnIsolation::HyperV);
             }
         }
         if let Some(name) = text_of(&table, &["default"]) {
             default = Some(name.to_owned());
         }
-        if said.is_empty() && !is_ours {
+        if sections.is_empty() && !is_ours {
             return Err(wrong(
                 "it has no handler; expected [handlers.NAME], or containerd's plugins.\"io.containerd.cri.v1.runtime\".containerd.runtimes.NAME".to_owned(),
             ));
         }
-        for (name, said) in said {
-            let platform = if said.platform.is_empty() {
+        for (name, section) in sections {
+            let platform = if section.platform.is_empty() {
                 host.clone()
             } else {
-                let source = Platform::parse_on(&said.platform, host);
+                let source = Platform::parse_on(&section.platform, host);
                 source.map_err(|source| ConfigError::Platform {
                     file: file.to_owned(),
                     handler: name.clone(),
                     source,
                 })?
             };
-            let isolation = if said.hyper_v {
+            let isolation = if section.hyper_v {
                 Isolation::HyperV
             } else {
                 Isolation::Process
@@ -210,7 +211,7 @@ impl Handlers {
             let handler = Handler {
                 platform,
                 isolation,
-                snapshotter: said.snapshotter,
+                snapshotter: section.snapshotter,
             };
             self.all.insert(name, handler);
         }
@@ -223,7 +224,7 @@ impl Handlers {
             self.pin(&reference);
         }
         if let Some(name) = default {
-            // containerd's default need not be one of ours: another service may have it.
+            // containerd's default need not be configured here: the backend may have it.
             if is_ours && !self.all.contains_key(&name) {
                 return Err(ConfigError::Default {
                     file: file.to_owned(),
@@ -236,17 +237,17 @@ impl Handlers {
         Ok(())
     }
 
-    /// Has an image stay.
+    /// Pins an image.
     pub fn pin(&mut self, reference: &Reference) {
         self.pinned.insert(reference.to_string());
     }
 
-    /// Says whether an image of this name is to stay.
+    /// Whether an image of this name is pinned.
     pub fn pins(&self, name: &str) -> bool {
         self.pinned.contains(name)
     }
 
-    /// The handler of a name; nothing is the default one.
+    /// The handler of a name; the default one for the empty name.
     pub fn find(&self, name: &str) -> Option<&Handler> {
         if name.is_empty() {
             return self.all.get(self.default.as_ref()?);
@@ -254,7 +255,7 @@ impl Handlers {
         self.all.get(name)
     }
 
-    /// Has the default handler be for a platform, if there is no other.
+    /// Adds a default handler for a platform if there is none.
     #[must_use]
     pub fn or_default(mut self, platform: &Platform) -> Self {
         if self.find("").is_none() {
@@ -265,7 +266,7 @@ impl Handlers {
         self
     }
 
-    /// The names of all handlers but a nameless one.
+    /// The names of all handlers except the unnamed one.
     pub fn names(&self) -> Vec<String> {
         let names = self.all.keys().filter(|name| !name.is_empty());
         names.cloned().collect()
@@ -282,8 +283,12 @@ fn text_of<'a>(table: &'a Table, path: &[&str]) -> Option<&'a str> {
     table_of(table, parents)?.get(*last)?.as_str()
 }
 
-/// What containerd's sections say.
-fn containerd(table: &Table, said: &mut BTreeMap<String, Said>, default: &mut Option<String>) {
+/// Reads containerd's sections.
+fn containerd(
+    table: &Table,
+    sections: &mut BTreeMap<String, HandlerSection>,
+    default: &mut Option<String>,
+) {
     for plugin in RUNTIMES {
         let Some(section) = table_of(table, &["plugins", plugin, "containerd"]) else {
             continue;
@@ -296,18 +301,18 @@ fn containerd(table: &Table, said: &mut BTreeMap<String, Said>, default: &mut Op
             let Some(runtime) = runtime.as_table() else {
                 continue;
             };
-            let said = said.entry(name.clone()).or_default();
-            said.snapshotter = text_of(runtime, &["snapshotter"])
+            let section = sections.entry(name.clone()).or_default();
+            section.snapshotter = text_of(runtime, &["snapshotter"])
                 .unwrap_or_default()
                 .into();
-            said.platform = text_of(runtime, &["platform"]).map_or_else(
+            section.platform = text_of(runtime, &["platform"]).map_or_else(
                 || sandbox_platform(runtime).unwrap_or_default(),
                 str::to_owned,
             );
             let isolation = table_of(runtime, &["options"])
                 .and_then(|options| options.get("SandboxIsolation"))
                 .and_then(Value::as_integer);
-            said.hyper_v = isolation == Some(1);
+            section.hyper_v = isolation == Some(1);
         }
     }
     for plugin in IMAGES {
@@ -319,10 +324,10 @@ fn containerd(table: &Table, said: &mut BTreeMap<String, Said>, default: &mut Op
                 let Some(of) = of.as_table() else {
                     continue;
                 };
-                let said = said.entry(name.clone()).or_default();
+                let section = sections.entry(name.clone()).or_default();
                 for (key, place) in [
-                    ("platform", &mut said.platform),
-                    ("snapshotter", &mut said.snapshotter),
+                    ("platform", &mut section.platform),
+                    ("snapshotter", &mut section.snapshotter),
                 ] {
                     if let Some(text) = text_of(of, &[key]).filter(|text| !text.is_empty()) {
                         text.clone_into(place);
@@ -333,7 +338,7 @@ fn containerd(table: &Table, said: &mut BTreeMap<String, Said>, default: &mut Op
     }
 }
 
-/// What the shim of Windows is told: `SandboxPlatform` and `SandboxOsVersion`.
+/// The Windows shim's options `SandboxPlatform` and `SandboxOsVersion`.
 fn sandbox_platform(runtime: &Table) -> Option<String> {
     let platform = text_of(runtime, &["options", "SandboxPlatform"])?;
     let version = text_of(runtime, &["options", "SandboxOsVersion"]).unwrap_or_default();
@@ -345,7 +350,7 @@ fn sandbox_platform(runtime: &Table) -> Option<String> {
     })
 }
 
-/// Images that are to stay.
+/// The pinned images.
 fn pinned(table: &Table) -> Vec<&str> {
     let own = table.get("pinned").and_then(Value::as_array);
     let own = own.into_iter().flatten().filter_map(Value::as_str);

@@ -1,4 +1,4 @@
-//! One pull: choose, fetch, unpack, and only then know the image.
+//! One pull: choose, fetch, unpack, and then record the image.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, Permissions};
@@ -21,12 +21,12 @@ use tokio::task::spawn_blocking;
 use crate::api::{AuthConfig, ImageSpec};
 use crate::error::Error;
 use crate::records::Record;
-use crate::snapshot::{self, Room, Scratch, Tree};
+use crate::snapshot::{self, Scratch, Tree, UnpackReservation};
 use crate::store::{About, Store};
 use crate::target::Target;
 
-/// Bytes of what is known of an image: a thousand layers, and names of a usual length. Of a config, the user and the
-/// platform are part of it, which are texts of any length.
+/// Upper bound of a record: enough for a thousand layers and names of usual length. It includes the
+/// user and platform of the config, which have no bound of their own.
 const MAX_RECORD: usize = 256 << 10;
 
 /// What pulls need.
@@ -34,37 +34,37 @@ const MAX_RECORD: usize = 256 << 10;
 pub(crate) struct Puller {
     pub(crate) store: Arc<Store>,
     pub(crate) client: Client,
-    /// Credentials of this machine, for those who bring none.
+    /// Credentials of the node, for requests without any.
     pub(crate) keyring: Arc<Keyring>,
-    /// How many layers are downloaded at once.
+    /// Permits to download a layer.
     pub(crate) downloads: Arc<Semaphore>,
 }
 
-/// Room for what is to be downloaded, until it is counted as being there.
-struct Reserved {
+/// Space reserved for downloads, until it is counted as used.
+struct Reservation {
     store: Arc<Store>,
     bytes: u64,
 }
 
-impl Reserved {
-    /// Counts what is there. Blocks.
-    fn settle(mut self) {
+impl Reservation {
+    /// Measures the space used and releases the reservation. Blocking.
+    fn release(mut self) {
         self.store.measure();
-        self.store.quota.give_back(std::mem::take(&mut self.bytes));
+        self.store.quota.release(std::mem::take(&mut self.bytes));
     }
 }
 
-impl Drop for Reserved {
-    /// For pulls that failed or were given up: something may have come.
+impl Drop for Reservation {
+    /// For failed or cancelled pulls: some data may have been stored.
     fn drop(&mut self) {
         let (store, bytes) = (Arc::clone(&self.store), std::mem::take(&mut self.bytes));
         if bytes > 0 {
-            std::thread::spawn(move || Self { store, bytes }.settle());
+            std::thread::spawn(move || Self { store, bytes }.release());
         }
     }
 }
 
-/// Tells threads that nobody waits for them any more.
+/// Tells threads that the pull was cancelled.
 struct StopOnDrop(Arc<AtomicBool>);
 
 impl Drop for StopOnDrop {
@@ -74,7 +74,8 @@ impl Drop for StopOnDrop {
 }
 
 impl Puller {
-    /// Pulls an image for a target; its id. Dropping this gives up; what was downloaded stays for a while.
+    /// Pulls an image for a target; returns its id. Dropping the future cancels the pull; downloads
+    /// stay for a while.
     pub(crate) async fn pull(
         &self,
         spec: &ImageSpec,
@@ -89,7 +90,7 @@ impl Puller {
         };
         let choosing = |source: importer::Error| Error::Choose {
             image: name.clone(),
-            handler: told(target),
+            handler: describe_target(target),
             source: Box::new(source),
         };
         let source = Source::Registry(reference.clone());
@@ -117,10 +118,13 @@ impl Puller {
         let lease = self.store.lease(leased);
         let size = self.keep(&name, &documents).await?;
         // Another pull may be unpacking the same layers.
-        let turn = self.store.unpacking.wait(&chain).await;
+        let guard = self.store.unpacking.lock(&chain).await;
         let reserved = match self.store.snapshots.get(&chain) {
             Some(_) => None,
-            None => Some(self.make(&name, &image, &chosen, &chain, turn).await?),
+            None => Some(
+                self.build_snapshot(&name, &image, &chosen, &chain, guard)
+                    .await?,
+            ),
         };
         let record = record(&reference, spec, target, &chosen, chain, &documents, size);
         let bytes = serde_json::to_vec(&record).map_or(usize::MAX, |bytes| bytes.len());
@@ -135,10 +139,10 @@ impl Puller {
         let added = blocking(&name, move || {
             let added = store.records.lock().add(record);
             match reserved {
-                Some(reserved) => reserved.settle(),
+                Some(reserved) => reserved.release(),
                 None => store.measure(),
             }
-            // From here on the image keeps its content.
+            // From here on the record protects the content.
             drop(lease);
             added
         });
@@ -150,8 +154,7 @@ impl Puller {
         added.await?.map_err(file)
     }
 
-    /// What stands under the name, and what led from there to the config. The client has read all of it
-    /// just now.
+    /// The documents from the name down to the config, from the client's cache.
     async fn documents(
         &self,
         image: &Image,
@@ -165,7 +168,7 @@ impl Puller {
         Ok(documents)
     }
 
-    /// Keeps documents; how large manifest, config and layers are.
+    /// Stores documents; returns the size of manifest, config and layers.
     async fn keep(&self, name: &str, documents: &[Arc<Content>]) -> Result<u64, Error> {
         let (store, kept) = (Arc::clone(&self.store), documents.to_vec());
         let put = blocking(name, move || {
@@ -177,15 +180,15 @@ impl Puller {
         Ok(own.map(|document| document.bytes.len() as u64).sum())
     }
 
-    /// Downloads layers, and unpacks each as soon as it and those below it are there.
-    async fn make(
+    /// Downloads layers, and unpacks each as soon as it and those below it are present.
+    async fn build_snapshot(
         &self,
         name: &str,
         image: &Image,
         chosen: &Chosen,
         chain: &Digest,
-        turn: OwnedMutexGuard<()>,
-    ) -> Result<Reserved, Error> {
+        guard: OwnedMutexGuard<()>,
+    ) -> Result<Reservation, Error> {
         let layers: Vec<(Descriptor, Digest)> = chosen
             .manifest
             .layers_of(&chosen.config)
@@ -211,23 +214,23 @@ impl Puller {
             layers: layers.clone(),
             chain: chain.clone(),
             stop,
-            _turn: turn,
+            _guard: guard,
         };
         let unpacked = spawn_blocking(move || unpacking.run(receivers));
         let downloads = stream::iter(layers.iter().zip(senders).map(Ok));
         let downloaded = downloads.try_for_each_concurrent(None, |((layer, _), done)| async {
-            // It is never closed.
+            // The semaphore is never closed.
             let _permit = self.downloads.acquire().await;
             self.store
                 .blobs
                 .fetch(layer, image)
                 .await
                 .map_err(|source| of_store(name, source))?;
-            // If nobody waits for it, unpacking has failed, and says so itself.
+            // A dropped receiver means that unpacking has failed; its own error is reported.
             let _ = done.send(());
             Ok::<_, Error>(())
         });
-        // What goes wrong first is what is told: a layer that is missing explains all else.
+        // Report a failed download first: a missing layer explains all other errors.
         downloaded.await?;
         let given_up = |_| Error::GivenUp {
             image: name.to_owned(),
@@ -236,13 +239,13 @@ impl Puller {
         Ok(reserved)
     }
 
-    /// Makes room for layers that are not there.
+    /// Reserves space for missing layers.
     async fn reserve(
         &self,
         name: &str,
         image: &Image,
         layers: &[(Descriptor, Digest)],
-    ) -> Result<Reserved, Error> {
+    ) -> Result<Reservation, Error> {
         let (store, image) = (Arc::clone(&self.store), image.clone());
         let mut seen = BTreeSet::new();
         // One digest with two sizes is two downloads, of which at least one will fail.
@@ -255,17 +258,17 @@ impl Puller {
                 .iter()
                 .map(|layer| store.blobs.missing(layer, &image));
             let bytes = missing.fold(0, u64::saturating_add);
-            store.make_room(bytes)?;
-            Ok(Reserved { store, bytes })
+            store.reserve_space(bytes)?;
+            Ok(Reservation { store, bytes })
         });
-        taken.await?.map_err(|source| Error::NoRoom {
+        taken.await?.map_err(|source| Error::QuotaExceeded {
             image: name.to_owned(),
             source,
         })
     }
 }
 
-/// Does something that blocks where that is no harm.
+/// Runs blocking code on the blocking pool.
 async fn blocking<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
@@ -282,8 +285,8 @@ fn of_store(name: &str, source: StoreError) -> Error {
     }
 }
 
-/// For whom, as people are told.
-fn told(target: &Target) -> String {
+/// The handler and platform for messages.
+fn describe_target(target: &Target) -> String {
     if target.handler.is_empty() {
         format!("the default runtime handler ({})", target.platform)
     } else {
@@ -291,15 +294,15 @@ fn told(target: &Target) -> String {
     }
 }
 
-/// Layers that are being unpacked, in a thread of their own.
+/// Layers being unpacked in a thread of their own.
 struct Unpacking {
     store: Arc<Store>,
     name: String,
     layers: Vec<(Descriptor, Digest)>,
     chain: Digest,
     stop: Arc<AtomicBool>,
-    /// Until this thread is done: whoever waits for it may have gone.
-    _turn: OwnedMutexGuard<()>,
+    /// Held by the thread, since the pull may be cancelled before it ends.
+    _guard: OwnedMutexGuard<()>,
 }
 
 impl Unpacking {
@@ -311,11 +314,11 @@ impl Unpacking {
         }
     }
 
-    /// Waits until few enough layers are being unpacked.
+    /// Waits for a permit to unpack.
     fn permit(&self) -> Result<OwnedSemaphorePermit, Error> {
         let wait = Arc::clone(&self.store.decoders).acquire_owned();
         let permit = Handle::current().block_on(wait);
-        // It is never closed.
+        // The semaphore is never closed.
         permit.map_err(|_| Error::GivenUp {
             image: self.name.clone(),
         })
@@ -328,9 +331,10 @@ impl Unpacking {
         let made = std::fs::create_dir(&rootfs);
         made.and_then(|()| std::fs::set_permissions(&rootfs, Permissions::from_mode(0o755)))
             .map_err(|source| self.file(source))?;
-        let room = Room::new(Arc::clone(&self.store));
+        let reservation = UnpackReservation::new(Arc::clone(&self.store));
         let spool = scratch.spool().map_err(|source| self.file(source))?;
-        let mut tree = Tree::new(&rootfs, spool, room).map_err(|source| self.file(source))?;
+        let mut tree =
+            Tree::new(&rootfs, spool, reservation).map_err(|source| self.file(source))?;
         for ((layer, diff_id), ready) in self.layers.iter().zip(ready) {
             if ready.blocking_recv().is_err() {
                 return Err(Error::GivenUp {
@@ -347,25 +351,25 @@ impl Unpacking {
             })?;
         }
         let permit = self.permit()?;
-        let (room, left_out) = tree.finish().map_err(|source| self.file(source))?;
+        let (reservation, left_out) = tree.finish().map_err(|source| self.file(source))?;
         drop(permit);
         if left_out > 0 {
             tracing::warn!(image = %self.name, left_out, "devices or attributes could not be made");
         }
         let about = About {
-            bytes: room.bytes,
-            entries: room.entries,
+            bytes: reservation.bytes,
+            entries: reservation.entries,
             left_out,
             boot: None,
         };
         let added = self.store.snapshots.add(&self.chain, about, scratch);
         added.map_err(|source| self.file(source))?;
         self.store.measure();
-        drop(room);
+        drop(reservation);
         let (store, chain) = (Arc::clone(&self.store), self.chain.clone());
-        // Nobody has to wait for the disk; see the snapshots.
+        // The pull does not wait for the disk; see `store/snapshots.rs`.
         std::thread::spawn(move || {
-            if let Err(error) = store.snapshots.settle(&chain) {
+            if let Err(error) = store.snapshots.mark_durable(&chain) {
                 tracing::debug!(%chain, %error, "not known to be on the disk");
             }
         });
@@ -373,7 +377,7 @@ impl Unpacking {
     }
 }
 
-/// What is to be known of an image that is complete.
+/// The record of a complete image.
 fn record(
     reference: &Reference,
     spec: &ImageSpec,
@@ -384,7 +388,7 @@ fn record(
     size: u64,
 ) -> Record {
     let mut tags = BTreeSet::new();
-    // A digest decides, and then the tag is a remark.
+    // With a digest, the tag does not count.
     if reference.digest().is_none() {
         tags.insert(reference.to_string());
     }
@@ -406,7 +410,7 @@ fn record(
         manifest: chosen.digest.clone(),
         config: chosen.manifest.config.digest.clone(),
         platform: chosen.platform.clone(),
-        layers: chosen.manifest.layers.iter().map(brief).collect(),
+        layers: chosen.manifest.layers.iter().map(recorded_layer).collect(),
         chain,
         size: size.saturating_add(chosen.manifest.size().unwrap_or(u64::MAX)),
         user: chosen.config.user.clone(),
@@ -414,9 +418,9 @@ fn record(
     }
 }
 
-/// What is to be known of a layer. Annotations and the like have up to megabytes, and records of all images are in
+/// The recorded part of a layer's descriptor. Annotations may have megabytes, and all records are in
 /// memory.
-fn brief(layer: &Descriptor) -> Descriptor {
+fn recorded_layer(layer: &Descriptor) -> Descriptor {
     Descriptor {
         media_type: MediaType::default(),
         digest: layer.digest.clone(),
@@ -427,8 +431,8 @@ fn brief(layer: &Descriptor) -> Descriptor {
     }
 }
 
-/// Credentials that came with a request: a name and a password, an identity token, both in one, or a
-/// token for the registry itself. They are withheld from everybody but the one they are said to be for.
+/// Credentials of a request: username and password, an identity token, both in `auth`, or a registry
+/// token. They are sent only to the server they name.
 fn keyring_of(auth: &AuthConfig, reference: &Reference) -> Keyring {
     let host = reference.host().as_str();
     if !auth.server_address.is_empty() && !is_for(&auth.server_address, host) {

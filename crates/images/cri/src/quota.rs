@@ -1,22 +1,22 @@
-//! How much the store may take, and how much it does.
+//! The quota of the store.
 
 use parking_lot::Mutex;
 
-/// There is no room for it.
+/// The store would exceed its limit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{needed} more bytes would make the store larger than its limit of {limit}: {used} are in use; remove images, or raise the limit"
 )]
-pub struct NoRoom {
-    /// Bytes that were to come.
+pub struct QuotaExceeded {
+    /// Bytes requested.
     pub needed: u64,
-    /// Bytes that are there, or on their way.
+    /// Bytes used or reserved.
     pub used: u64,
-    /// Bytes that may be.
+    /// The limit in bytes.
     pub limit: u64,
 }
 
-/// Bytes that are there, that are coming, and that may be.
+/// Used, reserved and allowed bytes of the store.
 #[derive(Debug)]
 pub(crate) struct Quota {
     limit: Option<u64>,
@@ -25,10 +25,10 @@ pub(crate) struct Quota {
 
 #[derive(Debug, Default)]
 struct State {
-    /// What is there, as of the last time that somebody looked.
-    there: u64,
-    /// What is on its way. Some of it may be there already: so it is never too little.
-    coming: u64,
+    /// Bytes used, as of the last measurement.
+    used: u64,
+    /// Bytes reserved. Some may have been written and measured already, so the sum is an upper bound.
+    reserved: u64,
 }
 
 impl Quota {
@@ -39,36 +39,36 @@ impl Quota {
         }
     }
 
-    /// Makes room for what is to come.
-    pub(crate) fn take(&self, bytes: u64) -> Result<(), NoRoom> {
+    /// Reserves space.
+    pub(crate) fn reserve(&self, bytes: u64) -> Result<(), QuotaExceeded> {
         let mut state = self.state.lock();
-        let used = state.there.saturating_add(state.coming);
+        let used = state.used.saturating_add(state.reserved);
         if let Some(limit) = self.limit
             && used.saturating_add(bytes) > limit
         {
-            return Err(NoRoom {
+            return Err(QuotaExceeded {
                 needed: bytes,
                 used,
                 limit,
             });
         }
-        state.coming = state.coming.saturating_add(bytes);
+        state.reserved = state.reserved.saturating_add(bytes);
         Ok(())
     }
 
-    /// It has come, or does not any more.
-    pub(crate) fn give_back(&self, bytes: u64) {
+    /// Releases a reservation: the content is written, or will not come.
+    pub(crate) fn release(&self, bytes: u64) {
         let mut state = self.state.lock();
-        state.coming = state.coming.saturating_sub(bytes);
+        state.reserved = state.reserved.saturating_sub(bytes);
     }
 
-    /// Somebody has looked.
-    pub(crate) fn found(&self, bytes: u64) {
-        self.state.lock().there = bytes;
+    /// Records a measurement of the bytes used.
+    pub(crate) fn record_usage(&self, bytes: u64) {
+        self.state.lock().used = bytes;
     }
 
-    /// What is there.
-    pub(crate) fn there(&self) -> u64 {
-        self.state.lock().there
+    /// Bytes used, as of the last measurement.
+    pub(crate) fn used(&self) -> u64 {
+        self.state.lock().used
     }
 }

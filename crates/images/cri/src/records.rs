@@ -1,4 +1,4 @@
-//! What is known of images: one file, written as a whole, so that it is always one state.
+//! The image records: one file, replaced atomically, so that it is always consistent.
 
 #[cfg(test)]
 mod tests;
@@ -14,56 +14,56 @@ use serde::{Deserialize, Serialize};
 
 use crate::target::{Named, Target, name_of};
 
-/// The version of the file.
+/// The format version of the file.
 const VERSION: u32 = 1;
 
-/// An image that is there: complete, and for one handler.
+/// A complete image, for one handler.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Record {
-    /// What tells it from all other images of this machine, those for other handlers included.
+    /// The image id, unique among all images of the node, including those for other handlers.
     pub(crate) id: Digest,
-    /// The handler that it was pulled for, as it was named.
+    /// The handler it was pulled for, as given.
     pub(crate) handler: String,
-    /// The platform that was wanted.
+    /// The requested platform.
     pub(crate) wanted: Platform,
-    /// Annotations that had a say.
+    /// The annotations that influenced the choice.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) annotations: BTreeMap<String, String>,
-    /// What was asked for when it was pulled first.
+    /// The reference of the first pull.
     pub(crate) pulled_as: String,
-    /// What the user had written then.
+    /// The user's spelling of it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) user_specified: String,
-    /// Names with tags.
+    /// Its names with tags.
     pub(crate) tags: BTreeSet<String>,
-    /// Names with digests.
+    /// Its names with digests.
     pub(crate) digests: BTreeSet<String>,
-    /// What stood under the name.
+    /// The digest the name resolved to.
     pub(crate) root: Digest,
-    /// The manifest, the config and what led to them.
+    /// The digests of manifest, config and the indexes above them.
     pub(crate) documents: BTreeSet<Digest>,
     /// The manifest.
     pub(crate) manifest: Digest,
     /// The config.
     pub(crate) config: Digest,
-    /// What the image is for.
+    /// The platform of the image.
     pub(crate) platform: Platform,
-    /// The layers, the lowest first.
+    /// The layers, lowest first.
     pub(crate) layers: Vec<Descriptor>,
-    /// The snapshot: the name of all layers, unpacked.
+    /// The chain id of its snapshot.
     pub(crate) chain: Digest,
-    /// Bytes of manifest, config and layers.
+    /// The size of manifest, config and layers in bytes.
     pub(crate) size: u64,
-    /// Who it runs as.
+    /// The user it runs as.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) user: String,
-    /// When it was pulled last.
+    /// When it was last pulled.
     pub(crate) pulled: Timestamp,
 }
 
 impl Record {
-    /// All that may not go as long as this is there.
+    /// All blobs that must stay while this record exists.
     pub(crate) fn blobs(&self) -> impl Iterator<Item = &Digest> {
         let layers = self.layers.iter().map(|layer| &layer.digest);
         self.documents.iter().chain(layers)
@@ -89,7 +89,7 @@ struct Document {
     images: Vec<Record>,
 }
 
-/// All images that are there.
+/// All images in the store.
 #[derive(Debug)]
 pub(crate) struct Records {
     path: PathBuf,
@@ -97,7 +97,7 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    /// Reads what is known; nothing if there is no file.
+    /// Reads the records; empty if there is no file.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let all = match fs::read(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
@@ -123,8 +123,8 @@ impl Records {
         &self.all
     }
 
-    /// The image that a question means. One that is named by its id is found whatever it is for, unless
-    /// the question says a handler: a kubelet removes images by their ids alone.
+    /// The image a request refers to. One given by id is found for any target, unless the request names
+    /// a handler: the kubelet removes images by id alone.
     pub(crate) fn find(&self, named: &Named, target: Option<&Target>) -> Option<&Record> {
         let fits = |record: &&Record| {
             target
@@ -143,11 +143,11 @@ impl Records {
                 });
                 found.or_else(|| self.beginning(start.as_deref()?).filter(fits))
             }
-            Named::Nonsense => None,
+            Named::Invalid => None,
         }
     }
 
-    /// An image of which only the first digits of its id are said, if there is one alone.
+    /// The image with an id prefix, if it is unique.
     fn beginning(&self, digits: &str) -> Option<&Record> {
         let is_it = |record: &&Record| record.id.hash().starts_with(digits);
         let mut found = self.all.iter().filter(is_it);
@@ -157,10 +157,10 @@ impl Records {
         }
     }
 
-    /// Adds an image, or what it is called now to one that is there; its id.
+    /// Adds an image, or its new names to an existing one; returns its id.
     pub(crate) fn add(&mut self, mut new: Record) -> io::Result<Digest> {
         let before = self.all.clone();
-        // A name means one image for one target: it moves.
+        // A name refers to one image per target: it moves to the new image.
         for record in &mut self.all {
             if record.handler == new.handler && record.wanted == new.wanted {
                 record.tags.retain(|tag| !new.tags.contains(tag));
@@ -188,8 +188,8 @@ impl Records {
         Ok(id)
     }
 
-    /// The digest of the config, as everywhere; but of two images that are of the same config and for
-    /// different targets one has another, since a kubelet removes images by their ids alone.
+    /// The digest of the config, as in other runtimes; but of two images with the same config for
+    /// different targets, one gets another id, since the kubelet removes images by id alone.
     fn id_for(&self, new: &Record) -> Digest {
         let taken = |id: &Digest| self.all.iter().any(|record| record.id == *id);
         if !taken(&new.config) {
@@ -202,7 +202,7 @@ impl Records {
         Digest::sha256(text.as_bytes())
     }
 
-    /// Removes an image, with all its names.
+    /// Removes an image with all its names.
     pub(crate) fn remove(&mut self, id: &Digest) -> io::Result<Option<Record>> {
         let Some(at) = self.all.iter().position(|record| record.id == *id) else {
             return Ok(None);
@@ -215,7 +215,7 @@ impl Records {
         Ok(Some(record))
     }
 
-    /// Keeps only images that are whole.
+    /// Keeps only images that satisfy a predicate.
     pub(crate) fn retain(&mut self, keep: impl FnMut(&Record) -> bool) -> io::Result<()> {
         let before = self.all.len();
         self.all.retain(keep);
@@ -225,7 +225,7 @@ impl Records {
         self.save()
     }
 
-    /// Writes all, beside what was there, and then in its place.
+    /// Writes all records to a temporary file and renames it.
     fn save(&self) -> io::Result<()> {
         let document = Document {
             version: VERSION,
@@ -233,7 +233,8 @@ impl Records {
         };
         let bytes = serde_json::to_vec_pretty(&document)?;
         let folder = self.path.parent().unwrap_or(&self.path);
-        // Where the next start removes what this one leaves if it is killed; else beside it.
+        // A folder that is emptied at the next start, in case the process is killed; else beside the
+        // file.
         let scratch = folder.join("unpacking");
         let scratch = if scratch.is_dir() { &scratch } else { folder };
         let mut file = tempfile::NamedTempFile::new_in(scratch)?;

@@ -1,8 +1,8 @@
-//! Messages on the wire: read where that is needed, and passed on as they are.
+//! Messages on the wire: decoded where needed, and forwarded unchanged.
 //!
-//! What is asked is kept as it came, so that another service can be asked exactly the same; what is
-//! answered is bytes, so that its answer can be given exactly as it was. Answers that are lists can be
-//! put one after the other: that is how messages of this kind are joined.
+//! Requests keep their original bytes, so that the backend receives exactly the same request; responses
+//! are bytes, so that the backend's response is returned exactly. List responses are merged by
+//! concatenation, which is how protobuf merges repeated fields.
 
 use std::marker::PhantomData;
 
@@ -11,19 +11,19 @@ use prost::Message;
 use tonic::Status;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
-/// The largest message, in both directions: that of a kubelet.
-pub const LARGEST: usize = 16 << 20;
+/// The maximum message size in both directions: the kubelet's.
+pub const MAX_MESSAGE_BYTES: usize = 16 << 20;
 
-/// What was asked, and the bytes in which it was.
+/// A request and its original bytes.
 #[derive(Debug, Clone)]
 pub struct Asked<T> {
-    /// As it came.
+    /// The original bytes.
     pub bytes: Bytes,
-    /// What it says.
+    /// The decoded message.
     pub message: T,
 }
 
-/// Reads questions, and writes answers that are bytes already.
+/// Decodes requests, and writes responses that are bytes already.
 #[derive(Debug)]
 pub(crate) struct Serving<T>(PhantomData<T>);
 
@@ -33,11 +33,11 @@ impl<T> Default for Serving<T> {
     }
 }
 
-/// Passes bytes on in both directions.
+/// Forwards bytes in both directions.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Passing;
 
-/// Bytes.
+/// Raw bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Raw;
 

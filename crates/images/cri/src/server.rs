@@ -1,4 +1,4 @@
-//! The server: which call a request is, and a graceful end.
+//! The gRPC server: dispatch of calls, and graceful shutdown.
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -18,14 +18,14 @@ use tonic::transport::Server;
 use tower::Service as Tower;
 
 use crate::api::{self, image_service as calls};
-use crate::rpc::{Asked, LARGEST, Serving};
+use crate::rpc::{Asked, MAX_MESSAGE_BYTES, Serving};
 use crate::service::Service;
 use crate::socket::{Socket, SocketError};
 
-/// How long pulls that are under way may still take when the service ends.
-const GRACE: Duration = Duration::from_secs(10);
+/// How long pulls in progress may continue after shutdown begins.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A service that listens.
+/// A bound service.
 #[derive(Debug)]
 pub struct Listening {
     service: Service,
@@ -34,7 +34,7 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// Listens on a socket, which only its owner may open. Must be called where a runtime is.
+    /// Binds a socket that only its owner may open. Must be called within a tokio runtime.
     pub fn bind(service: Service, path: &Path) -> Result<Self, SocketError> {
         let (socket, listener) = Socket::bind(path)?;
         Ok(Self {
@@ -44,7 +44,7 @@ impl Listening {
         })
     }
 
-    /// Answers until `stop` is ready, and then until what is under way is done, but not for long.
+    /// Serves until `stop` completes, then drains calls in progress for a limited time.
     pub async fn serve(
         self,
         stop: impl Future<Output = ()>,
@@ -52,36 +52,36 @@ impl Listening {
         let incoming = stream::unfold(self.listener, |listener| async {
             Some((listener.accept().await.map(|(stream, _)| stream), listener))
         });
-        let (told, mut asked) = tokio::sync::watch::channel(());
+        let (stopping, mut stopped) = tokio::sync::watch::channel(());
         let serving = Server::builder().serve_with_incoming_shutdown(
-            Answering(self.service),
+            Dispatcher(self.service),
             incoming.boxed(),
             async move {
                 stop.await;
-                // Nobody else may connect; from now on time counts.
+                // No new connections; the drain timeout starts now.
                 drop(self.socket);
-                drop(told);
+                drop(stopping);
             },
         );
         tokio::select! {
             ended = serving => ended,
             () = async {
-                // It never says anything, but ends.
-                let _ = asked.changed().await;
-                tokio::time::sleep(GRACE).await;
+                // Nothing is ever sent; the channel closes.
+                let _ = stopped.changed().await;
+                tokio::time::sleep(DRAIN_TIMEOUT).await;
             } => {
-                tracing::warn!("ending with requests under way");
+                tracing::warn!("shutdown timed out; aborting requests in progress");
                 Ok(())
             }
         }
     }
 }
 
-/// Finds out which call a request is.
+/// Dispatches requests to calls.
 #[derive(Debug, Clone)]
-struct Answering(Service);
+struct Dispatcher(Service);
 
-impl Tower<Request<Body>> for Answering {
+impl Tower<Request<Body>> for Dispatcher {
     type Response = Response<Body>;
     type Error = Infallible;
     type Future = BoxFuture<'static, Result<Response<Body>, Infallible>>;
@@ -126,7 +126,7 @@ async fn dispatch(service: Service, request: Request<Body>) -> Response<Body> {
             grpc.server_streaming(streaming, request).await
         }
         path => match service.backend() {
-            // Runtimes have more than images, and clients may use one socket for all of it.
+            // Runtimes serve more than images, and clients may use one socket for everything.
             Some(backend) => backend.pass(request).await,
             None if path == api::VERSION => {
                 unary(request, |_: Asked<api::Nothing>| async {
@@ -142,7 +142,7 @@ async fn dispatch(service: Service, request: Request<Body>) -> Response<Body> {
     }
 }
 
-/// A question with one answer.
+/// A unary call.
 async fn unary<T, F, Answer>(request: Request<Body>, call: F) -> Response<Body>
 where
     T: Message + Default + Send + 'static,
@@ -154,13 +154,13 @@ where
         async move { answer.await.map(tonic::Response::new) }
     });
     let grpc = Grpc::new(Serving::<T>::default());
-    grpc.max_decoding_message_size(LARGEST)
+    grpc.max_decoding_message_size(MAX_MESSAGE_BYTES)
         .unary(service, request)
         .await
 }
 
-/// How long a client waits (`grpc-timeout`), and a little less: the transport has a clock of its own,
-/// which would say that the client has gone.
+/// The client's deadline (`grpc-timeout`), minus a margin: the transport has a timer of its own, which
+/// would report the call as cancelled by the client.
 fn limit(request: &Request<Body>) -> Option<Duration> {
     let text = request.headers().get("grpc-timeout")?.to_str().ok()?;
     let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;

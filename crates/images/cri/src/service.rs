@@ -1,4 +1,4 @@
-//! The calls of the image service: what is ours is answered here, the rest by a backend.
+//! The calls of the image service: served here for configured handlers, else by the backend.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -26,35 +26,35 @@ use crate::rpc::Asked;
 use crate::store::{Garbage, OpenError, Store};
 use crate::target::{Named, Target, handler_of};
 
-/// How long content that nobody needs is kept: whoever tries a pull again finds what has come.
-const KEPT: Duration = Duration::from_hours(1);
+/// How long unreferenced content is kept: a retried pull resumes its downloads.
+const GARBAGE_AGE: Duration = Duration::from_hours(1);
 
-/// How often it is looked for.
-const COLLECTED: Duration = Duration::from_mins(10);
+/// How often garbage is collected.
+const GC_INTERVAL: Duration = Duration::from_mins(10);
 
-/// Images in one message of a stream.
-const AT_ONCE: usize = 64;
+/// Images per message of a stream.
+const STREAM_BATCH: usize = 64;
 
-/// What a service is to be like.
+/// Options of a service.
 #[derive(Debug)]
 pub struct Options {
-    /// The folder of everything it keeps.
+    /// The root folder of the store.
     pub root: PathBuf,
-    /// Handlers and what they run.
+    /// The configured handlers.
     pub handlers: Handlers,
-    /// For registries.
+    /// The registry client.
     pub client: Client,
-    /// Credentials for requests that bring none.
+    /// Credentials for requests without any.
     pub keyring: Arc<Keyring>,
-    /// The most bytes that it keeps.
+    /// The maximum size of the store in bytes.
     pub limit: Option<u64>,
-    /// Layers that are downloaded at once, in all pulls together.
+    /// Concurrent layer downloads of all pulls.
     pub downloads: usize,
-    /// Who is asked about handlers that are none of ours.
+    /// The service for handlers that are not configured here.
     pub backend: Option<Backend>,
 }
 
-/// The image service. Clones are the same.
+/// The image service; clones share it.
 #[derive(Debug, Clone)]
 pub struct Service {
     inner: Arc<Inner>,
@@ -75,31 +75,31 @@ impl Drop for Inner {
     }
 }
 
-/// Who answers.
-enum Whose {
+/// Which service answers a request.
+enum Responder {
     Ours(Box<Target>),
-    /// A handler that is none of ours.
+    /// The backend: the handler is not configured here.
     Theirs,
 }
 
 impl Service {
-    /// Opens the store, and forgets all that is not whole. Must be called where a runtime is: layers are
-    /// verified and garbage is collected meanwhile.
+    /// Opens the store, and drops incomplete content. Must be called within a tokio runtime: layers are
+    /// verified and garbage is collected in the background.
     pub fn open(options: Options) -> Result<Self, OpenError> {
         let store = Arc::new(Store::open(&options.root, options.limit)?);
         let stop = Arc::new(AtomicBool::new(false));
         let (scrubbed, stopped) = (Arc::clone(&store), Arc::clone(&stop));
-        // Not one of the runtime's threads: it would wait for this one before it ends.
+        // Not the runtime's blocking pool: the runtime would wait for it on shutdown.
         std::thread::spawn(move || scrubbed.scrub(&stopped));
         let collected = Arc::downgrade(&store);
         tokio::spawn(async move {
-            let mut times = tokio::time::interval(COLLECTED);
+            let mut times = tokio::time::interval(GC_INTERVAL);
             loop {
                 times.tick().await;
                 let Some(store) = collected.upgrade() else {
                     return;
                 };
-                let done = spawn_blocking(move || store.collect(&Garbage::Older(KEPT)));
+                let done = spawn_blocking(move || store.collect(&Garbage::Older(GARBAGE_AGE)));
                 if done.await.is_err() {
                     return;
                 }
@@ -126,26 +126,26 @@ impl Service {
         self.inner.backend.as_ref()
     }
 
-    fn whose(&self, spec: &api::ImageSpec) -> Whose {
+    fn responder(&self, spec: &api::ImageSpec) -> Responder {
         match Target::of(spec, &self.inner.handlers) {
-            Some(target) => Whose::Ours(Box::new(target)),
-            None => Whose::Theirs,
+            Some(target) => Responder::Ours(Box::new(target)),
+            None => Responder::Theirs,
         }
     }
 
-    /// The image that a question means, if it is ours.
+    /// The image a request refers to, if it is in this store.
     fn find(&self, spec: &api::ImageSpec) -> Option<Record> {
         let named = Named::read(&spec.image);
         let records = self.inner.store.records.lock();
-        match self.whose(spec) {
-            Whose::Ours(target) => records.find(&named, Some(&target)).cloned(),
-            // An id says all; but whoever names a handler means its images.
-            Whose::Theirs if handler_of(spec).is_empty() => records.find(&named, None).cloned(),
-            Whose::Theirs => None,
+        match self.responder(spec) {
+            Responder::Ours(target) => records.find(&named, Some(&target)).cloned(),
+            // An id needs no handler; but a request that names a handler refers to its images.
+            Responder::Theirs if handler_of(spec).is_empty() => records.find(&named, None).cloned(),
+            Responder::Theirs => None,
         }
     }
 
-    fn told(&self, record: &Record) -> api::Image {
+    fn image_of(&self, record: &Record) -> api::Image {
         let (uid, username) = user(&record.user);
         api::Image {
             id: record.id.to_string(),
@@ -171,18 +171,18 @@ impl Service {
         let records = self.inner.store.records.lock();
         let all = records.all().iter();
         all.filter(|record| wanted.is_none_or(|spec| passes(record, spec)))
-            .map(|record| self.told(record))
+            .map(|record| self.image_of(record))
             .collect()
     }
 
-    /// `ListImages`: ours, and then those of the backend.
+    /// `ListImages`: our images, then those of the backend.
     pub(crate) async fn list(self, asked: Asked<api::ListImagesRequest>) -> Result<Bytes, Status> {
         let images = self.listed(asked.message.filter.as_ref());
         let own = api::ListImagesResponse { images }.encode_to_vec();
         self.joined(own, calls::LIST_IMAGES, asked.bytes).await
     }
 
-    /// Our answer, and after it that of the backend, which makes one message of both.
+    /// Our response followed by the backend's, which merges into one message.
     async fn joined(
         &self,
         mut own: Vec<u8>,
@@ -195,14 +195,14 @@ impl Service {
         Ok(own.into())
     }
 
-    /// `StreamImages`: the same in several messages, none of which is empty.
+    /// `StreamImages`: the same in several messages, none of them empty.
     pub(crate) async fn stream(
         self,
         asked: Asked<api::ListImagesRequest>,
     ) -> Result<BoxStream<'static, Result<Bytes, Status>>, Status> {
         let images = self.listed(asked.message.filter.as_ref());
         let own: Vec<Result<Bytes, Status>> = images
-            .chunks(AT_ONCE)
+            .chunks(STREAM_BATCH)
             .map(|images| {
                 let images = images.to_vec();
                 let message = api::ListImagesResponse { images };
@@ -229,27 +229,27 @@ impl Service {
     ) -> Result<Bytes, Status> {
         let spec = asked.message.image.clone().unwrap_or_default();
         let found = self.find(&spec);
-        if let (None, Some(backend)) = (&found, self.asked_instead(&spec)) {
+        if let (None, Some(backend)) = (&found, self.fallback_backend(&spec)) {
             return backend.ask(calls::IMAGE_STATUS, asked.bytes).await;
         }
         let mut info = HashMap::new();
         if let Some(record) = found.as_ref().filter(|_| asked.message.verbose) {
             info.insert("info".to_owned(), self.info(record));
         }
-        let image = found.map(|record| self.told(&record));
+        let image = found.map(|record| self.image_of(&record));
         Ok(api::ImageStatusResponse { image, info }
             .encode_to_vec()
             .into())
     }
 
-    /// The backend, if it may know what we do not: what is of another handler, or named by an id.
-    fn asked_instead(&self, spec: &api::ImageSpec) -> Option<&Backend> {
+    /// The backend, if it may have an image this store lacks: of another handler, or named by id.
+    fn fallback_backend(&self, spec: &api::ImageSpec) -> Option<&Backend> {
         let backend = self.inner.backend.as_ref()?;
-        let theirs = matches!(self.whose(spec), Whose::Theirs);
+        let theirs = matches!(self.responder(spec), Responder::Theirs);
         (theirs || Named::read(&spec.image).is_id()).then_some(backend)
     }
 
-    /// What `crictl inspecti` shows.
+    /// The information shown by `crictl inspecti`.
     fn info(&self, record: &Record) -> String {
         let store = &self.inner.store;
         let config = store.blobs.read(&record.config).ok();
@@ -281,12 +281,12 @@ impl Service {
             let operation = "pulling";
             return Err(Error::Unnamed { operation }.status());
         }
-        let target = match (self.whose(&spec), &self.inner.backend) {
-            (Whose::Ours(target), _) => target,
-            (Whose::Theirs, Some(backend)) => {
+        let target = match (self.responder(&spec), &self.inner.backend) {
+            (Responder::Ours(target), _) => target,
+            (Responder::Theirs, Some(backend)) => {
                 return backend.ask(calls::PULL_IMAGE, asked.bytes).await;
             }
-            (Whose::Theirs, None) => {
+            (Responder::Theirs, None) => {
                 let error = Error::Handler {
                     name: handler_of(&spec).to_owned(),
                     known: self.inner.handlers.names(),
@@ -311,7 +311,7 @@ impl Service {
         }
     }
 
-    /// `RemoveImage`. What is not there is as good as removed.
+    /// `RemoveImage`. Removing a missing image succeeds.
     pub(crate) async fn remove(
         self,
         asked: Asked<api::RemoveImageRequest>,
@@ -322,7 +322,7 @@ impl Service {
             return Err(Error::Unnamed { operation }.status());
         }
         let Some(record) = self.find(&spec) else {
-            return match self.asked_instead(&spec) {
+            return match self.fallback_backend(&spec) {
                 Some(backend) => backend.ask(calls::REMOVE_IMAGE, asked.bytes).await,
                 None => Ok(Bytes::new()),
             };
@@ -351,8 +351,8 @@ impl Service {
         Ok(Bytes::new())
     }
 
-    /// `ImageFsInfo`: our store, and then the file systems of the backend. Containers are where the
-    /// backend says, or else beside images.
+    /// `ImageFsInfo`: our store, then the file systems of the backend. Containers are where the backend
+    /// reports, or else on the file system of the store.
     pub(crate) async fn fs_info(self, asked: Asked<api::Nothing>) -> Result<Bytes, Status> {
         let store = &self.inner.store;
         let blobs = store.blobs.complete().map_or(0, |all| all.len() as u64);
@@ -362,7 +362,7 @@ impl Service {
                 mountpoint: store.root().display().to_string(),
             }),
             used_bytes: Some(api::UInt64Value {
-                value: store.quota.there(),
+                value: store.quota.used(),
             }),
             inodes_used: Some(api::UInt64Value {
                 value: blobs.saturating_add(store.snapshots.entries()),
@@ -393,7 +393,7 @@ impl Service {
     }
 }
 
-/// Whether an image is what somebody looks for: of this name, or of this repository if there is no tag.
+/// Whether an image matches a filter: by name, or by repository if there is no tag.
 fn passes(record: &Record, spec: &api::ImageSpec) -> bool {
     let handler = handler_of(spec);
     if !handler.is_empty() && handler != record.handler {
@@ -404,7 +404,7 @@ fn passes(record: &Record, spec: &api::ImageSpec) -> bool {
     }
     match Named::read(&spec.image) {
         Named::Id(id) => record.id == id,
-        Named::Nonsense => false,
+        Named::Invalid => false,
         Named::Reference(reference, start) => {
             let last = spec.image.rsplit('/').next().unwrap_or_default();
             if last.contains([':', '@']) {
@@ -423,7 +423,7 @@ fn passes(record: &Record, spec: &api::ImageSpec) -> bool {
     }
 }
 
-/// Who an image runs as: a number or a name. A group says nothing here.
+/// The user of an image: a number or a name. The group is ignored.
 fn user(text: &str) -> (Option<i64>, String) {
     let user = text.split(':').next().unwrap_or_default();
     match user.parse() {

@@ -1,8 +1,8 @@
-//! Layers as files: all layers of an image, one over the other, in one folder.
+//! Snapshots: the layers of an image unpacked over each other in one folder.
 //!
-//! A snapshot is made beside its place, and gets its name when all layers are in it and have been
-//! verified. It is named after what is in it (the chain id of the image specification), so that images of
-//! the same layers share it.
+//! A snapshot is built in a scratch folder and renamed once all layers are unpacked and verified. It is
+//! named by its content (the chain id of the image specification), so images with the same layers share
+//! it.
 
 mod folders;
 mod paths;
@@ -19,9 +19,9 @@ use disk::{Contents, Layer, Limits};
 use platform::{Algorithm, Descriptor, Digest};
 
 pub(crate) use remove::remove_tree;
-pub(crate) use tree::{Room, Tree};
+pub(crate) use tree::{Tree, UnpackReservation};
 
-/// The name of layers that lie over each other, by the digests that they have unpacked.
+/// The chain id of layers, from their diff-ids.
 pub(crate) fn chain_id(diff_ids: &[Digest]) -> Digest {
     let mut diff_ids = diff_ids.iter();
     let Some(first) = diff_ids.next() else {
@@ -30,7 +30,8 @@ pub(crate) fn chain_id(diff_ids: &[Digest]) -> Digest {
     let chain = diff_ids.fold(first.clone(), |below, next| {
         Digest::sha256(format!("{below} {next}").as_bytes())
     });
-    // One layer is its own chain. All snapshots are in one folder, and so are named alike.
+    // A single layer is its own chain. All snapshots are in one folder, so other algorithms are
+    // converted to SHA-256.
     if chain.algorithm() == Algorithm::Sha256 {
         chain
     } else {
@@ -38,22 +39,22 @@ pub(crate) fn chain_id(diff_ids: &[Digest]) -> Digest {
     }
 }
 
-/// Reads a layer only as long as somebody wants it.
-struct Stoppable<R> {
+/// A reader that fails once the pull is cancelled.
+struct Cancellable<R> {
     from: R,
     stop: Arc<AtomicBool>,
 }
 
-impl<R: Read> Read for Stoppable<R> {
+impl<R: Read> Read for Cancellable<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.stop.load(Ordering::Relaxed) {
-            return Err(io::Error::other("nobody wants it any more"));
+            return Err(io::Error::other("cancelled"));
         }
         self.from.read(buffer)
     }
 }
 
-/// Unpacks a layer over those that are there.
+/// Unpacks a layer over those already unpacked.
 pub(crate) fn apply(
     tree: &mut Tree,
     layer: &Descriptor,
@@ -68,7 +69,7 @@ pub(crate) fn apply(
         diff_id: Some(diff_id.clone()),
         contents: Contents::Archive,
     };
-    let from = Stoppable {
+    let from = Cancellable {
         from,
         stop: Arc::clone(stop),
     };
@@ -76,7 +77,7 @@ pub(crate) fn apply(
     disk::extract(&layer, Box::new(from), Limits::default(), tree)
 }
 
-/// A folder that is being made. It goes when this is dropped, unless it was named.
+/// A folder being built; removed on drop unless it was renamed.
 #[derive(Debug)]
 pub(crate) struct Scratch(Option<PathBuf>);
 
@@ -91,7 +92,7 @@ impl Scratch {
         self.0.as_deref().unwrap_or_else(|| Path::new(""))
     }
 
-    /// A file beside what is being made, without a name: it goes when it is closed.
+    /// An unlinked temporary file beside the folder; freed when closed.
     pub(crate) fn spool(&self) -> io::Result<File> {
         let path = self.path().join("spool");
         let mut options = File::options();
@@ -104,7 +105,7 @@ impl Scratch {
         Ok(file)
     }
 
-    /// Gives it its name.
+    /// Renames it to its final path.
     pub(crate) fn name(mut self, to: &Path) -> io::Result<()> {
         let from = self.0.take().unwrap_or_default();
         fs::rename(&from, to).inspect_err(|_| self.0 = Some(from))
@@ -116,7 +117,7 @@ impl Drop for Scratch {
         if let Some(path) = &self.0
             && let Err(error) = remove_tree(path)
         {
-            tracing::warn!(path = %path.display(), %error, "half a snapshot stays");
+            tracing::warn!(path = %path.display(), %error, "cannot remove an incomplete snapshot");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The socket: nobody but its owner may open it, and there is never a moment when others could.
+//! The listening socket: only its owner may open it, without a window in which others could.
 
 #[cfg(test)]
 mod tests;
@@ -11,26 +11,26 @@ use std::path::{Path, PathBuf};
 
 use tokio::net::UnixListener;
 
-/// What addresses of sockets begin with.
+/// The URL scheme of socket addresses.
 const SCHEME: &str = "unix://";
 
-/// Why there is no socket.
+/// Why the socket cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
-    /// The address is none.
+    /// The address is invalid.
     #[error("reading the address {address:?}: expected unix:///PATH or an absolute path")]
     Address {
-        /// What was read.
+        /// The address given.
         address: String,
     },
-    /// Somebody else listens there.
-    #[error("listening on {}: another process does", path.display())]
+    /// Another process listens there.
+    #[error("listening on {}: another process listens there", path.display())]
     Busy {
-        /// Where.
+        /// The path of the socket.
         path: PathBuf,
     },
-    /// There is something else.
-    #[error("listening on {}: there is something that is no socket", path.display())]
+    /// The path is not a socket.
+    #[error("listening on {}: it exists and is not a socket", path.display())]
     NotASocket {
         /// Where.
         path: PathBuf,
@@ -56,7 +56,7 @@ pub fn path_of(address: &str) -> Result<PathBuf, SocketError> {
     })
 }
 
-/// A socket that is listened on. Its name goes when this is dropped, unless somebody else has taken it.
+/// A listening socket. Its path is removed on drop, unless another process has replaced it.
 #[derive(Debug)]
 pub(crate) struct Socket {
     path: PathBuf,
@@ -64,9 +64,9 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    /// Listens. A socket that nobody listens on any more is replaced; folders that are missing are made.
+    /// Listens. A stale socket is replaced; missing folders are created.
     ///
-    /// It is made where only its owner can look, and gets its name with its permissions.
+    /// It is created in a private folder with its permissions, and then renamed to its path.
     pub(crate) fn bind(path: &Path) -> Result<(Self, UnixListener), SocketError> {
         let failed = |source| SocketError::Bind {
             path: path.to_owned(),

@@ -1,16 +1,16 @@
-//! What is on the disk: blobs, snapshots, and what is known of images.
+//! The store on disk: blobs, snapshots and image records.
 //!
 //! ```text
 //! ROOT/lock                       one process at a time
-//! ROOT/images.json                images: names, handlers, what they are made of
+//! ROOT/images.json                images: names, handlers, contents
 //! ROOT/oci-layout, ROOT/blobs/    content by digest, as an OCI layout has it
-//! ROOT/ingest/                    downloads that are not complete
+//! ROOT/ingest/                    partial downloads
 //! ROOT/snapshots/sha256/HASH/     rootfs/ and about.json, by chain id
-//! ROOT/unpacking/, ROOT/trash/    what is not a snapshot yet, or no more; emptied at every start
+//! ROOT/unpacking/, ROOT/trash/    unfinished or discarded snapshots; emptied at every start
 //! ```
 //!
-//! Everything gets its name when it is complete, and an image is known when everything of it has a name. So
-//! whenever the process ends, what is known is whole; the rest is garbage, or is gone on with.
+//! Everything is renamed into place when it is complete, and an image is recorded when all its content
+//! is in place. So after any crash, recorded images are complete; the rest is garbage, or is resumed.
 
 mod leases;
 mod snapshots;
@@ -24,48 +24,48 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
-use oci::{BlobStore, Kept, StoreError, Turns};
+use oci::{BlobStore, Kept, KeyedLocks, StoreError};
 use parking_lot::Mutex;
 use platform::Digest;
 
 use tokio::sync::Semaphore;
 
-use crate::quota::{NoRoom, Quota};
+use crate::quota::{Quota, QuotaExceeded};
 use crate::records::{Record, Records};
 use crate::snapshot::remove_tree;
 
 pub(crate) use leases::{Lease, Leases};
 pub(crate) use snapshots::{About, Snapshots};
 
-/// Layers that are unpacked at the same time. Each may take 32 MiB for the window of its decoder and 16 MiB for the
-/// paths that it has made; a pull holds a permit only while it unpacks, never while it waits for a download.
+/// Layers unpacked concurrently. Each may take 32 MiB for its decoder's window and 16 MiB for its path
+/// set; a pull holds a permit only while it unpacks, never while it waits for a download.
 const MAX_DECODERS: usize = 2;
 
-/// Why the store cannot be used.
+/// Why the store cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Another process has it.
-    #[error("opening {}: another process is at it", path.display())]
+    /// Another process uses it.
+    #[error("opening {}: another process uses it", path.display())]
     Busy {
         /// The store.
         path: PathBuf,
     },
-    /// A file or a folder did not do as it should.
+    /// A file operation failed.
     #[error("{operation} {}", path.display())]
     File {
         /// `making`, `reading`...
         operation: &'static str,
-        /// Which.
+        /// The file or folder.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// See there.
+    /// The blob store cannot be opened.
     #[error(transparent)]
     Blobs(#[from] StoreError),
 }
 
-/// What is on the disk.
+/// The store on disk.
 #[derive(Debug)]
 pub(crate) struct Store {
     root: PathBuf,
@@ -74,25 +74,25 @@ pub(crate) struct Store {
     pub(crate) snapshots: Snapshots,
     pub(crate) quota: Quota,
     leases: Leases,
-    /// Who is unpacking which snapshot.
-    pub(crate) unpacking: Turns<Digest>,
-    /// Permits to decompress a layer into files.
+    /// Locks of snapshots being unpacked.
+    pub(crate) unpacking: KeyedLocks<Digest>,
+    /// Permits to unpack a layer.
     pub(crate) decoders: Arc<Semaphore>,
-    /// Held as long as this is there.
+    /// Held as long as the store is open.
     _lock: File,
 }
 
-/// What may go.
+/// What to collect.
 #[derive(Debug)]
 pub(crate) enum Garbage<'a> {
-    /// What an image that has gone was made of.
+    /// The content of a removed image.
     Of(&'a Record),
-    /// Whatever nobody needs, if it is this old.
+    /// Everything unreferenced that is at least this old.
     Older(Duration),
 }
 
 impl Store {
-    /// Opens the store in a folder, and forgets all that is not whole.
+    /// Opens the store in a folder, and drops incomplete content.
     pub(crate) fn open(root: &Path, limit: Option<u64>) -> Result<Self, OpenError> {
         let failed = |operation, path: &Path| {
             let path = path.to_owned();
@@ -108,7 +108,7 @@ impl Store {
             builder.recursive(true).mode(0o700);
             builder.create(&path).map_err(failed("making", &path))?;
         }
-        // Images have programs that run as the superuser, whoever starts them: nobody else may get there.
+        // Images contain set-user-id programs of root: no other user may reach them.
         let mode = fs::Permissions::from_mode(0o700);
         fs::set_permissions(root, mode).map_err(failed("opening", root))?;
         let lock = root.join("lock");
@@ -136,7 +136,7 @@ impl Store {
             snapshots,
             quota: Quota::new(limit),
             leases: Leases::default(),
-            unpacking: Turns::default(),
+            unpacking: KeyedLocks::default(),
             decoders: Arc::new(Semaphore::new(MAX_DECODERS)),
             _lock: file,
         };
@@ -149,8 +149,8 @@ impl Store {
         &self.root
     }
 
-    /// Forgets images of which something is missing or damaged. Layers are not read here: what matters of
-    /// them is in the snapshot.
+    /// Drops images with missing or damaged content. Layers are not read here, since containers use the
+    /// snapshot.
     fn check(&self) -> io::Result<()> {
         self.records.lock().retain(|record| {
             let broken = record
@@ -158,20 +158,20 @@ impl Store {
                 .iter()
                 .find(|digest| self.blobs.read(digest).is_err());
             if let Some(digest) = broken {
-                tracing::warn!(image = %record.id, %digest, "forgotten: a document is damaged");
+                tracing::warn!(image = %record.id, %digest, "dropping an image: a document is damaged");
                 let _ = self.blobs.remove(digest);
                 return false;
             }
             let whole = self.snapshots.get(&record.chain).is_some();
             if !whole {
-                tracing::warn!(image = %record.id, snapshot = %record.chain, "forgotten: its snapshot is not whole");
+                tracing::warn!(image = %record.id, snapshot = %record.chain, "dropping an image: its snapshot is incomplete");
             }
             whole
         })
     }
 
-    /// Reads all layers and removes those that are damaged: the next pull downloads them again. This
-    /// takes as long as the disk does; `stop` ends it.
+    /// Reads all layers and removes damaged ones: the next pull downloads them again. Takes as long as
+    /// reading the disk; `stop` ends it.
     pub(crate) fn scrub(&self, stop: &AtomicBool) {
         let Ok(all) = self.blobs.complete() else {
             return;
@@ -182,36 +182,36 @@ impl Store {
             }
             match self.blobs.verify(&digest, stop) {
                 Ok(true) => {}
-                Ok(false) => tracing::warn!(%digest, "removed: it was damaged"),
-                // It may have been removed since.
+                Ok(false) => tracing::warn!(%digest, "removed a damaged blob"),
+                // It may have been removed in the meantime.
                 Err(error) => tracing::debug!(%digest, %error, "not verified"),
             }
         }
     }
 
-    /// Looks how much is there.
+    /// Measures the space used.
     pub(crate) fn measure(&self) {
         let blobs = self.blobs.complete().unwrap_or_default();
         let unfinished = self.blobs.unfinished().unwrap_or_default();
         let files = blobs.iter().chain(&unfinished).map(|kept| kept.size);
         let bytes = files.fold(0, u64::saturating_add);
         self.quota
-            .found(bytes.saturating_add(self.snapshots.bytes()));
+            .record_usage(bytes.saturating_add(self.snapshots.bytes()));
     }
 
-    /// Makes room for what is to come. What nobody needs goes before anybody is refused.
-    pub(crate) fn make_room(&self, bytes: u64) -> Result<(), NoRoom> {
-        self.quota.take(bytes).or_else(|refusal| {
-            // What could not fit into an empty store must not empty it.
+    /// Reserves space. Unreferenced content is removed before a reservation fails.
+    pub(crate) fn reserve_space(&self, bytes: u64) -> Result<(), QuotaExceeded> {
+        self.quota.reserve(bytes).or_else(|refusal| {
+            // A request larger than the limit must not empty the store.
             if bytes > refusal.limit {
                 return Err(refusal);
             }
             self.collect(&Garbage::Older(Duration::ZERO));
-            self.quota.take(bytes)
+            self.quota.reserve(bytes)
         })
     }
 
-    /// Keeps content from being collected while it is not yet part of an image.
+    /// Protects content from collection until it is part of an image.
     pub(crate) fn lease(self: &Arc<Self>, digests: BTreeSet<Digest>) -> Lease {
         Lease::new(self, digests)
     }
@@ -220,7 +220,7 @@ impl Store {
         &self.leases
     }
 
-    /// Removes what nobody needs.
+    /// Removes unreferenced content.
     pub(crate) fn collect(&self, garbage: &Garbage<'_>) {
         let (mut blobs, mut chains): (Vec<Digest>, Vec<Digest>) = (Vec::new(), Vec::new());
         match garbage {
@@ -267,7 +267,7 @@ impl Store {
                 }
             };
             match garbage {
-                // That takes long, and who removes an image need not wait for it.
+                // Removal takes long, and the caller need not wait for it.
                 Garbage::Of(_) => drop(std::thread::spawn(remove)),
                 Garbage::Older(_) => remove(),
             }
@@ -280,8 +280,8 @@ impl Store {
     }
 }
 
-/// What is known of images. If that cannot be read, nothing is: content is still there, so that pulling
-/// again costs little.
+/// The image records. If they cannot be read, the store starts without images: the content is still
+/// there, so pulling again costs little.
 fn known(path: &Path) -> io::Result<Records> {
     match Records::open(path) {
         Ok(records) => Ok(records),

@@ -1,4 +1,4 @@
-//! What is asked for: which handler, which platform, which name.
+//! The target of a request: handler, platform and image name.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,30 +7,30 @@ use platform::{Digest, Matcher, Platform, Reference};
 use crate::api::ImageSpec;
 use crate::handlers::{Handler, Handlers};
 
-/// The handler, as the proposal had it before there was a field for it.
+/// The handler, in the proposal's annotation from before the field existed.
 pub const HANDLER: &str = "kubernetes.io/runtimehandler";
 /// The operating system of the image.
 pub const OS: &str = "kubernetes.io/os";
 /// The architecture of the image.
 pub const ARCHITECTURE: &str = "kubernetes.io/arch";
 
-/// Fewer digits are no beginning of an id; `crictl` shows 13.
-const SHORTEST: usize = 6;
+/// The minimum length of an id prefix; `crictl` shows 13 digits.
+const MIN_ID_PREFIX: usize = 6;
 
-/// For what an image is wanted.
+/// The handler and platform an image is requested for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {
-    /// The handler as it was named; nothing is the default one.
+    /// The handler as given; empty for the default one.
     pub(crate) handler: String,
-    /// What it runs, or what annotations want instead.
+    /// The platform of the handler, or of annotations instead.
     pub(crate) platform: Platform,
-    /// By which images are chosen.
+    /// The rule by which images are chosen.
     pub(crate) matcher: Matcher,
-    /// Annotations that had a say.
+    /// The annotations that influenced the choice.
     pub(crate) annotations: BTreeMap<String, String>,
 }
 
-/// The handler that is meant. The field counts, and the annotation where it is empty.
+/// The requested handler: the field, or the annotation if the field is empty.
 pub(crate) fn handler_of(spec: &ImageSpec) -> &str {
     if spec.runtime_handler.is_empty() {
         annotation(&spec.annotations, HANDLER).unwrap_or_default()
@@ -46,7 +46,7 @@ fn annotation<'a>(all: &'a HashMap<String, String>, key: &str) -> Option<&'a str
 }
 
 impl Target {
-    /// What a question is about; none if its handler is none of ours.
+    /// The target of a request; `None` if its handler is not configured here.
     pub(crate) fn of(spec: &ImageSpec, handlers: &Handlers) -> Option<Self> {
         let name = handler_of(spec);
         let handler = handlers.find(name)?;
@@ -70,8 +70,8 @@ impl Target {
     }
 }
 
-/// What the handler runs, but for what annotations say. What narrows a platform that is not meant any
-/// more goes: an `os.version` of Windows says nothing of Linux.
+/// The platform of the handler, overridden by annotations. Details of a platform that no longer apply
+/// are dropped: the `os.version` of Windows has no meaning for Linux.
 fn wanted(handler: &Handler, spec: &ImageSpec) -> (Platform, Matcher) {
     let os = annotation(&spec.annotations, OS);
     let architecture = annotation(&spec.annotations, ARCHITECTURE);
@@ -99,20 +99,19 @@ fn wanted(handler: &Handler, spec: &ImageSpec) -> (Platform, Matcher) {
     (matcher.wanted().clone(), matcher)
 }
 
-/// How an image is named in a question.
+/// How a request names an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Named {
     /// By its id.
     Id(Digest),
-    /// By a reference. If it looks like the beginning of an id, that may be meant, if nothing is called
-    /// so.
+    /// By a reference. One that looks like an id prefix also matches ids, if no image has that name.
     Reference(Reference, Option<String>),
-    /// By nothing that could be a name.
-    Nonsense,
+    /// By an invalid name.
+    Invalid,
 }
 
 impl Named {
-    /// Whether it may be an id, or the beginning of one.
+    /// Whether it may be an id or an id prefix.
     pub(crate) fn is_id(&self) -> bool {
         matches!(self, Self::Id(_) | Self::Reference(_, Some(_)))
     }
@@ -123,19 +122,19 @@ impl Named {
         } else {
             format!("sha256:{text}").parse()
         };
-        // A kubelet always says a tag, so that its names are never taken for ids.
-        let digits = text.len() >= SHORTEST && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        // The kubelet always includes a tag, so its references are never taken for ids.
+        let digits =
+            text.len() >= MIN_ID_PREFIX && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         let start = digits.then(|| text.to_owned());
         match (id, text.parse()) {
             (Ok(id), _) => Self::Id(id),
             (_, Ok(reference)) => Self::Reference(reference, start),
-            _ => Self::Nonsense,
+            _ => Self::Invalid,
         }
     }
 }
 
-/// How an image is known that was asked for by a reference: with its tag, or with its digest if it has
-/// one.
+/// The recorded name of a reference: with its digest if it has one, else with its tag.
 pub(crate) fn name_of(reference: &Reference) -> String {
     match reference.digest() {
         Some(digest) => format!("{}@{digest}", reference.name()),

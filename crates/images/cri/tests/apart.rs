@@ -1,9 +1,9 @@
-//! The same name for several handlers: several images, each seen by its own handler alone.
+//! The same name for several handlers: several images, each visible to its own handler only.
 
 use serde_json::{Value, json};
 use tonic::Code;
 
-use crate::node::{World, annotated, named, of, which};
+use crate::node::{NodeFixture, annotated, named, of, which};
 
 const CONFIG: &str = r#"
 default = "runc"
@@ -23,8 +23,9 @@ SandboxIsolation = 1
 platform = "windows(10.0.14393)/amd64"
 "#;
 
-/// The index of the proposal, in short: two of Linux, three builds of Windows, and an attestation.
-fn mixed(world: &mut World, name: &str) -> String {
+/// The index of the proposal, shortened: two Linux platforms, three builds of Windows, and an
+/// attestation.
+fn mixed(world: &mut NodeFixture, name: &str) -> String {
     let of = |architecture: &str| json!({"os": "linux", "architecture": architecture});
     let build =
         |version: &str| json!({"os": "windows", "architecture": "amd64", "os.version": version});
@@ -47,7 +48,7 @@ fn mixed(world: &mut World, name: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_handlers_that_pull_one_name_at_once_get_two_images() {
-    let mut world = World::new().await;
+    let mut world = NodeFixture::new().await;
     let image = mixed(&mut world, "golang:latest");
     let mut wishes = world.wishes();
     wishes.config = Some(CONFIG.to_owned());
@@ -61,7 +62,7 @@ async fn two_handlers_that_pull_one_name_at_once_get_two_images() {
     assert_ne!(first, second);
     assert_eq!(which(client, of(&image, "ws2019")).await, "17763");
     assert_eq!(which(client, of(&image, "ws2022")).await, "20348");
-    // Nobody else has it yet.
+    // No other handler has it yet.
     for handler in ["", "arm", "ws2016"] {
         assert_eq!(client.status(of(&image, handler)).await.unwrap(), None);
     }
@@ -69,13 +70,13 @@ async fn two_handlers_that_pull_one_name_at_once_get_two_images() {
         ("", "linux/amd64"),
         ("arm", "linux/arm64"),
         ("ws2016", "14393"),
-        // Hyper-V runs all that is not newer, and the newest is the best.
+        // Hyper-V runs all builds that are not newer than the host, and prefers the newest.
         ("ws2022-hyperv", "20348"),
     ] {
         client.pull(of(&image, handler), None).await.unwrap();
         assert_eq!(which(client, of(&image, handler)).await, content);
     }
-    // Ids are unique, and each image says for whom it is.
+    // Ids are unique, and each image reports its handler.
     let all = client.list(None).await.unwrap();
     let mut ids: Vec<&str> = all.iter().map(|image| image.id.as_str()).collect();
     ids.sort_unstable();
@@ -88,11 +89,11 @@ async fn two_handlers_that_pull_one_name_at_once_get_two_images() {
         let again = client.status(of(&image, &spec.runtime_handler)).await;
         assert_eq!(again.unwrap().as_ref(), Some(found));
     }
-    // Removal sees its own.
+    // Removal affects only the image of the handler.
     client.remove(of(&image, "ws2019")).await.unwrap();
     assert_eq!(client.status(of(&image, "ws2019")).await.unwrap(), None);
     assert_eq!(which(client, of(&image, "ws2022")).await, "20348");
-    // A kubelet removes by the id alone.
+    // The kubelet removes by id alone.
     client.remove(named(&second)).await.unwrap();
     assert_eq!(client.status(of(&image, "ws2022")).await.unwrap(), None);
     assert_eq!(which(client, of(&image, "ws2022-hyperv")).await, "20348");
@@ -101,7 +102,7 @@ async fn two_handlers_that_pull_one_name_at_once_get_two_images() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn handlers_of_one_platform_have_images_of_their_own() {
-    let mut world = World::new().await;
+    let mut world = NodeFixture::new().await;
     let image = mixed(&mut world, "shared:1");
     let mut wishes = world.wishes();
     wishes.config = Some(CONFIG.to_owned());
@@ -112,7 +113,7 @@ async fn handlers_of_one_platform_have_images_of_their_own() {
     let named_default = client.pull(of(&image, "runc"), None).await.unwrap();
     assert_ne!(default, other);
     assert_ne!(default, named_default);
-    // A handler is told nothing of another's, even by id.
+    // A handler does not see images of another one, even by id.
     assert_eq!(client.status(of(&default, "other")).await.unwrap(), None);
     assert_eq!(client.pull(of(&image, "other"), None).await.unwrap(), other);
     client.remove(named(&default)).await.unwrap();
@@ -126,7 +127,7 @@ async fn handlers_of_one_platform_have_images_of_their_own() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unknown_handlers_are_refused() {
-    let mut world = World::new().await;
+    let mut world = NodeFixture::new().await;
     let image = mixed(&mut world, "a:1");
     let mut wishes = world.wishes();
     wishes.config = Some(CONFIG.to_owned());
@@ -153,7 +154,7 @@ async fn unknown_handlers_are_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn annotations_name_handler_system_and_architecture() {
-    let mut world = World::new().await;
+    let mut world = NodeFixture::new().await;
     let image = mixed(&mut world, "b:1");
     let mut wishes = world.wishes();
     wishes.config = Some(CONFIG.to_owned());
@@ -177,12 +178,12 @@ async fn annotations_name_handler_system_and_architecture() {
         let kept = found.spec.unwrap().annotations;
         assert!(!kept.contains_key("app"), "{kept:?}");
     }
-    // The field counts where both are.
+    // The field takes precedence over the annotation.
     let mut both = annotated(&image, &[(cri::HANDLER, "ws2019")]);
     both.runtime_handler = "arm".to_owned();
     client.pull(both.clone(), None).await.unwrap();
     assert_eq!(which(client, both).await, "linux/arm64");
-    // An image for a hint is not the one without.
+    // An image pulled with an annotation differs from the one without.
     assert_eq!(which(client, named(&image)).await, "linux/amd64");
     client
         .remove(annotated(&image, &[(cri::ARCHITECTURE, "arm64")]))
@@ -194,10 +195,10 @@ async fn annotations_name_handler_system_and_architecture() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_for_nothing_that_a_handler_runs_is_refused() {
-    let mut world = World::new().await;
+async fn image_without_matching_platform_is_rejected() {
+    let mut world = NodeFixture::new().await;
     let arm = world.image(&json!({"os": "linux", "architecture": "arm64"}), "arm");
-    // One manifest, which containerd would take whatever it is for.
+    // A single manifest, which containerd would pull for any platform.
     let alone = world.push(&arm, "alone:1");
     let index = world.layout().index(&[arm]).unwrap();
     let index = world.push(&index, "index:1");

@@ -1,4 +1,4 @@
-//! Step by step: what is not ours is answered by a service that was there before, as it was asked.
+//! Gradual adoption: requests for other handlers are forwarded unchanged to an existing service.
 
 use bytes::Bytes;
 use cri::api::{self, ImageSpec};
@@ -6,10 +6,10 @@ use prost::Message as _;
 use serde_json::json;
 use tonic::Code;
 
-use crate::node::{Node, Wishes, World, named, of, which};
+use crate::node::{Node, NodeFixture, Wishes, named, of, which};
 
-/// A node whose handler `arm` is ours, and whose others are those of a service in another folder.
-fn nodes(world: &World) -> (Node, Node) {
+/// A node that serves handler `arm` itself, and forwards others to a service in another folder.
+fn nodes(world: &NodeFixture) -> (Node, Node) {
     let behind = world.folder.path().join("behind");
     std::fs::create_dir(&behind).unwrap();
     let mut wishes = world.wishes();
@@ -21,7 +21,7 @@ fn nodes(world: &World) -> (Node, Node) {
     (world.node(wishes), behind)
 }
 
-fn index(world: &mut World, name: &str) -> String {
+fn index(world: &mut NodeFixture, name: &str) -> String {
     let images: Vec<_> = ["amd64", "arm64"]
         .iter()
         .map(|arch| world.image(&json!({"os": "linux", "architecture": arch}), arch))
@@ -32,7 +32,7 @@ fn index(world: &mut World, name: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn handlers_that_are_not_ours_are_those_of_the_service_behind() {
-    let mut world = World::new().await;
+    let mut world = NodeFixture::new().await;
     let image = index(&mut world, "both:1");
     let (node, behind) = nodes(&world);
     let client = &node.client;
@@ -65,7 +65,7 @@ async fn handlers_that_are_not_ours_are_those_of_the_service_behind() {
     streamed.sort();
     assert_eq!(ids, expected);
     assert_eq!(streamed, expected);
-    // Ids lead to whoever has them.
+    // An id is resolved by the service that has it.
     for id in &expected {
         assert_eq!(client.status(named(id)).await.unwrap().unwrap().id, *id);
     }
@@ -74,7 +74,7 @@ async fn handlers_that_are_not_ours_are_those_of_the_service_behind() {
     client.remove(named(&theirs)).await.unwrap();
     assert_eq!(behind.client.status(named(&image)).await.unwrap(), None);
     assert_eq!(client.list(None).await.unwrap().len(), 1);
-    // Whoever does not know a handler says so.
+    // An unknown handler is rejected by name.
     let refused = client.pull(of(&image, "gone"), None).await.unwrap_err();
     assert_eq!(refused.code(), Code::InvalidArgument);
     testkit::has(refused.message(), &["known are kata, runc"]);
@@ -82,7 +82,7 @@ async fn handlers_that_are_not_ours_are_those_of_the_service_behind() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn other_services_and_file_systems_are_passed_through() {
-    let world = World::new().await;
+    let world = NodeFixture::new().await;
     let (node, behind) = nodes(&world);
     let version: api::VersionResponse = node
         .client
@@ -111,16 +111,16 @@ async fn other_services_and_file_systems_are_passed_through() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_behind_that_is_away_is_told_and_may_come_back() {
-    let mut world = World::new().await;
+async fn unavailable_backend_is_reported_and_may_return() {
+    let mut world = NodeFixture::new().await;
     let image = index(&mut world, "later:1");
     let (node, behind) = nodes(&world);
     let client = &node.client;
     behind.stop().await;
-    let away = client.pull(named(&image), None).await.unwrap_err();
-    assert_eq!(away.code(), Code::Unavailable, "{away}");
-    testkit::has(away.message(), &["behind/cri.sock"]);
-    // What is ours goes on.
+    let unavailable = client.pull(named(&image), None).await.unwrap_err();
+    assert_eq!(unavailable.code(), Code::Unavailable, "{unavailable}");
+    testkit::has(unavailable.message(), &["behind/cri.sock"]);
+    // Handlers served here keep working.
     client.pull(of(&image, "arm"), None).await.unwrap();
     assert_eq!(which(client, of(&image, "arm")).await, "arm64");
     let again = Node::start(&world.folder.path().join("behind"), world.wishes());
@@ -128,7 +128,7 @@ async fn a_service_behind_that_is_away_is_told_and_may_come_back() {
     assert_eq!(again.client.list(None).await.unwrap().len(), 1);
 }
 
-/// A field that nobody here knows gets through: another version of the interface may have it.
+/// Unknown fields are forwarded: a newer version of the API may have them.
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_and_answers_are_not_changed_on_their_way() {
     #[derive(Clone, PartialEq, prost::Message)]
@@ -139,7 +139,7 @@ async fn requests_and_answers_are_not_changed_on_their_way() {
         unknown: String,
     }
     let asked = std::sync::Arc::new(std::sync::Mutex::new(Vec::<Bytes>::new()));
-    let world = World::new().await;
+    let world = NodeFixture::new().await;
     let socket = world.folder.path().join("echo.sock");
     let listener = tokio::net::UnixListener::bind(&socket).unwrap();
     let seen = std::sync::Arc::clone(&asked);
@@ -182,7 +182,7 @@ async fn requests_and_answers_are_not_changed_on_their_way() {
     let expected = Bytes::from(message.encode_to_vec());
     assert!(asked.lock().unwrap().iter().all(|bytes| *bytes == expected));
     assert_eq!(asked.lock().unwrap().len(), 5);
-    // Lists are joined, and so is what nobody knows.
+    // Lists are merged, including unknown fields.
     let message = Newer {
         image: None,
         ..message

@@ -1,4 +1,4 @@
-//! What critest checks of image services, spec by spec, and what kubelets rely on.
+//! What critest checks of image services, spec by spec, and what the kubelet relies on.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use serde_json::json;
 use testkit::{PASSWORD, Registry, RegistryOptions, Tar, USERNAME};
 use tonic::Code;
 
-use crate::node::{Wishes, World, named, rootfs, which};
+use crate::node::{NodeFixture, Wishes, named, rootfs, which};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn public_images_by_tag_without_tag_and_by_digest() {
-    let mut world = World::new().await;
+    let mut world = NodeFixture::new().await;
     let tagged = world.simple("tagged:test", "tagged");
     let latest = world.simple("untagged:latest", "latest");
     let untagged = world.name("untagged");
@@ -39,7 +39,7 @@ async fn public_images_by_tag_without_tag_and_by_digest() {
     let found = client.status(named(&by_digest)).await.unwrap().unwrap();
     assert_eq!(found.repo_tags, Vec::<String>::new());
     assert_eq!(found.repo_digests, [by_digest.as_str()]);
-    // A tag beside a digest is a remark.
+    // A tag besides a digest is ignored.
     let (name, digest) = by_digest.split_once('@').unwrap();
     let both = format!("{name}:whatever@{digest}");
     client.pull(named(&both), None).await.unwrap();
@@ -48,13 +48,13 @@ async fn public_images_by_tag_without_tag_and_by_digest() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deadline_that_passes_is_told_as_such() {
-    let mut world = World::new().await;
+async fn expired_deadline_is_reported() {
+    let mut world = NodeFixture::new().await;
     let image = world.simple("late:1", "late");
     let node = world.node(world.wishes());
     let soon = node.client.within(Duration::from_millis(1));
     let late = soon.pull(named(&image), None).await.unwrap_err();
-    // The client looks at the clock as well, and calls it otherwise when it is first.
+    // The client also enforces the deadline, and reports another code if it is first.
     let told = [Code::DeadlineExceeded, Code::Cancelled];
     assert!(told.contains(&late.code()), "{late}");
     node.client.pull(named(&image), None).await.unwrap();
@@ -62,7 +62,7 @@ async fn a_deadline_that_passes_is_told_as_such() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn all_references_lead_to_the_same_answer() {
-    let mut world = World::new().await;
+    let mut world = NodeFixture::new().await;
     let image = world.simple("all:1", "all");
     let node = world.node(world.wishes());
     let client = &node.client;
@@ -93,12 +93,12 @@ async fn all_references_lead_to_the_same_answer() {
 #[case("www-data:www-data", None, "www-data")]
 #[case("", None, "")]
 #[tokio::test(flavor = "multi_thread")]
-async fn who_an_image_runs_as(
+async fn user_of_an_image_is_reported(
     #[case] user: &str,
     #[case] uid: Option<i64>,
     #[case] username: &str,
 ) {
-    let mut world = World::new().await;
+    let mut world = NodeFixture::new().await;
     let config = json!({"os": "linux", "architecture": "amd64", "config": {"User": user}});
     let image = world.image(&config, "user");
     let image = world.push(&image, "user:1");
@@ -111,7 +111,7 @@ async fn who_an_image_runs_as(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn images_and_tags_are_counted_right() {
-    let mut world = World::new().await;
+    let mut world = NodeFixture::new().await;
     let others: Vec<String> = (1..=3)
         .map(|n| world.simple(&format!("other-{n}:latest"), &n.to_string()))
         .collect();
@@ -141,7 +141,7 @@ async fn images_and_tags_are_counted_right() {
         assert_eq!(image.repo_tags.len(), 1);
         client.remove(named(&image.id)).await.unwrap();
     }
-    // The same from two registries is one image with both names.
+    // The same image from two registries is one image with both names.
     tags.push(elsewhere);
     for tag in &tags {
         client.pull(named(tag), None).await.unwrap();
@@ -152,7 +152,7 @@ async fn images_and_tags_are_counted_right() {
     found.sort();
     tags.sort();
     assert_eq!(found, tags);
-    // One name takes all others with it.
+    // Removing one name removes all others.
     client.remove(named(&tags[0])).await.unwrap();
     for tag in &tags {
         assert_eq!(client.status(named(tag)).await.unwrap(), None);
@@ -162,7 +162,7 @@ async fn images_and_tags_are_counted_right() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tag_that_moves_leaves_the_older_image_its_digest() {
-    let mut world = World::new().await;
+    let mut world = NodeFixture::new().await;
     let image = world.simple("moves:1", "before");
     let node = world.node(world.wishes());
     let client = &node.client;
@@ -177,8 +177,8 @@ async fn a_tag_that_moves_leaves_the_older_image_its_digest() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_removes_at_once_with_others_sees_it_gone() {
-    let mut world = World::new().await;
+async fn concurrent_removals_succeed() {
+    let mut world = NodeFixture::new().await;
     let image = world.simple("gone:1", "gone");
     let node = world.node(world.wishes());
     let client = &node.client;
@@ -197,7 +197,7 @@ async fn who_removes_at_once_with_others_sees_it_gone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn streams_have_every_image_once_and_no_empty_message() {
-    let mut world = World::new().await;
+    let mut world = NodeFixture::new().await;
     let image = world.simple("one:0", "one");
     let node = world.node(world.wishes());
     let client = &node.client;
@@ -211,8 +211,8 @@ async fn streams_have_every_image_once_and_no_empty_message() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn file_systems_and_version_are_told() {
-    let mut world = World::new().await;
+async fn file_systems_and_version_are_reported() {
+    let mut world = NodeFixture::new().await;
     let image = world.simple("fs:1", "fs");
     let node = world.node(world.wishes());
     let client = &node.client;
@@ -248,13 +248,13 @@ async fn file_systems_and_version_are_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn credentials_come_with_the_request_and_go_to_nobody_else() {
+async fn request_credentials_are_not_shared() {
     let options = RegistryOptions {
         password: true,
         ..RegistryOptions::default()
     };
     let registry = Registry::start_with(options).await.unwrap();
-    let world = World::new().await;
+    let world = NodeFixture::new().await;
     let image = world.image(&json!({"os": "linux", "architecture": "amd64"}), "secret");
     let mut layout = testkit::Layout::new(&world.folder.path().join("layout")).unwrap();
     layout.name("it", &image).unwrap();
@@ -288,7 +288,7 @@ async fn credentials_come_with_the_request_and_go_to_nobody_else() {
         ..auth
     };
     client.pull(named(&image), Some(here)).await.unwrap();
-    // Whoever knows only that it is here still has to show who he is.
+    // Without credentials, a cached private image is not returned.
     let refused = client.pull(named(&image), None).await.unwrap_err();
     assert_eq!(refused.code(), Code::PermissionDenied);
     let both = AuthConfig {
@@ -299,8 +299,8 @@ async fn credentials_come_with_the_request_and_go_to_nobody_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn images_that_share_layers_share_what_is_made_of_them() {
-    let mut world = World::new().await;
+async fn images_with_equal_layers_share_a_snapshot() {
+    let mut world = NodeFixture::new().await;
     let layer = Tar::new().file("shared", 0o644, "shared").finish();
     let make = |label: &str| {
         let config = json!({

@@ -1,4 +1,4 @@
-//! Registries that lie, dawdle and break off: nothing half-made is ever an image.
+//! Misbehaving registries: an incomplete image is never recorded.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use oci::Retry;
 use platform::Digest;
 use serde_json::{Value, json};
-use testkit::{Asked, HostileServer, Misdeed, Tar, wait_until};
+use testkit::{Asked, FaultyServer, ScriptedResponse, Tar, wait_until};
 use tonic::Code;
 
 use crate::node::{Node, Wishes, named, which};
@@ -59,24 +59,25 @@ impl Served {
         asked.path.ends_with(Digest::sha256(&self.layer).hash())
     }
 
-    /// As it should be.
-    fn answer(&self, asked: &Asked) -> Misdeed {
+    /// A correct response.
+    fn answer(&self, asked: &Asked) -> ScriptedResponse {
         if asked.path.contains("/manifests/") {
-            return Misdeed::answer(200, self.manifest.clone()).with("Content-Type", MANIFEST);
+            return ScriptedResponse::answer(200, self.manifest.clone())
+                .with("Content-Type", MANIFEST);
         }
         if self.is_layer(asked) {
             return match asked.offset() {
-                0 => Misdeed::answer(200, self.layer.clone()),
+                0 => ScriptedResponse::answer(200, self.layer.clone()),
                 offset => {
                     let length = self.layer.len();
-                    Misdeed::answer(206, self.layer[offset..].to_vec()).with(
+                    ScriptedResponse::answer(206, self.layer[offset..].to_vec()).with(
                         "Content-Range",
                         &format!("bytes {offset}-{}/{length}", length - 1),
                     )
                 }
             };
         }
-        Misdeed::answer(200, self.config.clone())
+        ScriptedResponse::answer(200, self.config.clone())
     }
 }
 
@@ -90,7 +91,7 @@ fn impatient() -> Retry {
     }
 }
 
-fn node_for(server: &HostileServer, folder: &std::path::Path) -> Node {
+fn node_for(server: &FaultyServer, folder: &std::path::Path) -> Node {
     let wishes = Wishes {
         plain: vec![server.host()],
         retry: Some(impatient()),
@@ -99,40 +100,48 @@ fn node_for(server: &HostileServer, folder: &std::path::Path) -> Node {
     Node::start(folder, wishes)
 }
 
-/// What a registry answers instead of a layer.
-type Instead = fn(&Served) -> Misdeed;
+/// The response instead of a layer.
+type Instead = fn(&Served) -> ScriptedResponse;
 
-/// How a layer comes that does not come as it should, what is told, and what is left of it.
+/// Broken layers: the reported error, and what is left of the download.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_layer_that_is_not_what_it_should_be_becomes_no_image() {
+async fn broken_layer_is_not_recorded_as_image() {
     let cases: [(Instead, Code, &str); 5] = [
         (
             |served| {
                 let mut other = served.layer.clone();
                 other[1000] ^= 1;
-                Misdeed::answer(200, other)
+                ScriptedResponse::answer(200, other)
             },
             Code::DataLoss,
             "the content is sha256:",
         ),
         (
-            |served| Misdeed::cut(200, served.layer[..1000].to_vec(), served.layer.len()),
+            |served| ScriptedResponse::cut(200, served.layer[..1000].to_vec(), served.layer.len()),
             Code::Unknown,
             "RegistryUnavailable: ",
         ),
         (
-            |_| Misdeed::answer(429, "").with("Retry-After", "3600"),
+            |_| ScriptedResponse::answer(429, "").with("Retry-After", "3600"),
             Code::Unknown,
             "RegistryUnavailable: ",
         ),
-        (|_| Misdeed::answer(500, "broken"), Code::Unknown, "500"),
-        (|_| Misdeed::answer(404, ""), Code::NotFound, "not found"),
+        (
+            |_| ScriptedResponse::answer(500, "broken"),
+            Code::Unknown,
+            "500",
+        ),
+        (
+            |_| ScriptedResponse::answer(404, ""),
+            Code::NotFound,
+            "not found",
+        ),
     ];
     for (misdeed, code, said) in cases {
         let served = Served::new();
         let good = Arc::new(AtomicBool::new(false));
         let is_good = Arc::clone(&good);
-        let server = HostileServer::start(move |asked| {
+        let server = FaultyServer::start(move |asked| {
             if served.is_layer(asked) && !is_good.load(Ordering::Relaxed) {
                 return misdeed(&served);
             }
@@ -156,7 +165,7 @@ async fn a_layer_that_is_not_what_it_should_be_becomes_no_image() {
         })
         .await
         .unwrap();
-        // When the registry is well again, so is the image. Those who want to be left alone are.
+        // Once the registry works again, the pull succeeds, except during a requested pause.
         good.store(true, Ordering::Relaxed);
         if said != "RegistryUnavailable: " {
             node.client.pull(named(&image), None).await.unwrap();
@@ -166,7 +175,7 @@ async fn a_layer_that_is_not_what_it_should_be_becomes_no_image() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn layers_that_are_not_what_the_config_says_are_refused() {
+async fn diff_id_mismatch_is_rejected() {
     let layer = Tar::new().file("a", 0o644, "a").finish();
     let wrong = |diff_ids: Value| {
         let config = json!({
@@ -179,7 +188,7 @@ async fn layers_that_are_not_what_the_config_says_are_refused() {
         (wrong(json!([Digest::sha256(b"else")])), "diff-id"),
         (wrong(json!([])), "diff_ids"),
     ] {
-        let server = HostileServer::start(move |asked| served.answer(asked))
+        let server = FaultyServer::start(move |asked| served.answer(asked))
             .await
             .unwrap();
         let folder = tempfile::tempdir().unwrap();
@@ -193,18 +202,18 @@ async fn layers_that_are_not_what_the_config_says_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_gives_up_ends_the_download_and_the_next_one_goes_on_with_it() {
+async fn cancelled_download_is_resumed_by_the_next_pull() {
     let served = Served::new();
     let slow = Arc::new(AtomicBool::new(true));
     let from = Arc::new(AtomicUsize::new(usize::MAX));
     let (is_slow, began) = (Arc::clone(&slow), Arc::clone(&from));
-    let server = HostileServer::start(move |asked| {
+    let server = FaultyServer::start(move |asked| {
         if !served.is_layer(asked) {
             return served.answer(asked);
         }
         if is_slow.load(Ordering::Relaxed) {
             let pause = Duration::from_secs(30);
-            return Misdeed::trickling(200, served.layer.clone(), 200_000, pause);
+            return ScriptedResponse::trickling(200, served.layer.clone(), 200_000, pause);
         }
         began.store(asked.offset(), Ordering::Relaxed);
         served.answer(asked)
@@ -236,7 +245,7 @@ async fn who_gives_up_ends_the_download_and_the_next_one_goes_on_with_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_to_ask_is_told_so_that_a_kubelet_knows() {
+async fn unreachable_registry_is_reported_as_registry_unavailable() {
     let folder = tempfile::tempdir().unwrap();
     let port = testkit::free_port().unwrap();
     let host = format!("127.0.0.1:{port}");

@@ -14,12 +14,12 @@ use testkit::{CriClient, Layout, Registry, Tar, wait_until};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// What the machine is, wherever the tests run.
+/// The platform of the node, independent of the host of the tests.
 pub(crate) fn host() -> Platform {
     Platform::new("linux", "amd64")
 }
 
-/// How a node is to be.
+/// Options of a node.
 #[derive(Default)]
 pub(crate) struct Wishes {
     pub(crate) config: Option<String>,
@@ -27,7 +27,7 @@ pub(crate) struct Wishes {
     pub(crate) backend: Option<PathBuf>,
     /// Registries without TLS.
     pub(crate) plain: Vec<String>,
-    /// How registries are asked again.
+    /// The retry policy of registry requests.
     pub(crate) retry: Option<Retry>,
 }
 
@@ -91,7 +91,7 @@ impl Node {
         drop(self.client);
         drop(self.stop.take());
         self.served.await.unwrap();
-        // In this process threads of the service may end a little later than it.
+        // Threads of the service may end a little after it.
         let lock = self.root.join("lock");
         wait_until("the store is free", Duration::from_secs(30), async || {
             let free = std::fs::File::open(&lock)?.try_lock();
@@ -102,14 +102,14 @@ impl Node {
     }
 }
 
-/// A registry with images, and a folder for whatever a test needs.
-pub(crate) struct World {
+/// A registry with images, and a folder for tests.
+pub(crate) struct NodeFixture {
     pub(crate) registry: Registry,
     pub(crate) folder: TempDir,
     layout: Layout,
 }
 
-impl World {
+impl NodeFixture {
     pub(crate) async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let layout = Layout::new(&folder.path().join("layout")).unwrap();
@@ -143,7 +143,7 @@ impl World {
         self.push(&image, name)
     }
 
-    /// An image of a platform whose `etc/which` has a content.
+    /// An image of a platform whose `etc/which` has this content.
     pub(crate) fn image(&self, config: &Value, content: &str) -> Value {
         let layer = Tar::new()
             .folder("etc", 0o755)
@@ -198,7 +198,7 @@ pub(crate) async fn rootfs(client: &CriClient, spec: ImageSpec) -> PathBuf {
     PathBuf::from(info["rootfs"].as_str().unwrap())
 }
 
-/// The file by which images are told apart.
+/// The file that distinguishes images.
 pub(crate) async fn which(client: &CriClient, spec: ImageSpec) -> String {
     let file = rootfs(client, spec).await.join("etc/which");
     std::fs::read_to_string(file).unwrap()

@@ -1,4 +1,4 @@
-//! Room, garbage, pinned images, and stores that something happened to.
+//! Quota, garbage collection, pinned images, and damaged stores.
 
 use std::fs;
 use std::path::Path;
@@ -8,10 +8,10 @@ use serde_json::json;
 use testkit::{Tar, wait_until};
 use tonic::Code;
 
-use crate::node::{Node, World, named, which};
+use crate::node::{Node, NodeFixture, named, which};
 
 /// An image of a size, which cannot be compressed.
-fn large(world: &mut World, name: &str, bytes: usize) -> String {
+fn large(world: &mut NodeFixture, name: &str, bytes: usize) -> String {
     let mut dice = name.len() as u64 + 1;
     let noise: Vec<u8> = (0..bytes)
         .map(|_| {
@@ -35,7 +35,7 @@ async fn used(node: &Node) -> u64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_limit_is_kept_and_explained() {
-    let mut world = World::new().await;
+    let mut world = NodeFixture::new().await;
     let first = large(&mut world, "a:1", 300_000);
     let second = large(&mut world, "bb:1", 300_000);
     let mut wishes = world.wishes();
@@ -45,7 +45,7 @@ async fn a_limit_is_kept_and_explained() {
     client.pull(named(&first), None).await.unwrap();
     let before = used(&node).await;
     assert!((600_000..1_000_000).contains(&before), "{before}");
-    // Its layer has room, what is in it has not.
+    // Its layer fits, its unpacked content does not.
     let refused = client.pull(named(&second), None).await.unwrap_err();
     assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
     testkit::has(
@@ -58,7 +58,7 @@ async fn a_limit_is_kept_and_explained() {
     );
     assert!(used(&node).await <= 1_000_000);
     assert_eq!(which(client, named(&first)).await, "a:1");
-    // When there is room, it is used; what was downloaded before is not in the way.
+    // Once there is space, the pull succeeds; earlier downloads do not count twice.
     client.remove(named(&first)).await.unwrap();
     client.pull(named(&second), None).await.unwrap();
     let third = large(&mut world, "ccc:1", 2_000_000);
@@ -68,11 +68,11 @@ async fn a_limit_is_kept_and_explained() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_nobody_needs_goes_and_what_somebody_pulls_stays() {
-    let mut world = World::new().await;
+async fn unreferenced_content_is_collected_and_leased_content_stays() {
+    let mut world = NodeFixture::new().await;
     let shared = Tar::new().file("shared", 0o644, "shared").finish();
     let config = json!({"os": "linux", "architecture": "amd64"});
-    let make = |world: &mut World, name: &str| {
+    let make = |world: &mut NodeFixture, name: &str| {
         let own = Tar::new().file("etc/which", 0o644, name).finish();
         let image = world.layout().image_of(&config, &[&shared, &own]).unwrap();
         world.push(&image, name)
@@ -89,7 +89,7 @@ async fn what_nobody_needs_goes_and_what_somebody_pulls_stays() {
     client.remove(named(&first)).await.unwrap();
     assert_eq!(count(&blobs), 4);
     assert_eq!(count(&node.root.join("snapshots/sha256")), 1);
-    // Pulling and removing at the same time never takes anything from under a pull.
+    // Concurrent pulls and removals never remove content a pull needs.
     for _ in 0..5 {
         let (pulled, removed) = tokio::join!(
             client.pull(named(&first), None),
@@ -112,8 +112,8 @@ async fn what_nobody_needs_goes_and_what_somebody_pulls_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pinned_images_say_so_and_go_if_they_have_to() {
-    let mut world = World::new().await;
+async fn pinned_images_are_flagged_and_can_be_removed() {
+    let mut world = NodeFixture::new().await;
     let (pause, other) = (
         world.simple("pause:3.10", "pause"),
         world.simple("x:1", "x"),
@@ -133,7 +133,7 @@ async fn pinned_images_say_so_and_go_if_they_have_to() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn images_outlive_the_process_and_only_one_process_has_them() {
-    let mut world = World::new().await;
+    let mut world = NodeFixture::new().await;
     let image = world.simple("stays:1", "stays");
     let node = world.node(world.wishes());
     let id = node.client.pull(named(&image), None).await.unwrap();
@@ -146,13 +146,13 @@ async fn images_outlive_the_process_and_only_one_process_has_them() {
     assert_eq!(which(&node.client, named(&image)).await, "stays");
 }
 
-/// What happens to the folder of a store.
-type Happening = fn(&Path);
+/// Damage to the folder of a store.
+type Damage = fn(&Path);
 
-/// What may have happened to a folder while nobody looked, and whether the image survives it.
+/// Damage while the service was stopped, and whether the image survives it.
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_happened_to_the_store_is_found() {
-    let cases: [(&str, Happening, bool); 8] = [
+async fn damage_of_the_store_is_detected() {
+    let cases: [(&str, Damage, bool); 8] = [
         ("nothing", |_| {}, true),
         (
             "documents are damaged",
@@ -217,13 +217,13 @@ async fn whatever_happened_to_the_store_is_found() {
             true,
         ),
     ];
-    let mut world = World::new().await;
+    let mut world = NodeFixture::new().await;
     let image = world.simple("survives:1", "survives");
     for (what, happened, survives) in cases {
         let node = world.node(world.wishes());
         node.client.pull(named(&image), None).await.unwrap();
         let root = node.root.clone();
-        // What the last pull left to the disk is there.
+        // The data of the last pull has been synced to disk.
         let chain = fs::read_dir(root.join("snapshots/sha256")).unwrap().next();
         let about = chain.unwrap().unwrap().path().join("about.json");
         wait_until(

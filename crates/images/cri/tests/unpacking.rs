@@ -1,4 +1,4 @@
-//! What becomes of layers: files as the image has them, one layer over the other, and nothing outside.
+//! Unpacked layers: files as in the image, layer over layer, and nothing outside.
 
 use std::fs;
 use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
@@ -10,16 +10,16 @@ use serde_json::json;
 use testkit::Tar;
 use tonic::Code;
 
-use crate::node::{Node, World, named, rootfs};
+use crate::node::{Node, NodeFixture, named, rootfs};
 
 /// Pulls an image of these layers; where its files are.
-async fn unpacked(layers: &[Tar]) -> (World, Node, Result<PathBuf, tonic::Status>) {
+async fn unpacked(layers: &[Tar]) -> (NodeFixture, Node, Result<PathBuf, tonic::Status>) {
     let layers: Vec<Vec<u8>> = layers.iter().map(|layer| layer.clone().finish()).collect();
     unpacked_bytes(&layers).await
 }
 
-async fn unpacked_bytes(layers: &[Vec<u8>]) -> (World, Node, Result<PathBuf, tonic::Status>) {
-    let mut world = World::new().await;
+async fn unpacked_bytes(layers: &[Vec<u8>]) -> (NodeFixture, Node, Result<PathBuf, tonic::Status>) {
+    let mut world = NodeFixture::new().await;
     let layers: Vec<&[u8]> = layers.iter().map(Vec::as_slice).collect();
     let config = json!({"os": "linux", "architecture": "amd64"});
     let image = world.layout().image_of(&config, &layers).unwrap();
@@ -103,7 +103,7 @@ async fn layers_lie_over_each_other() {
     let above = Tar::new()
         .file("a/.wh.goes", 0o644, "")
         .file("a/changes", 0o600, "above")
-        // In whichever order they stand: what its own layer has stays.
+        // In any order: entries of the same layer stay.
         .file("opaque/new", 0o644, "above")
         .folder("opaque/deep", 0o755)
         .file("opaque/deep/new", 0o644, "above")
@@ -111,7 +111,7 @@ async fn layers_lie_over_each_other() {
         .file("folder-to-file", 0o644, "above")
         .folder("file-to-folder", 0o755)
         .file("file-to-folder/x", 0o644, "above")
-        // Through links that a layer below has.
+        // Through links of a lower layer.
         .file("lib/through", 0o644, "above")
         .file("absolute/through-too", 0o644, "above")
         .hard_link("linked", "a/stays")
@@ -155,18 +155,18 @@ async fn layers_lie_over_each_other() {
 #[case::circle(Tar::new().symbolic_link("a", "b").symbolic_link("b", "a").file("a/x", 0o644, ""), "circles")]
 #[case::file_as_folder(Tar::new().file("a", 0o644, "").file("a/x", 0o644, ""), "not a folder")]
 #[case::sparse(Tar::new().record("GNU.sparse.size", b"10").file("a", 0o644, "x"), "sparse")]
-#[case::long_part(Tar::new().record("path", &[b'n'; 256]).file("a", 0o644, ""), "255 are the most")]
+#[case::long_part(Tar::new().record("path", &[b'n'; 256]).file("a", 0o644, ""), "the maximum is 255")]
 #[case::data_of_a_link(Tar::new().record("size", b"512").symbolic_link("a", "b"), "only files have data")]
 #[tokio::test(flavor = "multi_thread")]
-async fn what_would_lead_elsewhere_is_refused(#[case] layer: Tar, #[case] said: &str) {
+async fn entries_outside_the_image_are_rejected(#[case] layer: Tar, #[case] message: &str) {
     let (_world, node, place) = unpacked(&[layer]).await;
     let refused = place.unwrap_err();
     assert_eq!(refused.code(), Code::DataLoss, "{refused}");
-    testkit::has(refused.message(), &[said]);
+    testkit::has(refused.message(), &[message]);
     assert_eq!(node.client.list(None).await.unwrap(), []);
 }
 
-/// What archivers write is unpacked, whichever form they choose: sparse files stay sparse, and a slash may be the
+/// Archives of all GNU tar formats are unpacked: sparse files stay sparse, and a slash may be the
 /// hundredth byte of a path.
 #[rstest]
 #[case::gnu(&["--format=gnu"])]

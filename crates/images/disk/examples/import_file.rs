@@ -1,4 +1,4 @@
-//! Imports a layer from a file and says what it took: `import_file LAYER TARGET`.
+//! Imports a layer from a file and prints time and memory: `import_file LAYER TARGET`.
 //!
 //! The layer is a blob as a registry has it. Compare with
 //! `tar -xf LAYER && qemu-img convert -O raw disk/disk.img TARGET`.
@@ -21,7 +21,7 @@ impl Source for Blob {
     }
 }
 
-/// Counts checkpoints and says nothing.
+/// Counts checkpoints without output.
 struct Quiet {
     start: Instant,
     checkpoints: u32,

@@ -1,4 +1,4 @@
-//! The disk that is being written: inside its size, sparse, hashed and counted.
+//! The disk being written: bounded by its size, sparse, hashed and counted.
 
 use crate::content::{BLOCK, ContentHash, Tree, is_zero};
 use crate::error::Error;
@@ -22,7 +22,7 @@ impl std::fmt::Debug for Canvas<'_> {
     }
 }
 
-/// What happened to the target, in words.
+/// A target error with its operation.
 fn target(operation: &'static str, offset: u64, length: u64) -> impl Fn(std::io::Error) -> Error {
     move |source| Error::Target {
         operation,
@@ -33,7 +33,7 @@ fn target(operation: &'static str, offset: u64, length: u64) -> impl Fn(std::io:
 }
 
 impl<'a> Canvas<'a> {
-    /// A blank one. Nothing is touched if the disk does not fit.
+    /// An empty disk. The target is not changed if the disk does not fit.
     pub(crate) fn new(sink: &'a mut dyn Sink, size: u64) -> Result<Self, Error> {
         fits(sink, size)?;
         sink.prepare(size).map_err(target("zeroing", 0, size))?;
@@ -46,7 +46,7 @@ impl<'a> Canvas<'a> {
         })
     }
 
-    /// One that was written to before, by an import that did not end.
+    /// A disk partially written by an earlier import.
     pub(crate) fn resume(sink: &'a mut dyn Sink, size: u64) -> Result<Self, Error> {
         fits(sink, size)?;
         let mut tree = Tree::new(size);
@@ -74,21 +74,21 @@ impl<'a> Canvas<'a> {
         self.parked
     }
 
-    /// A disk whose size is not known beforehand has become larger.
+    /// Grows a disk whose size is not known in advance.
     pub(crate) fn grow(&mut self, size: u64) -> Result<(), Error> {
         fits(self.sink, size)?;
         self.size = self.size.max(size);
         Ok(())
     }
 
-    /// The size of such a disk is known in the end.
+    /// Sets the final size of such a disk.
     pub(crate) fn resize(&mut self, size: u64) -> Result<(), Error> {
         fits(self.sink, size)?;
         self.size = size;
         Ok(())
     }
 
-    /// Writes `data` at `offset`; what is above the end is not part of the disk.
+    /// Writes `data` at `offset`; bytes beyond the end are dropped.
     pub(crate) fn put(&mut self, offset: u64, data: &[u8]) -> Result<(), Error> {
         let room = usize::try_from(self.size.saturating_sub(offset)).unwrap_or(usize::MAX);
         let data = data.get(..room.min(data.len())).unwrap_or_default();
@@ -153,13 +153,13 @@ impl<'a> Canvas<'a> {
             .unwrap_or(u64::MAX)
     }
 
-    /// Keeps bytes of the image in the tail, at their own offset. False if there is no room.
+    /// Parks bytes of the image in the tail, at their own offset. Returns false without space.
     pub(crate) fn park(&mut self, offset: u64, data: &[u8]) -> bool {
         let Some(place) = self.tail().checked_add(offset) else {
             return false;
         };
-        // A hole is as good as zeros; a target that has no room for the piece is no reason to
-        // give up, another pass can do without.
+        // A hole reads as zeros. A target without space is not an error here: another pass can do
+        // without the tail.
         if is_zero(data) || self.sink.write_at(place, data).is_ok() {
             self.parked += data.len() as u64;
             return true;
@@ -173,15 +173,15 @@ impl<'a> Canvas<'a> {
         self.get(place, buffer)
     }
 
-    /// Makes what was written survive a crash.
+    /// Syncs the data to disk.
     pub(crate) fn sync(&mut self) -> Result<(), Error> {
         self.sink.sync().map_err(target("finishing", 0, self.size))
     }
 
-    /// Ends it: exact size, durable, with a name.
+    /// Completes the disk: exact size, synced, with content hash.
     pub(crate) fn finish(mut self) -> Result<Finished, Error> {
         let size = self.size;
-        // The tree was made for the size that was known in the beginning.
+        // The tree was created for the size known at the beginning.
         if self.tree.size() != size {
             self.tree = Tree::new(size);
             self.tree.tear_all();

@@ -1,9 +1,8 @@
-//! A name for what is on a disk, whatever its container looked like.
+//! The content hash of a disk, independent of its image format.
 //!
-//! Two imports of the same disk have the same name, be it raw or qcow2, in whatever order its
-//! clusters came. A plain SHA-256 of the disk cannot be had without either writing in order or
-//! reading everything back, holes included; for a disk that is mostly holes that costs more than
-//! the import. So this is a tree:
+//! Two imports of the same disk have the same hash, be it raw or qcow2, in any order of clusters. A
+//! plain SHA-256 of the disk would require writing in order or reading everything back, holes included;
+//! for a mostly empty disk that costs more than the import. So this is a tree:
 //!
 //! * a *block* is 4096 bytes, the last one may be shorter. Blocks of zeros do not count.
 //! * a *leaf* is the smallest power of two of at least 1 MiB of which 65,536 cover the disk. Its
@@ -22,16 +21,16 @@ use platform::{Algorithm, Hasher};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-/// Bytes of a block.
+/// The block size.
 pub(crate) const BLOCK: usize = 4096;
 
-/// A leaf has at least this many bytes.
-const SMALLEST_LEAF: u64 = 1 << 20;
+/// The minimum size of a leaf.
+const MIN_LEAF_BYTES: u64 = 1 << 20;
 
-/// Leaves of the largest tree.
-const MOST_LEAVES: u64 = 1 << 16;
+/// The maximum number of leaves.
+const MAX_LEAVES: u64 = 1 << 16;
 
-/// The name of what is on a disk.
+/// The content hash of a disk.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ContentHash(String);
@@ -49,13 +48,13 @@ impl fmt::Display for ContentHash {
     }
 }
 
-/// A leaf in the making.
+/// A leaf being hashed.
 #[derive(Debug, Clone)]
 struct Leaf {
     hash: Sha256,
-    /// The first block that may still come.
+    /// The lowest block that may still follow in order.
     next: u32,
-    /// Blocks came out of order: what was hashed is worth nothing.
+    /// Blocks came out of order: the hash so far is useless.
     torn: bool,
 }
 
@@ -82,7 +81,7 @@ impl Leaf {
     }
 }
 
-/// The hash of a disk that is being written.
+/// The hash of a disk being written.
 #[derive(Debug)]
 pub(crate) struct Tree {
     size: u64,
@@ -94,10 +93,10 @@ impl Tree {
     /// For a disk of this many bytes.
     pub(crate) fn new(size: u64) -> Self {
         let leaf = size
-            .div_ceil(MOST_LEAVES)
+            .div_ceil(MAX_LEAVES)
             .checked_next_power_of_two()
             .unwrap_or(1 << 63)
-            .max(SMALLEST_LEAF);
+            .max(MIN_LEAF_BYTES);
         Self {
             size,
             leaf,
@@ -105,13 +104,12 @@ impl Tree {
         }
     }
 
-    /// The size that it was made for.
+    /// The size it was created for.
     pub(crate) fn size(&self) -> u64 {
         self.size
     }
 
-    /// Takes a whole block that is not only zeros. Others that come need not be told apart: see
-    /// [`Tree::tear`].
+    /// Adds a whole block with non-zero content. Other writes have to be reported with [`Tree::tear`].
     pub(crate) fn add(&mut self, offset: u64, block: &[u8]) {
         let (leaf, number) = self.place(offset);
         self.leaves
@@ -120,14 +118,14 @@ impl Tree {
             .add(number, block);
     }
 
-    /// Something in the leaf of this byte was written that is not a whole block, or again: it has
-    /// to be read back.
+    /// A write to the leaf of this byte was not a whole block, or a repetition: the leaf has to be read
+    /// back.
     pub(crate) fn tear(&mut self, offset: u64) {
         let (leaf, _) = self.place(offset);
         self.leaves.entry(leaf).or_insert_with(Leaf::new).torn = true;
     }
 
-    /// Every leaf that holds anything is read back: what was hashed before is not known.
+    /// Every non-empty leaf has to be read back: the earlier hashes are not known.
     pub(crate) fn tear_all(&mut self) {
         for leaf in 0..self.size.div_ceil(self.leaf) {
             self.tear(leaf * self.leaf);
@@ -136,13 +134,13 @@ impl Tree {
 
     fn place(&self, offset: u64) -> (u64, u32) {
         let number = offset % self.leaf / BLOCK as u64;
-        // A leaf has at most 2^64 / 2^16 bytes, which are 2^36 blocks; disks that large are not
-        // to be had, and two blocks with one number only make the leaf torn.
+        // A leaf has at most 2^64 / 2^16 bytes, which are 2^36 blocks; real disks are smaller, and two
+        // blocks with one number only mark the leaf as torn.
         (offset / self.leaf, u32::try_from(number).unwrap_or(0))
     }
 
-    /// The name of the disk. `read` fills a buffer with what is at an offset; it is called for
-    /// the leaves that did not come in order.
+    /// The content hash. `read` reads the disk at an offset; it is called for leaves that did not come
+    /// in order.
     pub(crate) fn finish<E>(
         mut self,
         mut read: impl FnMut(u64, &mut [u8]) -> Result<(), E>,
@@ -194,9 +192,9 @@ impl Tree {
     }
 }
 
-/// Whether there are only zeros.
+/// Whether all bytes are zero.
 pub(crate) fn is_zero(data: &[u8]) -> bool {
-    // The compiler makes vector instructions of the inner loop; the outer one ends it early.
+    // The compiler vectorizes the inner loop; the outer one ends it early.
     data.chunks(256)
         .all(|chunk| chunk.iter().fold(0, |sum, byte| sum | byte) == 0)
 }

@@ -1,4 +1,4 @@
-//! What can go wrong with an import, as types: callers turn them into conditions.
+//! Errors of an import, as types: callers turn them into conditions.
 
 use std::io;
 
@@ -7,39 +7,39 @@ use crate::qcow2::Qcow2Error;
 use crate::tar::TarError;
 use crate::unpack::UnpackError;
 
-/// Why there is no disk.
+/// Why an import failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The bytes of a layer could not be had.
+    /// The bytes of a layer could not be read.
     #[error("reading layer {layer} at byte {offset} failed")]
     Read {
         /// The digest of the layer.
         layer: String,
-        /// How many compressed bytes came before.
+        /// The compressed bytes read before.
         offset: u64,
-        /// What the source said.
+        /// The source's error.
         source: io::Error,
     },
-    /// The target did not take what was written, or did not give it back.
+    /// Writing to or reading from the target failed.
     #[error("{operation} {length} bytes at {offset} of the target failed")]
     Target {
         /// `writing`, `reading`, `zeroing` or `finishing`.
         operation: &'static str,
-        /// Where.
+        /// The offset on the target.
         offset: u64,
-        /// How much.
+        /// The number of bytes.
         length: u64,
-        /// What the target said.
+        /// The target's error.
         source: io::Error,
     },
-    /// An entry of a layer did not become a file.
+    /// An entry of a layer could not be extracted.
     #[error("unpacking {path:?} of layer {layer}")]
     Extract {
         /// The entry.
         path: String,
         /// The digest of the layer.
         layer: String,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
     /// The disk does not fit.
@@ -47,34 +47,34 @@ pub enum Error {
         "virtual image size {need} is larger than the reported available storage {have}; a larger target is required"
     )]
     TooSmall {
-        /// Bytes that the disk has, or is known to have at least.
+        /// The size of the disk, or a lower bound.
         need: u64,
-        /// Bytes that the target takes.
+        /// The capacity of the target.
         have: u64,
     },
-    /// A blob is not what its digest says.
+    /// A blob does not match its digest.
     #[error("{what} of layer {layer} is {found}, not {expected}")]
     DigestMismatch {
-        /// `digest` of the compressed bytes or `diff-id` of what is in them.
+        /// `digest` of the compressed bytes or `diff-id` of the uncompressed ones.
         what: &'static str,
         /// The digest of the layer.
         layer: String,
-        /// What was computed.
+        /// The computed digest.
         found: String,
-        /// What it had to be.
+        /// The expected digest.
         expected: String,
     },
-    /// A blob is longer or shorter than its descriptor says.
+    /// A blob is longer or shorter than its descriptor states.
     #[error("layer {layer} has {found} bytes, its descriptor says {expected}")]
     SizeMismatch {
         /// The digest of the layer.
         layer: String,
-        /// Bytes that came; for a longer one, those that were looked at.
+        /// The bytes received; for a longer one, those examined.
         found: u64,
-        /// Bytes that had to come.
+        /// The expected size.
         expected: u64,
     },
-    /// The disk is in a format that is not read.
+    /// The disk has an unsupported format.
     #[error("format {format} of {path:?} is not supported; raw and qcow2 are")]
     UnsupportedFormat {
         /// `vmdk`, `vhdx`...
@@ -82,44 +82,44 @@ pub enum Error {
         /// The file in the layer.
         path: String,
     },
-    /// The parts of the image are in an order that one pass cannot follow, and another pass was
-    /// not possible.
+    /// The parts of the image are in an order that one pass cannot follow, and another pass was not
+    /// possible.
     #[error(
         "the image maps {missing} pieces after they went by, and the target has no room to park them; {advice}"
     )]
     AnotherPass {
-        /// Pieces that are still to be written.
+        /// The number of missing pieces.
         missing: u64,
         /// What would help.
         advice: &'static str,
     },
-    /// A checkpoint that belongs to something else.
+    /// A checkpoint belongs to another import.
     #[error("the checkpoint is for {found}, not for {expected}")]
     Checkpoint {
-        /// What it says.
+        /// What the checkpoint is for.
         found: String,
-        /// What is imported.
+        /// What is being imported.
         expected: String,
     },
-    /// The caller does not want it any more.
+    /// The caller cancelled the import.
     #[error("the import was cancelled")]
     Cancelled,
-    /// See there.
+    /// The archive is invalid.
     #[error(transparent)]
     Tar(#[from] TarError),
-    /// See there.
+    /// The image has no usable disk.
     #[error(transparent)]
     Overlay(#[from] OverlayError),
-    /// See there.
+    /// A stream cannot be unpacked.
     #[error(transparent)]
     Unpack(#[from] UnpackError),
-    /// See there.
+    /// The qcow2 image is invalid.
     #[error(transparent)]
     Qcow2(#[from] Qcow2Error),
 }
 
 impl Error {
-    /// One word of few, for metrics and conditions.
+    /// The reason for metrics and conditions, from a fixed set.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Read { .. } => "ReadFailed",
@@ -140,7 +140,7 @@ impl Error {
         }
     }
 
-    /// Whether the same bytes would fail the same way: trying again helps only with others.
+    /// Whether the same bytes would fail in the same way, so that a retry does not help.
     pub fn is_final(&self) -> bool {
         !matches!(
             self,

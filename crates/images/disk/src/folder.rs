@@ -1,9 +1,9 @@
-//! The files of one folder, as a container would see them that was started from all layers.
+//! The files of one folder, as seen by a container of the image.
 //!
-//! Unlike a disk, these are small and many: all are kept in memory, with a limit. Layers are applied from
-//! the lowest up. A whiteout hides what layers below it have, and never what its own layer has, in
-//! whichever order they stand there. Only files that are in the folder itself are taken; links, devices
-//! and folders in it are not.
+//! Unlike a disk, these are small and numerous: all are kept in memory, up to a limit. Layers are
+//! applied from the lowest up. A whiteout hides entries of lower layers, never those of its own layer,
+//! in any order. Only regular files in the folder itself are read; links, devices and subfolders are
+//! not.
 
 #[cfg(test)]
 mod tests;
@@ -16,18 +16,18 @@ use crate::overlay::{OPAQUE, OverlayError, WHITEOUT, components, show};
 use crate::tar::{Entry, Event, Kind, Reader};
 use crate::unpack::{Limits, Unpacker};
 
-/// Bytes that are read at a time.
-const PIECE: usize = 128 << 10;
+/// The chunk size of reads.
+const CHUNK_BYTES: usize = 128 << 10;
 
-/// How much a folder may be.
+/// The limits of a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FolderLimits {
     /// Files in it.
     pub files: usize,
-    /// Bytes of all files together, in one layer and in all of them. Names count, too, those that a layer
-    /// hides included.
+    /// The total size of all files in bytes, per layer and over all layers. Names count, too, including
+    /// those a layer hides.
     pub bytes: usize,
-    /// For everything that is unpacked.
+    /// The limits of decompression.
     pub unpack: Limits,
 }
 
@@ -39,10 +39,10 @@ pub struct Folder {
     files: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
-/// What one layer does to a folder.
+/// The changes of one layer to a folder.
 #[derive(Debug, Default)]
 struct Changes {
-    /// Nothing of below is left.
+    /// Entries of all lower layers are hidden.
     clears: bool,
     hides: BTreeSet<Vec<u8>>,
     adds: BTreeMap<Vec<u8>, Vec<u8>>,
@@ -51,7 +51,7 @@ struct Changes {
 }
 
 impl Folder {
-    /// A folder by its path, of which nothing is known yet.
+    /// An empty folder with this path.
     pub fn new(path: &str, limits: FolderLimits) -> Self {
         let path = path.split('/').filter(|part| !part.is_empty());
         Self {
@@ -61,7 +61,7 @@ impl Folder {
         }
     }
 
-    /// Applies a layer, which is read to its end. `name` is how errors call it.
+    /// Applies a layer, which is read to its end. `name` names it in errors.
     pub fn layer(&mut self, name: &str, mut from: impl Read) -> Result<(), Error> {
         let mut unpacker = Unpacker::new(self.limits.unpack);
         let mut archive = Archive {
@@ -70,7 +70,7 @@ impl Folder {
             taking: None,
             changes: Changes::default(),
         };
-        let mut piece = vec![0; PIECE];
+        let mut piece = vec![0; CHUNK_BYTES];
         loop {
             let read = match from.read(&mut piece) {
                 Ok(read) => read,
@@ -127,7 +127,7 @@ impl Folder {
 struct Archive<'a> {
     folder: &'a Folder,
     reader: Reader,
-    /// The file whose bytes come next.
+    /// The file being read.
     taking: Option<Vec<u8>>,
     changes: Changes,
 }
@@ -154,7 +154,7 @@ impl Archive<'_> {
         Ok(())
     }
 
-    /// The file whose bytes come next, if so many more of them may come.
+    /// The file being read, if it may grow by this much.
     fn grow(&mut self, more: usize) -> Result<Option<&mut Vec<u8>>, Error> {
         let files = self.changes.adds.len();
         let Some(file) = self
@@ -169,17 +169,17 @@ impl Archive<'_> {
         Ok(Some(file))
     }
 
-    /// Remembers that a name of layers below is hidden.
+    /// Records that a name of lower layers is hidden.
     fn hide(&mut self, name: &[u8]) -> Result<(), Error> {
         if self.changes.hides.insert(name.to_vec()) {
-            // A set has more than the bytes of the name; a small share of the limit is names.
+            // A set entry takes more than the name; names are a small share of the limit.
             self.changes.hidden_bytes = self.changes.hidden_bytes.saturating_add(name.len() + 64);
             self.folder.check(0, self.changes.hidden_bytes)?;
         }
         Ok(())
     }
 
-    /// Looks at an entry; a name if it is a file of the folder.
+    /// Processes an entry; returns its name if it is a file of the folder.
     fn entry(&mut self, entry: &Entry) -> Result<Option<Vec<u8>>, Error> {
         let path = components(&entry.path).ok_or_else(|| OverlayError::Traversal {
             path: show(&entry.path),
@@ -204,7 +204,7 @@ impl Archive<'_> {
                 self.changes.clears = true;
             }
         } else if is_own {
-            // A later entry of the same name replaces an earlier one, whatever it is.
+            // A later entry of the same name replaces an earlier one of any type.
             if let Some(old) = self.changes.adds.remove(*name) {
                 self.changes.bytes -= old.len();
             }
@@ -218,7 +218,7 @@ impl Archive<'_> {
         } else if entry.kind != Kind::Directory
             && folder.get(parents.len()).is_some_and(|it| it == name)
         {
-            // What was the folder, or one that it is in, is none any more.
+            // The folder, or a parent, is replaced by another entry.
             self.changes.clears = true;
             self.changes.adds.clear();
             self.changes.bytes = 0;

@@ -1,7 +1,7 @@
-//! Ways in for the fuzzer: each takes whatever bytes, and panics if something that always holds does not.
+//! Fuzzing entry points: each takes arbitrary bytes and panics if an invariant is violated.
 //!
-//! All of them read the same bytes in more than one way (at once and in pieces, with a state stored in
-//! between, to a file and to a device) and compare.
+//! All of them process the same bytes in several ways (at once and in chunks, with a stored state in
+//! between, to a file and to a device) and compare the results.
 
 use std::io::{self, Cursor, Read};
 use std::ops::ControlFlow;
@@ -22,10 +22,10 @@ use crate::sniff::sniff;
 use crate::tar::{Entry, Event, Reader, TarError};
 use crate::unpack::{Limits, Packing, Step, UnpackError, Unpacker, Windows};
 
-/// Bytes of the targets.
+/// The size of the targets in bytes.
 const CAPACITY: u64 = 4 << 20;
 
-/// Small, so that bombs are soon over.
+/// Small limits, so that decompression bombs end soon.
 const LIMITS: Limits = Limits {
     unpacked: 8 << 20,
     ratio: 200,
@@ -33,7 +33,7 @@ const LIMITS: Limits = Limits {
     window_log: 20,
 };
 
-/// The length of pieces that an input is cut into: any, and always the same for the same input.
+/// The chunk length of an input: arbitrary, but the same for the same input.
 fn piece(data: &[u8]) -> usize {
     let sum = data.iter().fold(data.len(), |sum, byte| {
         sum.wrapping_mul(31) ^ usize::from(*byte)
@@ -41,13 +41,13 @@ fn piece(data: &[u8]) -> usize {
     1 + sum % 1500
 }
 
-/// What a checkpoint does to a state.
+/// The round trip of a state through a checkpoint.
 fn stored<T: Serialize + DeserializeOwned>(state: &T) -> T {
     let text = serde_json::to_string(state).expect("a state can be written");
     serde_json::from_str(&text).expect("what was written can be read")
 }
 
-/// An archive whose headers have the right checksums: else a change is never more than a wrong checksum.
+/// An archive with corrected header checksums: otherwise a mutation only ever gives a wrong checksum.
 pub fn mended(data: &[u8]) -> Vec<u8> {
     let mut data = data.to_vec();
     for block in data.chunks_exact_mut(512) {
@@ -60,15 +60,15 @@ pub fn mended(data: &[u8]) -> Vec<u8> {
     data
 }
 
-/// An archive is read the same however it is cut and however often the reader is stored; whatever its
-/// names, they lead nowhere but to one file of `/disk`.
+/// An archive is read the same for any chunk length and number of stored states; whatever its names,
+/// they lead only to one file of `/disk`.
 pub fn tar(data: &[u8]) {
     archive(data);
     archive(&mended(data));
 }
 
 fn archive(data: &[u8]) {
-    /// Holes are counted and not filled: the bytes of an archive decide how large they are.
+    /// Holes are counted and not filled: the archive decides how large they are.
     #[derive(PartialEq, Debug)]
     struct Content {
         stored: Vec<u8>,
@@ -90,12 +90,12 @@ fn archive(data: &[u8]) {
                         let (entry, all) = entries.last_mut().expect("data has an entry");
                         all.stored.extend_from_slice(data);
                         let found = all.stored.len() as u64 + all.holes;
-                        assert!(found <= entry.size, "more data than was said");
+                        assert!(found <= entry.size, "more data than announced");
                     }
                     Event::Hole(length) => {
                         let (entry, all) = entries.last_mut().expect("a hole has an entry");
                         all.holes = all.holes.checked_add(length).expect("it is in a file");
-                        assert!(all.holes <= entry.size, "more holes than was said");
+                        assert!(all.holes <= entry.size, "more holes than announced");
                     }
                     Event::End => {
                         let (entry, all) = entries.last().expect("an end has an entry");
@@ -128,7 +128,7 @@ fn archive(data: &[u8]) {
     let _ = overlay.nothing().to_string();
 }
 
-/// What comes out of a stream, and the first place behind which another decoder could go on.
+/// The output of a stream, and the first boundary at which another decoder could resume.
 struct Unpacked {
     bytes: Vec<u8>,
     boundary: Option<Boundary>,
@@ -165,8 +165,8 @@ fn unpacked(mut unpacker: Unpacker, data: &[u8], piece: usize) -> Result<Unpacke
     Ok(Unpacked { bytes, boundary })
 }
 
-/// A stream is unpacked the same however it is cut, and from the first boundary on by another decoder;
-/// never to more than the limit.
+/// A stream is unpacked the same for any chunk length, and from the first boundary on by another
+/// decoder; never beyond the limit.
 pub fn unpack(data: &[u8]) {
     let bomb = |error: &Error| matches!(error, Error::Unpack(UnpackError::Bomb { .. }));
     let whole = unpacked(Unpacker::new(LIMITS), data, data.len().max(1));
@@ -179,7 +179,7 @@ pub fn unpack(data: &[u8]) {
             );
             whole
         }
-        // How much went in when too much came out depends on the pieces.
+        // How much input precedes the limit depends on the chunks.
         (Err(error), _) | (_, Err(error)) if bomb(&error) => return,
         (Err(_), Err(_)) => return,
         (Ok(_), Err(error)) => panic!("only in pieces: {error}"),
@@ -246,8 +246,8 @@ fn decoded(
     })
 }
 
-/// An image becomes the same disk on a file and on a device, whole and in pieces, stored in between or
-/// not; and nothing is written outside.
+/// An image becomes the same disk on a file and on a device, whole and in chunks, with and without
+/// stored states; and nothing is written outside.
 pub fn qcow2(data: &[u8]) {
     let mut sink = MemorySink::new(Some(CAPACITY));
     let file = decoded(data, &mut sink, data.len().max(1), None);
@@ -294,10 +294,10 @@ impl Source for Blob {
     }
 }
 
-/// Somebody who only asks that what is told can be stored.
-struct Onlooker;
+/// An observer that only checks that checkpoints can be stored.
+struct CheckpointObserver;
 
-impl Watch for Onlooker {
+impl Watch for CheckpointObserver {
     fn now(&mut self) -> Duration {
         Duration::ZERO
     }
@@ -311,7 +311,7 @@ impl Watch for Onlooker {
     }
 }
 
-/// A whole layer, of whatever, becomes a disk that fits and can be looked at, the same on a file and on a
+/// A layer of any content becomes a disk that fits and can be sniffed, the same on a file and on a
 /// device; or an error with a reason.
 pub fn layer(data: &[u8]) {
     let (contents, data) = match data.split_first() {
@@ -338,8 +338,15 @@ pub fn layer(data: &[u8]) {
     };
     let mut blob = Blob(data.to_vec());
     let mut to = |sink: &mut MemorySink| {
-        import(&layers, &mut blob, sink, &options, None, &mut Onlooker)
-            .inspect_err(|error| assert!(!error.reason().is_empty()))
+        import(
+            &layers,
+            &mut blob,
+            sink,
+            &options,
+            None,
+            &mut CheckpointObserver,
+        )
+        .inspect_err(|error| assert!(!error.reason().is_empty()))
     };
     let mut file = MemorySink::new(Some(CAPACITY));
     let Ok(imported) = to(&mut file) else {

@@ -1,4 +1,4 @@
-//! A disk image as it streams by, in whatever format, on its way to the target.
+//! A disk image of any format, streamed to the target.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,13 +9,13 @@ use crate::qcow2::{self, Ended, HEADER, Header, MAGIC, Stream};
 use crate::sink::Sink;
 use crate::unpack::{Limits, Packing, UnpackError, Unpacker, Windows};
 
-/// Bytes that tell a format.
+/// The number of bytes that identify a format.
 const HEAD: usize = 512;
 
-/// A disk inside a compressed file inside a compressed file is enough.
-const DEEPEST: usize = 2;
+/// The maximum nesting of compression around a disk.
+const MAX_NESTING: usize = 2;
 
-/// Zeros that a hole in a file is made of, where the format asks for them.
+/// The zeros of holes, for formats that read every byte.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// The format of an image.
@@ -28,7 +28,7 @@ pub enum Format {
     Qcow2(Header),
 }
 
-/// Formats by their first bytes.
+/// Unsupported formats, by their first bytes.
 fn foreign(head: &[u8]) -> Option<&'static str> {
     let at = |offset: usize, magic: &[u8]| {
         head.get(offset..)
@@ -51,7 +51,7 @@ fn foreign(head: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// What an image needs to go on later.
+/// The state of an image, to resume from.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct State {
     path: String,
@@ -73,30 +73,30 @@ enum Body<'a> {
         canvas: Canvas<'a>,
         at: u64,
         known: bool,
-        /// The beginning of a block: what is hashed as it comes is whole blocks.
+        /// The incomplete last block: only whole blocks are hashed.
         rest: Vec<u8>,
     },
     Qcow2 {
         canvas: Canvas<'a>,
         stream: Box<Stream>,
     },
-    /// Between two of the others.
+    /// Temporary, while the variant is replaced.
     Gone,
 }
 
-/// An image on its way.
+/// An image being read.
 pub(crate) struct Image<'a> {
     limits: Limits,
     windows: Windows,
-    /// Zeros that holes became in formats that look at every byte.
+    /// Zeros generated for holes in formats that read every byte.
     zeros: u64,
     threads: usize,
     path: String,
-    /// Bytes of the file, if that is known.
+    /// The size of the file, if known.
     size: Option<u64>,
     packs: Vec<Option<Unpacker>>,
     head: Vec<u8>,
-    /// Whether the format of this pass is known.
+    /// Whether the format has been detected in this pass.
     decided: bool,
     body: Body<'a>,
 }
@@ -111,7 +111,7 @@ impl std::fmt::Debug for Image<'_> {
 }
 
 impl<'a> Image<'a> {
-    /// For a target that is not touched before it is known that the disk fits.
+    /// The target is not changed before it is known that the disk fits.
     pub(crate) fn new(
         sink: &'a mut dyn Sink,
         limits: Limits,
@@ -132,7 +132,7 @@ impl<'a> Image<'a> {
         }
     }
 
-    /// Goes on from a state.
+    /// Resumes from a state.
     pub(crate) fn resume(
         sink: &'a mut dyn Sink,
         limits: Limits,
@@ -167,8 +167,8 @@ impl<'a> Image<'a> {
         Ok(image)
     }
 
-    /// The state, durably on the target as far as it is there; none where a decoder has some that
-    /// cannot be had.
+    /// The state, with the data synced to the target; `None` where a decoder has state that cannot be
+    /// stored.
     pub(crate) fn state(&mut self) -> Result<Option<State>, Error> {
         if !self.packs.is_empty() {
             return Ok(None);
@@ -206,13 +206,13 @@ impl<'a> Image<'a> {
         }))
     }
 
-    /// The file begins: its name, and its size if that is known.
+    /// Begins the file: its name, and its size if known.
     pub(crate) fn begin(&mut self, path: String, size: Option<u64>) {
         self.path = path;
         self.size = size;
     }
 
-    /// The file will come once more from its beginning.
+    /// Prepares to read the file again from its beginning.
     pub(crate) fn rewind(&mut self) {
         self.packs.clear();
         self.head.clear();
@@ -224,9 +224,9 @@ impl<'a> Image<'a> {
         self.push(0, data)
     }
 
-    /// So many zeros of the file, which the archive does not store. A raw disk passes over them: its target is
-    /// blank, and its size was compared with that of the target. Other formats get bytes, and so no more of
-    /// them than a stream may unpack to for nothing.
+    /// Zeros of the file that the archive does not store. A raw disk skips them: the target is blank,
+    /// and the size was checked against it. Other formats get real bytes, bounded by the free output of
+    /// decompression.
     pub(crate) fn hole(&mut self, mut length: u64) -> Result<(), Error> {
         while length > 0 {
             if let (
@@ -278,12 +278,12 @@ impl<'a> Image<'a> {
         self.decide()
     }
 
-    /// Finds out what the file is by its head, and goes on with that.
+    /// Detects the format and continues with it.
     fn decide(&mut self) -> Result<(), Error> {
         let head = std::mem::take(&mut self.head);
         if Packing::of(&head) != Packing::Plain {
-            if self.packs.len() >= DEEPEST {
-                return Err(UnpackError::TooDeep { most: DEEPEST }.into());
+            if self.packs.len() >= MAX_NESTING {
+                return Err(UnpackError::TooDeep { most: MAX_NESTING }.into());
             }
             let unpacker = Unpacker::sharing(self.limits, &self.windows);
             self.packs.push(Some(unpacker));
@@ -293,7 +293,7 @@ impl<'a> Image<'a> {
         if let Body::Unknown(_) = self.body {
             self.open(&head)?;
         }
-        // In another pass, the body is there already.
+        // In a later pass the body exists already.
         if let Body::Raw { at, rest, .. } = &mut self.body {
             *at = 0;
             rest.clear();
@@ -312,7 +312,7 @@ impl<'a> Image<'a> {
             });
         }
         self.body = if head.starts_with(&MAGIC) {
-            // The rest of a name does not matter, numbers do.
+            // The rest of a name does not matter, the numbers do.
             const { assert!(HEADER <= HEAD) };
             let header = Header::parse(head)?;
             Body::Qcow2 {
@@ -323,7 +323,7 @@ impl<'a> Image<'a> {
             let size = self.size.filter(|_| self.packs.is_empty());
             let known = size.is_some();
             let size = match size {
-                // QEMU rounds up to sectors, as machines count in them.
+                // QEMU rounds up to whole sectors.
                 Some(size) => {
                     size.checked_next_multiple_of(512)
                         .ok_or_else(|| Error::TooSmall {
@@ -355,7 +355,7 @@ impl<'a> Image<'a> {
         }
     }
 
-    /// The file is over.
+    /// Ends the file.
     pub(crate) fn end(&mut self) -> Result<Ended, Error> {
         let mut depth = 0;
         loop {
@@ -367,7 +367,7 @@ impl<'a> Image<'a> {
             } else if self.decided {
                 break;
             } else {
-                // Shorter than a sector, but what there is tells.
+                // The file is shorter than a sector; detect by what there is.
                 self.decide()?;
             }
         }
@@ -390,7 +390,7 @@ impl<'a> Image<'a> {
         }
     }
 
-    /// Size of the disk, if it is known, bytes written, bytes parked.
+    /// The size of the disk if known, bytes written, bytes parked.
     pub(crate) fn counts(&self) -> (Option<u64>, u64, u64) {
         match &self.body {
             Body::Raw { canvas, known, .. } => (
@@ -403,7 +403,7 @@ impl<'a> Image<'a> {
         }
     }
 
-    /// Ends it: the disk is complete and durable.
+    /// Completes and syncs the disk.
     pub(crate) fn finish(self) -> Result<Option<(Format, Finished)>, Error> {
         Ok(match self.body {
             Body::Raw { canvas, .. } => Some((Format::Raw, canvas.finish()?)),
@@ -441,7 +441,7 @@ fn raw(
     Ok(())
 }
 
-/// The same for zeros: only those that fill up a block are bytes.
+/// Like [`raw`] for zeros: only those that complete a block are bytes.
 fn raw_hole(
     canvas: &mut Canvas<'_>,
     at: &mut u64,
@@ -471,7 +471,7 @@ fn flush(canvas: &mut Canvas<'_>, at: &mut u64, rest: &mut Vec<u8>) -> Result<()
     Ok(())
 }
 
-/// Whether a disk of this size fits, for callers that know it beforehand.
+/// Whether a disk of this size fits, for callers that know it in advance.
 pub fn check_size(sink: &dyn Sink, size: u64) -> Result<(), Error> {
     fits(sink, size)
 }

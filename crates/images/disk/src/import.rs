@@ -1,4 +1,4 @@
-//! The whole way: layers from a registry, one disk on a target.
+//! The import of one disk: layers from a source, one disk on a target.
 //!
 //! ```text
 //! fetch thread    source -> bytes, digest of the layer
@@ -8,26 +8,26 @@
 //! inflate threads compressed clusters
 //! ```
 //!
-//! Everything between two threads is a channel with few places, so memory is bounded, and the slowest
-//! part sets the pace. Nothing is on the disk of this machine but the target.
+//! Threads are connected by small bounded channels, so memory is bounded, and the slowest part sets the
+//! pace. Nothing is written but the target.
 //!
-//! What was written is worth nothing before [`import`] returns: only then are the digests of all layers
-//! that were read verified. If the content of a layer makes no sense, the rest of it is read to
-//! know its digest: a damaged blob is a [`Error::DigestMismatch`] and not a bad image.
+//! The data is unverified before [`import`] returns: only then the digests of all layers read are
+//! verified. If the content of a layer is invalid, the rest is read to compute its digest: a damaged
+//! blob is an [`Error::DigestMismatch`] and not an invalid image.
 //!
 //! # Resuming
 //!
-//! A [`Checkpoint`] has all state at one place of one layer, and is given to [`Watch::checkpoint`] after
-//! the target made what was written durable. Decompressors cannot be stored in the middle of a stream,
-//! so there are checkpoints only where they have no state: anywhere in a plain layer, between the frames
-//! of zstd (`zstd:chunked`, `pzstd`) and the members of gzip (`eStargz`, `bgzip`). Layers of one gzip
-//! member, as `docker build` makes them, and disks that are compressed once more inside the layer have
-//! none before the layer is over: they start over from the layer's beginning.
-//! After resuming, the diff-id is that of the whole layer, as its hash goes on; the digest of the compressed
-//! bytes is not known and not checked, which loses nothing, as the diff-id names the same bytes.
-//! A layer without a diff-id, as a file on a web server is, has checkpoints only where it is plain: what is
-//! in it is then the layer itself, and its hash that goes on is the digest of all of it. The content hash is
-//! had by reading the disk back.
+//! A [`Checkpoint`] holds all state at one place of one layer, and is passed to [`Watch::checkpoint`]
+//! after the target has synced the data. Decompressors cannot be stored in the middle of a stream, so
+//! there are checkpoints only where they have no state: anywhere in an uncompressed layer, between the
+//! frames of zstd (`zstd:chunked`, `pzstd`) and the members of gzip (`eStargz`, `bgzip`). Layers of one
+//! gzip member, as `docker build` creates them, and disks compressed again inside the layer have none
+//! before the layer ends: they start over from the layer's beginning. After resuming, the diff-id is
+//! that of the whole layer, as its hash is resumed; the digest of the compressed bytes is unknown and
+//! not checked, which loses nothing, as the diff-id identifies the same bytes. A layer without a
+//! diff-id, as a file on a web server, has checkpoints only if it is uncompressed: its content is then
+//! the layer itself, and the resumed hash is the digest of all of it. The content hash is computed by
+//! reading the disk back.
 
 mod extract;
 mod flow;
@@ -46,7 +46,7 @@ use serde::{Deserialize, Serialize};
 use crate::content::ContentHash;
 use crate::error::Error;
 use crate::image::{self, Format, Image};
-use crate::overlay::{Overlay, Verdict};
+use crate::overlay::{LayerVerdict, Overlay};
 use crate::progress::{Meter, Progress};
 use crate::qcow2::Ended;
 use crate::sink::Sink;
@@ -55,17 +55,17 @@ use crate::unpack::{Limits, Packing, Windows};
 
 pub use extract::{Extract, extract};
 
-/// What the bytes of a layer are, once unpacked.
+/// The uncompressed content of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Contents {
     /// An archive of files.
     Archive,
-    /// The disk itself, as OCI artifacts have it.
+    /// The disk itself, as in OCI artifacts.
     Disk,
 }
 
 impl Contents {
-    /// By the media type: everything is an archive that does not say to be a disk.
+    /// By the media type: everything is an archive unless it states to be a disk.
     pub fn of_media_type(media_type: &str) -> Self {
         if media_type.starts_with("application/vnd.kubevirt.disk") {
             Self::Disk
@@ -78,49 +78,49 @@ impl Contents {
 /// A layer of an image.
 #[derive(Debug, Clone)]
 pub struct Layer {
-    /// Of the bytes that the source gives.
+    /// The digest of the bytes of the source.
     pub digest: Digest,
-    /// Whether they have to have it. If nobody knows what digest they have, it only names them.
+    /// Whether they have to match the digest. If their digest is not known, it is only an identifier.
     pub is_verified: bool,
-    /// How many they are.
+    /// Their size.
     pub size: Option<u64>,
-    /// Of what is in them, if the image says so.
+    /// The digest of the uncompressed content, if the image states it.
     pub diff_id: Option<Digest>,
-    /// What that is.
+    /// The type of the content.
     pub contents: Contents,
 }
 
-/// Where layers come from.
+/// The source of layers.
 pub trait Source {
-    /// The bytes of a layer from `offset` on. Called again for the same layer if another pass is
-    /// needed; a source that cannot do that says [`io::ErrorKind::Unsupported`].
+    /// The bytes of a layer from `offset`. Called again for the same layer if another pass is needed; a
+    /// source that does not support this returns [`io::ErrorKind::Unsupported`].
     fn open(&mut self, layer: &Layer, offset: u64) -> io::Result<Box<dyn Read + Send>>;
 
-    /// Whether it verifies layers that are read from their beginning by itself: the end is then an error
-    /// unless the digest is right. Nobody has to hash twice.
+    /// Whether the source verifies layers read from their beginning: the end is then an error unless
+    /// the digest matches. This avoids hashing twice.
     fn verifies(&self) -> bool {
         false
     }
 }
 
-/// Who looks on.
+/// Observes an import.
 pub trait Watch {
-    /// Time since any moment, always the same one.
+    /// The time since a fixed instant.
     fn now(&mut self) -> Duration;
 
-    /// Told some times a second. Breaking ends the import.
+    /// Called a few times a second. `Break` cancels the import.
     fn progress(&mut self, progress: &Progress) -> ControlFlow<()>;
 
-    /// Told where the import can be resumed after a crash. The one before is of no use any more.
+    /// Called with a checkpoint to resume from after a crash. It replaces the previous one.
     fn checkpoint(&mut self, checkpoint: Checkpoint);
 }
 
-/// How to import.
+/// Options of an import.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// For everything that is unpacked.
+    /// The limits of decompression.
     pub limits: Limits,
-    /// Threads that decompress clusters; none means that they are decompressed where they are read.
+    /// Threads that decompress clusters; with zero, they are decompressed by the reading thread.
     pub threads: usize,
     /// Bytes of a layer between two checkpoints.
     pub checkpoint_every: u64,
@@ -136,15 +136,15 @@ impl Default for Options {
     }
 }
 
-/// Where an import can be resumed. Opaque, and only for the same layers and target.
+/// A point to resume an import from. Opaque, and only valid for the same layers and target.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Checkpoint {
-    /// Of all layers, base first.
+    /// The digests of all layers, base first.
     layers: Vec<Digest>,
-    /// The layer that is being read.
+    /// The index of the current layer.
     layer: usize,
-    /// Bytes of it that need not be fetched again.
+    /// Its bytes that need not be fetched again.
     packed: u64,
     unpacked: u64,
     packing: Packing,
@@ -156,7 +156,7 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// The digest of the layer to go on with, and from which byte of it.
+    /// The digest of the layer to resume, and the offset in it.
     pub fn place(&self) -> (Option<&Digest>, u64) {
         (self.layers.get(self.layer), self.packed)
     }
@@ -166,29 +166,29 @@ impl Checkpoint {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Imported {
-    /// The digest of the layer that it was in, as computed where nobody knew it before.
+    /// The digest of its layer, computed if it was not known.
     pub layer: Digest,
-    /// Its file in `/disk`. As an artifact has no file, it has no name.
+    /// Its path in `/disk`; `None` for an artifact without files.
     pub path: Option<String>,
-    /// In which format it was.
+    /// Its format.
     pub format: Format,
     /// Bytes of the disk.
     pub size: u64,
-    /// Bytes that are not zeros, by blocks.
+    /// Non-zero bytes, by blocks.
     pub written: u64,
-    /// The name of what is on it.
+    /// The content hash.
     pub content: ContentHash,
-    /// Of what was in the layer, as computed.
+    /// The computed diff-id of the layer.
     pub diff_id: Digest,
-    /// Bytes that came from the source.
+    /// Bytes read from the source.
     pub fetched: u64,
     /// Passes over the layer.
     pub passes: u32,
-    /// Bytes that had to be kept above the end of the disk for a while.
+    /// Bytes parked above the end of the disk.
     pub parked: u64,
 }
 
-/// All that an import needs on its way.
+/// The state of an import.
 struct Run<'r, 's> {
     layers: &'r [Layer],
     options: &'r Options,
@@ -201,11 +201,11 @@ struct Run<'r, 's> {
     begun: u64,
     unpacked: u64,
     pass: u32,
-    /// What the last pass left.
+    /// The pieces missing after the last pass.
     missing: u64,
 }
 
-/// Imports the disk that is in the layers, which are given base first, as a manifest has them.
+/// Imports the disk in the layers, which are given base first, as in a manifest.
 pub fn import(
     layers: &[Layer],
     source: &mut dyn Source,
@@ -256,8 +256,8 @@ pub fn import(
         }
         let path = match (layer.contents, run.overlay.end_layer()) {
             (Contents::Disk, _) => None,
-            (Contents::Archive, Ok(Verdict::Found(name))) => Some(name),
-            (Contents::Archive, Ok(Verdict::Below)) => continue,
+            (Contents::Archive, Ok(LayerVerdict::Found(name))) => Some(name),
+            (Contents::Archive, Ok(LayerVerdict::Below)) => continue,
             (Contents::Archive, Err(error)) => return Err(error.into()),
         };
         let (_, _, parked) = run.image.counts();

@@ -1,15 +1,15 @@
-//! From the layers of a container disk to a raw disk: in one pass, in bounded memory, verified.
+//! From the layers of a container disk to a raw disk: in one pass, with bounded memory, verified.
 //!
-//! [`import`] is the whole way. It reads layers through a [`Source`], takes the one file of `/disk` as it
-//! streams by, decodes it and writes it to a [`Sink`]. Nothing is opened, asked for the time or
-//! waited for that the caller did not give; there is no scratch space. Everything that comes from
-//! outside may be hostile: sizes are bounded, errors are types ([`Error`]).
+//! [`import`] does it all. It reads layers through a [`Source`], extracts the only file of `/disk` as
+//! it streams by, decodes it and writes it to a [`Sink`]. Files, clocks and network access are provided
+//! by the caller; there is no scratch space. All input is untrusted: sizes are bounded, errors are
+//! typed ([`Error`]).
 //!
-//! [`Folder`] is for what is small: the files of one folder of an image, in memory.
+//! [`Folder`] reads the small files of one folder of an image into memory.
 //!
-//! [`extract`] is for all files of a layer: it hands entries to whoever makes files of them.
+//! [`extract`] passes all entries of a layer to an implementation of [`Extract`].
 //!
-//! Each step is a part that is fed bytes and can be tested and fuzzed alone: `tar`, `overlay`, `unpack`, `qcow2`.
+//! Each step is a push parser that can be tested and fuzzed alone: `tar`, `overlay`, `unpack`, `qcow2`.
 
 mod canvas;
 mod content;

@@ -1,12 +1,12 @@
-//! The one file in `/disk`, as a container would see it that was started from all layers.
+//! Finds the only file in `/disk`, as seen by a container of the image.
 //!
-//! Layers are looked at from the top down, each in one pass: the uppermost one that has a file in
-//! `/disk` decides, and those below it are not even fetched. A whiteout in an upper layer hides what
-//! is below it. The file is taken as it streams by; that it is not the only one may turn out after it
-//! was read, and is an error then as well.
+//! Layers are read from the top down, each in one pass: the uppermost one with a file in `/disk`
+//! decides, and lower ones are not even fetched. A whiteout in an upper layer hides entries below it.
+//! The file is consumed as it streams by; that it is not the only one may be found after it was read,
+//! and is an error then as well.
 //!
-//! Links inside `/disk` that lead to the file are other names of it. Everything else that
-//! cannot be one disk is refused by name: links out of `/disk`, files in folders, devices, paths with `..`.
+//! Links inside `/disk` to the file are aliases. Everything else that cannot be one disk is rejected
+//! with a specific error: links out of `/disk`, files in subfolders, devices, paths with `..`.
 
 #[cfg(test)]
 mod tests;
@@ -17,64 +17,64 @@ use serde::{Deserialize, Serialize};
 
 use crate::tar::{Entry, Kind};
 
-/// Before the name of what is hidden (OCI image specification, "Whiteouts").
+/// The prefix of whiteouts (OCI image specification, "Whiteouts").
 pub const WHITEOUT: &[u8] = b".wh.";
-/// Hides everything of the folder that is in layers below.
+/// Hides all entries of the folder in lower layers.
 pub const OPAQUE: &[u8] = b".wh..wh..opq";
 
-/// Names that are remembered; more are no container disk.
-const MOST_NAMES: usize = 10_000;
+/// Upper bound of recorded names; a container disk has few.
+const MAX_NAMES: usize = 10_000;
 
-/// Bytes of names and link targets that are remembered: names of the greatest length are fewer.
-const MOST_NAME_BYTES: usize = 2 << 20;
+/// Upper bound of recorded name and link target bytes.
+const MAX_NAME_BYTES: usize = 2 << 20;
 
-/// Why an image has no disk.
+/// Why an image has no usable disk.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OverlayError {
-    /// There is nothing in `/disk`.
+    /// `/disk` is empty.
     #[error("failed to find a VM disk image file in the container image: /disk has no file")]
     NoDisk,
     /// More than one file.
     #[error("/disk has more than one file: {first:?} and {second:?}")]
     MoreThanOne {
-        /// The one that came first.
+        /// The first file.
         first: String,
-        /// The other.
+        /// The second file.
         second: String,
     },
-    /// A file that is not in `/disk` itself.
-    #[error("{path:?} is in a folder inside /disk; the disk has to be in /disk itself")]
+    /// A file in a subfolder of `/disk`.
+    #[error("{path:?} is in a subfolder of /disk; the disk has to be in /disk itself")]
     Nested {
         /// The file.
         path: String,
     },
-    /// `/disk` is something else.
+    /// `/disk` is not a folder.
     #[error("/disk is not a folder in the layer that has it")]
     NotAFolder,
-    /// A device, a pipe.
+    /// A device or a pipe.
     #[error("{path:?} is neither a file nor a link")]
     NotAFile {
         /// The entry.
         path: String,
     },
-    /// A link to somewhere else.
+    /// A link to a path outside `/disk`.
     #[error("{path:?} is a link to {target:?}, which is not a file in /disk")]
     LinkOutside {
         /// The link.
         path: String,
-        /// What it points to.
+        /// The link target.
         target: String,
     },
-    /// A path that climbs out.
+    /// A path with `..`.
     #[error("the path {path:?} has \"..\" in it, which no layer may have")]
     Traversal {
         /// The entry.
         path: String,
     },
     /// More names than a container disk has.
-    #[error("/disk has more than {MOST_NAMES} names or {MOST_NAME_BYTES} bytes of names")]
+    #[error("/disk has more than {MAX_NAMES} names or {MAX_NAME_BYTES} bytes of names")]
     TooMany,
-    /// More in a folder than is read into memory.
+    /// A folder exceeds the memory limits.
     #[error("{path} has more than {files} files or {bytes} bytes")]
     FolderTooLarge {
         /// The folder.
@@ -87,7 +87,7 @@ pub enum OverlayError {
 }
 
 impl OverlayError {
-    /// One word of few.
+    /// The reason, from a fixed set.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::NoDisk => "NoDisk",
@@ -101,21 +101,21 @@ impl OverlayError {
 /// What to do with an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// This is the disk.
+    /// It is the disk.
     Take,
     Skip,
 }
 
-/// What a layer leaves to those below.
+/// The result of a layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// The disk was in it.
+pub(crate) enum LayerVerdict {
+    /// It contains the disk.
     Found(String),
-    /// Look at the next one.
+    /// The disk may be in a lower layer.
     Below,
 }
 
-/// What is known about `/disk` from the layers so far.
+/// What the layers so far determine about `/disk`.
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub(crate) struct Overlay {
     /// Names in `/disk` that layers above hide.
@@ -128,16 +128,16 @@ pub(crate) struct Overlay {
     hidden_all: bool,
     /// An upper layer has `/disk` as a folder.
     folder: bool,
-    /// Other names: link and what it points to.
+    /// Aliases: link and target.
     links: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Bytes of all these names.
+    /// The total length of these names.
     #[serde(default)]
     name_bytes: usize,
     found: Option<Vec<u8>>,
 }
 
 impl Overlay {
-    /// Looks at an entry of the current layer.
+    /// Processes an entry of the current layer.
     pub(crate) fn entry(&mut self, entry: &Entry) -> Result<Action, OverlayError> {
         let path = components(&entry.path).ok_or_else(|| OverlayError::Traversal {
             path: show(&entry.path),
@@ -172,11 +172,11 @@ impl Overlay {
         Ok(())
     }
 
-    /// Counts a name that is going to be remembered.
+    /// Counts a name to be recorded.
     fn remember(&mut self, name: &[u8]) -> Result<(), OverlayError> {
         self.name_bytes = self.name_bytes.saturating_add(name.len());
         let names = self.hides.len() + self.hidden.len() + self.links.len();
-        if names >= MOST_NAMES || self.name_bytes > MOST_NAME_BYTES {
+        if names >= MAX_NAMES || self.name_bytes > MAX_NAME_BYTES {
             return Err(OverlayError::TooMany);
         }
         Ok(())
@@ -185,7 +185,7 @@ impl Overlay {
     /// An entry of `/disk` itself.
     fn name(&mut self, name: &[u8], entry: &Entry) -> Result<Action, OverlayError> {
         if name.starts_with(b".wh..wh.") {
-            // What union file systems keep for themselves.
+            // Reserved by union file systems.
             return Ok(Action::Skip);
         }
         if let Some(name) = name.strip_prefix(WHITEOUT) {
@@ -196,7 +196,7 @@ impl Overlay {
             return Ok(Action::Skip);
         }
         self.folder = true;
-        // Whatever it is, it stands for what has its name below.
+        // Whatever its type, it hides the entry of this name in lower layers.
         self.hide(name)?;
         match entry.kind {
             Kind::Directory => Ok(Action::Skip),
@@ -227,8 +227,8 @@ impl Overlay {
         }
     }
 
-    /// The current layer is over.
-    pub(crate) fn end_layer(&mut self) -> Result<Verdict, OverlayError> {
+    /// Ends the current layer.
+    pub(crate) fn end_layer(&mut self) -> Result<LayerVerdict, OverlayError> {
         if let Some(found) = &self.found {
             if let Some((name, target)) = self.links.iter().find(|(name, _)| !self.leads(name)) {
                 return Err(OverlayError::LinkOutside {
@@ -236,14 +236,14 @@ impl Overlay {
                     target: show(target),
                 });
             }
-            return Ok(Verdict::Found(show(found)));
+            return Ok(LayerVerdict::Found(show(found)));
         }
         self.hidden.append(&mut self.hides);
         self.hidden_all |= self.hides_all;
         if self.hidden_all {
             return Err(self.nothing());
         }
-        Ok(Verdict::Below)
+        Ok(LayerVerdict::Below)
     }
 
     /// Why there is no disk after the last layer.
@@ -257,10 +257,10 @@ impl Overlay {
         }
     }
 
-    /// Whether a name leads to the disk, over links.
+    /// Whether a name leads to the disk through links.
     fn leads(&self, name: &[u8]) -> bool {
         let mut name = name;
-        // A chain is never longer than there are links; a circle is.
+        // A chain has at most as many links as there are; a cycle has more.
         for _ in 0..=self.links.len().min(40) {
             if self.found.as_deref() == Some(name) {
                 return true;
@@ -274,7 +274,7 @@ impl Overlay {
     }
 }
 
-/// The parts of a path, without empty ones and `.`; none if it has `..`.
+/// The components of a path, without empty ones and `.`; `None` if it has `..`.
 pub fn components(path: &[u8]) -> Option<Vec<&[u8]>> {
     path.split(|byte| *byte == b'/')
         .filter(|part| !part.is_empty() && *part != b".")
@@ -282,10 +282,10 @@ pub fn components(path: &[u8]) -> Option<Vec<&[u8]>> {
         .collect()
 }
 
-/// The name in `/disk` that a link in `/disk` points to.
+/// The name in `/disk` that a link in `/disk` refers to.
 fn target(entry: &Entry) -> Option<Vec<u8>> {
     let mut place: Vec<&[u8]> = Vec::new();
-    // A hard link names its target from the root, a symbolic one from where it is.
+    // A hard link target is relative to the root, a symbolic one to the link's folder.
     if entry.kind == Kind::SymbolicLink && !entry.link.starts_with(b"/") {
         place.push(b"disk");
     }

@@ -1,34 +1,34 @@
-//! How far an import is: bytes, rate, and when it will be over. Time is given by the caller.
+//! Progress of an import: bytes, rate and remaining time. The caller provides the clock.
 
 use std::time::Duration;
 
 use serde::Serialize;
 
-/// Between two reports.
+/// The interval of reports.
 const INTERVAL: Duration = Duration::from_millis(200);
 
-/// The rate is that of about the last this much time.
+/// The averaging window of the rate in seconds.
 const MEMORY: f64 = 5.0;
 
-/// How far an import is.
+/// The progress of an import.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Progress {
-    /// Bytes that came from the source, of all layers and passes.
+    /// Bytes read from the source, over all layers and passes.
     pub fetched: u64,
-    /// Bytes of the layers that were begun; none if a descriptor does not say.
+    /// The total size of the layers read so far; `None` if a descriptor has no size.
     pub total: Option<u64>,
-    /// Bytes that came out of them.
+    /// Uncompressed bytes.
     pub unpacked: u64,
-    /// Bytes that were written to the disk; zeros are not.
+    /// Bytes written to the disk, without zeros.
     pub written: u64,
-    /// Bytes of the disk, once they are known.
+    /// The size of the disk, once known.
     pub disk: Option<u64>,
-    /// The pass over the layer: 1, or more where one was not enough.
+    /// The pass over the layer, from 1.
     pub pass: u32,
-    /// Fetched bytes per second, lately.
+    /// The recent rate in fetched bytes per second.
     pub rate: u64,
-    /// What is left at that rate; none before it is known.
+    /// The estimated remaining time; `None` before it is known.
     #[serde(serialize_with = "seconds")]
     pub eta: Option<Duration>,
 }
@@ -39,7 +39,7 @@ fn seconds<S: serde::Serializer>(eta: &Option<Duration>, to: S) -> Result<S::Ok,
 }
 
 impl Progress {
-    /// Hundredths that are done, by bytes fetched.
+    /// The percentage of bytes fetched.
     pub fn percent(&self) -> Option<f64> {
         let total = self.total.filter(|total| *total > 0)?;
         #[expect(clippy::cast_precision_loss, reason = "shown with two digits")]
@@ -64,7 +64,7 @@ impl Meter {
         }
     }
 
-    /// Whether it is time for a report; then the rate is that up to now.
+    /// Whether a report is due; updates the rate if so.
     #[expect(clippy::cast_precision_loss, reason = "a rate is an estimate")]
     pub(crate) fn tick(&mut self, now: Duration, bytes: u64) -> bool {
         let passed = now.saturating_sub(self.last);
@@ -73,7 +73,7 @@ impl Meter {
         }
         let seconds = passed.as_secs_f64();
         let current = bytes.saturating_sub(self.bytes) as f64 / seconds;
-        // Weighed by time, so that the length of the interval does not matter.
+        // Weighted by time, so that the length of the interval does not matter.
         let weight = 1.0 - (-seconds / MEMORY).exp();
         self.rate = Some(match self.rate {
             Some(rate) => rate + (current - rate) * weight,
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_steady_rate_is_found_and_a_change_is_followed() {
+    fn rate_follows_changes() {
         let at = |millis| Duration::from_millis(millis);
         let mut meter = Meter::new(at(1_000), 0);
         assert!(!meter.tick(at(1_100), 100));
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_stands_still_or_goes_back_reports_nothing() {
+    fn stopped_clock_reports_nothing() {
         let mut meter = Meter::new(Duration::from_secs(9), 0);
         assert!(!meter.tick(Duration::from_secs(9), 10));
         assert!(!meter.tick(Duration::from_secs(1), 10));

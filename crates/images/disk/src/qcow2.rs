@@ -1,27 +1,27 @@
-//! qcow2 images, decoded as they stream by.
+//! qcow2 images, decoded as a stream.
 //!
-//! The tables of a qcow2 image say for each cluster of the disk where in the image it is. Which
-//! cluster of the disk some bytes of the image are is only known once the table that maps them was
-//! seen. `qemu-img` writes tables before what they map; an image that was resized, or that a
-//! machine ran on, has some of them behind it. The stream is never sought back, so:
+//! The tables of a qcow2 image map each cluster of the disk to an offset in the image. Which cluster of
+//! the disk a part of the image belongs to is only known once its table was read. `qemu-img` writes
+//! tables before the data they map; an image that was resized, or used by a VM, has some tables after
+//! their data. The stream is never rewound, so:
 //!
-//! * What is mapped by a table that went by goes straight to its place ([`Stream`] keeps, sorted by
-//!   the place in the image, what it waits for; neighbours are one item).
-//! * What is not mapped yet is *parked*: written to the target's tail, above the end of the disk, at its
-//!   own offset. When its table comes, it is read from there and put where it belongs. In the
-//!   end the tail is cut off. Nothing but the target is needed, and the target never holds more than
-//!   the disk and the image.
-//! * A block device has no tail. There, what was not mapped is let go, what is missing is noted,
-//!   and the image is streamed again ([`Ended::Again`]). The same happens where a cluster is mapped
-//!   twice and went by between the two, or where the file system had no room for the tail.
+//! * Data mapped by a table that was read goes straight to its place ([`Stream`] keeps the expected
+//!   pieces, sorted by image offset; adjacent ones are one item).
+//! * Data not mapped yet is *parked*: written to the target's tail, above the end of the disk, at its
+//!   own offset. When its table comes, it is read from there and moved to its place. In the end the tail
+//!   is cut off. This needs no scratch space, and the target never holds more than the disk and the
+//!   image.
+//! * A block device has no tail. There, unmapped data is dropped, missing pieces are recorded, and the
+//!   image is streamed again ([`Ended::Again`]). The same happens where a cluster is mapped twice and
+//!   passed between the two, or where the file system has no space for the tail.
 //!
-//! Memory is bounded at any size of disk: at most [`plan::MOST`] items are waited for, and a table
-//! that would make it more is parked with all it maps, until the end; without a tail, until the
-//! next pass. At most [`stream::MOST_PASSES`] are made; an image that would need more is refused as too
+//! Memory is bounded for any disk size: at most [`plan::MAX_ITEMS`] items are expected, and a table
+//! that would exceed that is parked with everything it maps, until the end; without a tail, until the
+//! next pass. At most [`stream::MAX_PASSES`] are made; an image that would need more is rejected as too
 //! fragmented after the first.
 //!
-//! Reading is as strict as QEMU's, and stricter in one thing: a table or cluster that lies behind the
-//! end of the file is an error and not zeros, because it is what a truncated image looks like.
+//! Parsing is as strict as QEMU's, and stricter in one respect: a table or cluster beyond the end of
+//! the file is an error and not zeros, because that is what a truncated image looks like.
 
 mod entry;
 mod header;
@@ -35,52 +35,52 @@ pub use header::{Compression, Header};
 pub(crate) use header::{HEADER, MAGIC};
 pub(crate) use stream::{Ended, State, Stream};
 
-/// Why an image is not read.
+/// Why an image is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Qcow2Error {
-    /// Something else.
-    #[error("the image does not begin as a qcow2 image does")]
+    /// It is not a qcow2 image.
+    #[error("the image does not have the qcow2 magic")]
     NotQcow2,
-    /// It ends too early.
+    /// The header is truncated.
     #[error("the qcow2 header is cut off")]
     ShortHeader,
     /// Neither 2 nor 3.
     #[error("qcow2 version {version} is not supported; 2 and 3 are")]
     Version {
-        /// As it stands there.
+        /// The value found.
         version: u32,
     },
     /// QEMU: "Cluster size must be between 512 and 2M".
     #[error("clusters of 2^{bits} bytes are not supported; 2^9 (512) to 2^21 (2 MiB) are")]
     ClusterSize {
-        /// As it stands there.
+        /// The value found.
         bits: u32,
     },
-    /// Extended entries need clusters that can be divided.
+    /// Extended L2 entries need larger clusters.
     #[error("extended L2 entries need clusters of at least 16384 bytes, these have {size}")]
     ExtendedClusters {
         /// Bytes of a cluster.
         size: u64,
     },
-    /// It is only what differs from another file.
-    #[error("the image needs the backing file {name:?}; only images that are whole are imported")]
+    /// It has a backing file, which is not available.
+    #[error("the image needs the backing file {name:?}; only self-contained images are imported")]
     BackingFile {
-        /// Its name, if it was to be had.
+        /// The name of the backing file, if it could be read.
         name: String,
     },
-    /// The data is elsewhere.
-    #[error("the image keeps its data in another file; only images that are whole are imported")]
+    /// The data is in an external file.
+    #[error("the image keeps its data in another file; only self-contained images are imported")]
     ExternalData,
-    /// Nobody gave a key.
+    /// It is encrypted, and there is no key.
     #[error("the image is encrypted (method {method}); only plain images are imported")]
     Encrypted {
         /// 1 is AES, 2 is LUKS.
         method: u32,
     },
-    /// Bits that change how the image has to be read.
+    /// Incompatible feature bits are set.
     #[error("the image uses unknown incompatible features (bits {bits:#x})")]
     Features {
-        /// Those that are not known.
+        /// The unknown bits.
         bits: u64,
     },
     /// Neither zlib nor zstd, or its feature bit contradicts it.
@@ -89,82 +89,82 @@ pub enum Qcow2Error {
         if *flag { "set" } else { "clear" }
     )]
     CompressionType {
-        /// As it stands there.
+        /// The value found.
         kind: u8,
         /// Whether the bit is set.
         flag: bool,
     },
-    /// It is no possible length.
+    /// The header length is invalid.
     #[error("a header of {length} bytes is not valid; 104 to the size of a cluster are")]
     HeaderLength {
-        /// As it stands there.
+        /// The value found.
         length: u32,
     },
     /// QEMU: "Reference count entry width too large".
     #[error("reference counts of 2^{order} bits are not valid; up to 2^6 are")]
     RefcountOrder {
-        /// As it stands there.
+        /// The value found.
         order: u32,
     },
-    /// More than QEMU reads.
-    #[error("an L1 table of {entries} entries is too large; {most} are the most")]
+    /// The L1 table is larger than supported.
+    #[error("an L1 table of {entries} entries is too large; the maximum is {most}")]
     L1TooLarge {
-        /// As it stands there, or as the size needs it.
+        /// The number of entries found or required.
         entries: u64,
-        /// Those that are accepted.
+        /// The maximum number of entries.
         most: u64,
     },
-    /// It does not map the whole disk.
+    /// The L1 table does not map the whole disk.
     #[error("an L1 table of {entries} entries is too small for the disk, which needs {needed}")]
     L1TooSmall {
-        /// As it stands there.
+        /// The value found.
         entries: u64,
-        /// As the size needs it.
+        /// The number of entries required by the disk size.
         needed: u64,
     },
-    /// Tables and clusters are at multiples of the cluster size.
+    /// Tables and clusters have to be aligned to the cluster size.
     #[error("the offset {offset:#x} of a {what} is not that of a cluster")]
     Unaligned {
         /// `L1 table`, `L2 table` or `data cluster`.
         what: &'static str,
-        /// As it stands there.
+        /// The value found.
         offset: u64,
     },
     /// Version 2 has no zero clusters.
     #[error("the cluster at {guest} of the disk is a zero cluster, which version 2 does not have")]
     ZeroInV2 {
-        /// Where on the disk.
+        /// The offset on the disk.
         guest: u64,
     },
-    /// A part that is there and zeros at once.
+    /// A subcluster is both allocated and zero.
     #[error(
         "the parts of the cluster at {guest} of the disk contradict each other ({bitmap:#018x})"
     )]
     Parts {
-        /// Where on the disk.
+        /// The offset on the disk.
         guest: u64,
-        /// As it stands there.
+        /// The value found.
         bitmap: u64,
     },
-    /// Compressed data that is none.
+    /// Compressed data is invalid.
     #[error("the compressed cluster at {guest} of the disk cannot be decompressed: {why}")]
     Cluster {
-        /// Where on the disk.
+        /// The offset on the disk.
         guest: u64,
-        /// What the decoder said.
+        /// The decoder's error.
         why: String,
     },
-    /// Something is mapped that is not there.
+    /// A mapped table or cluster is beyond the end of the file.
     #[error("the image ends at {end}, but {what} is at {offset} of it")]
     Truncated {
         /// `a table` or `data`.
         what: &'static str,
-        /// Where it had to be.
+        /// Its offset.
         offset: u64,
-        /// Bytes of the image.
+        /// The size of the image.
         end: u64,
     },
-    /// More passes would be needed than are made.
+    /// The maximum number of passes is not sufficient.
     #[error(
         "the image is too fragmented for a target without room above the disk: {missing} pieces are missing after {passes} passes"
     )]
@@ -174,23 +174,23 @@ pub enum Qcow2Error {
         /// Passes that were made.
         passes: u32,
     },
-    /// More of the disk is mapped to one place of the image than any program writes.
+    /// More of the disk is mapped to one place of the image than any known program writes.
     #[error(
         "more than {most} runs or compressed clusters overlap before byte {offset} of the image"
     )]
     Overlapping {
         /// Where in the image.
         offset: u64,
-        /// What is accepted.
+        /// The limit.
         most: usize,
     },
-    /// The threads that decompress are gone.
+    /// The decompression threads have ended.
     #[error("the threads that decompress clusters could not be started or have ended")]
     Threads,
 }
 
 impl Qcow2Error {
-    /// One word of few.
+    /// The reason, from a fixed set.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::BackingFile { .. } => "BackingFile",

@@ -1,9 +1,9 @@
-//! Where a disk is written to.
+//! The target of a disk.
 //!
-//! A [`Sink`] is a flat range of bytes that can be written and read back anywhere. It starts as
-//! zeros ([`Sink::prepare`]), so that zeros are never written and a file stays sparse. A regular
-//! file has a *tail*: room above the disk, where pieces can be parked whose place is not known
-//! yet, and which is cut off in the end. A block device has none.
+//! A [`Sink`] is a flat range of bytes with random access. It starts as zeros ([`Sink::prepare`]), so
+//! zeros are never written and a file stays sparse. A regular file has a *tail*: space above the disk,
+//! where pieces are parked whose place is not known yet, and which is cut off in the end. A block
+//! device has none.
 
 mod file;
 mod memory;
@@ -15,7 +15,7 @@ use std::io;
 pub use file::FileSink;
 pub use memory::MemorySink;
 
-/// A target that can be written anywhere.
+/// A target with random access.
 pub trait Sink: Send {
     /// The largest disk that fits, if there is a limit.
     fn capacity(&self) -> Option<u64>;
@@ -23,7 +23,7 @@ pub trait Sink: Send {
     /// Whether bytes above the disk can be written before [`Sink::finish`] cuts them off.
     fn has_tail(&self) -> bool;
 
-    /// Makes it `size` zeros.
+    /// Sets it to `size` zeros.
     fn prepare(&mut self, size: u64) -> io::Result<()>;
 
     /// Writes all of `data`.
@@ -35,9 +35,9 @@ pub trait Sink: Send {
     /// Makes a range zeros again, as a hole if that is possible.
     fn zero(&mut self, offset: u64, length: u64) -> io::Result<()>;
 
-    /// Makes what was written so far survive a crash.
+    /// Syncs the data written so far to disk.
     fn sync(&mut self) -> io::Result<()>;
 
-    /// Cuts the tail off, makes the size exactly `size`, and makes all of it durable.
+    /// Cuts off the tail, sets the exact size, and syncs.
     fn finish(&mut self, size: u64) -> io::Result<()>;
 }

@@ -1,10 +1,11 @@
-//! Which architecture a disk boots on, by what is on it.
+//! Detects the architectures a disk boots on.
 //!
-//! Looked at are the boot record, the partition table and the EFI system partition: the programs that
-//! firmware starts say for which machine they are. A disk can say nothing (empty, unknown boot loader) or
-//! several things (an installer for all); nothing is guessed then. Every finding says where it was.
+//! It examines the boot record, the partition table and the EFI system partition: the programs that
+//! firmware starts contain their machine type. A disk may give no evidence (empty, unknown boot loader)
+//! or evidence for several architectures (an installer for all); nothing is guessed then. Every finding
+//! names its location.
 //!
-//! The disk may be hostile: what is read is bounded, whatever its tables say.
+//! The disk is untrusted: reads are bounded, whatever its tables contain.
 
 mod fat;
 mod machine;
@@ -19,33 +20,33 @@ use serde::Serialize;
 use crate::error::Error;
 use crate::sink::Sink;
 
-/// How much a finding says.
+/// The weight of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Weight {
-    /// It is there for this architecture, but others could ignore it.
+    /// It is meant for this architecture, but others could ignore it.
     Hint,
-    /// A program for this architecture, or what only it has.
+    /// A program for this architecture, or a structure only it has.
     Proof,
 }
 
-/// Something that tells an architecture.
+/// Evidence for an architecture.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// As images name it: `amd64`, `arm64`, `s390x`...
+    /// The GOARCH: `amd64`, `arm64`, `s390x`...
     pub architecture: &'static str,
-    /// How much it says.
+    /// Its weight.
     pub weight: Weight,
-    /// What it is and where it was.
+    /// What was found, and where.
     pub why: String,
 }
 
-/// What a disk says about its architecture.
+/// The detected architectures of a disk.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Sniffed {
-    /// The architectures that it boots on; empty if it does not say.
+    /// The architectures it boots on; empty without evidence.
     pub architectures: BTreeSet<&'static str>,
-    /// From what that follows.
+    /// The evidence.
     pub findings: Vec<Finding>,
 }
 
@@ -69,7 +70,7 @@ impl Sniffed {
         }
     }
 
-    /// Whether a machine of this architecture boots from it; none if the disk does not say.
+    /// Whether it boots on this architecture; `None` without evidence.
     pub fn boots_on(&self, architecture: &str) -> Option<bool> {
         if self.architectures.is_empty() {
             return None;
@@ -78,7 +79,7 @@ impl Sniffed {
     }
 }
 
-/// A part of a disk that can be read.
+/// A readable part of a disk.
 pub(crate) struct Part<'a> {
     disk: &'a mut dyn Sink,
     start: u64,
@@ -86,7 +87,7 @@ pub(crate) struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// This many bytes at an offset; none if there are not as many.
+    /// This many bytes at an offset; `None` beyond the end.
     fn read(&mut self, offset: u64, length: usize) -> Result<Option<Vec<u8>>, Error> {
         let inside = offset
             .checked_add(length as u64)
@@ -120,7 +121,7 @@ impl Part<'_> {
     }
 }
 
-/// Looks at a disk of this many bytes.
+/// Examines a disk of this size.
 pub fn sniff(disk: &mut dyn Sink, size: u64) -> Result<Sniffed, Error> {
     let mut whole = Part {
         disk,
@@ -132,7 +133,7 @@ pub fn sniff(disk: &mut dyn Sink, size: u64) -> Result<Sniffed, Error> {
         return Ok(Sniffed::default());
     };
     findings.extend(machine::boot_record(&first));
-    // A disk can be one file system, without a table.
+    // A disk may be one file system without a partition table.
     if fat::is_fat(&first) {
         findings.extend(fat::programs(&mut whole, "the disk")?);
     }

@@ -1,7 +1,7 @@
-//! Archives, read as they stream by: ustar, GNU and pax.
+//! Archives, read as a stream: ustar, GNU and pax.
 //!
-//! It is fed bytes and gives events; nothing is kept but one header, the names in front of it and the map of
-//! a sparse file, which are bounded. Names are bytes: an archive does not say what they mean.
+//! The reader takes bytes and returns events; it keeps only one header, the names before it and the map
+//! of a sparse file, all bounded. Names are bytes: an archive does not state their encoding.
 //!
 //! # Which reader it agrees with
 //!
@@ -43,93 +43,93 @@ const MAX_NAME: usize = 4096;
 /// The longest data of a GNU long name: archivers fill up the name to whole blocks.
 const MAX_LONG_NAME: u64 = 2 * MAX_NAME as u64;
 
-/// Why an archive is not read.
+/// Why an archive is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TarError {
-    /// A header that is none.
+    /// An invalid header.
     #[error("the archive has no valid header at byte {offset}: {why}")]
     Header {
-        /// Where it begins.
+        /// The offset of the header.
         offset: u64,
         /// What is wrong with it.
         why: &'static str,
     },
-    /// Names or extended headers that are too long.
-    #[error("the extended header at byte {offset} has {length} bytes; {limit} are the most")]
+    /// A name or extended header is too long.
+    #[error("the extended header at byte {offset} has {length} bytes; the maximum is {limit}")]
     TooLong {
-        /// Where it begins.
+        /// The offset of the header.
         offset: u64,
-        /// What it says.
+        /// The stated length.
         length: u64,
-        /// What is accepted.
+        /// The limit.
         limit: u64,
     },
-    /// A path or a link target that no Linux file system takes.
-    #[error("a name before byte {offset} has {length} bytes; {MAX_NAME} are the most")]
+    /// A path or link target longer than Linux supports.
+    #[error("a name before byte {offset} has {length} bytes; the maximum is {MAX_NAME}")]
     NameTooLong {
         /// Where the header ends.
         offset: u64,
         /// The bytes of the name.
         length: usize,
     },
-    /// It ends inside something.
+    /// It is truncated.
     #[error("the archive is cut off at byte {offset}")]
     Truncated {
-        /// How many bytes there are.
+        /// The number of bytes read.
         offset: u64,
     },
 }
 
-/// What an entry is.
+/// The type of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
     /// A file.
     File,
-    /// Another name of an entry before it, or of a layer below.
+    /// Another name of an earlier entry, or of one in a lower layer.
     HardLink,
-    /// A path to follow.
+    /// A symbolic link.
     SymbolicLink,
     /// A folder.
     Directory,
-    /// A device that is read byte by byte.
+    /// A character device.
     CharacterDevice,
-    /// A device with blocks.
+    /// A block device.
     BlockDevice,
-    /// A pipe with a name.
+    /// A FIFO.
     Pipe,
-    /// Whatever else there may be.
+    /// Any other type.
     Other,
 }
 
 /// An entry of an archive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Its name, as bytes: nobody says what they mean.
+    /// Its path, as bytes of unknown encoding.
     pub path: Vec<u8>,
     /// What a link points to.
     pub link: Vec<u8>,
-    /// What it is.
+    /// Its type.
     pub kind: Kind,
     /// Bytes of its content, holes included: a sparse file has more than the archive stores.
     pub size: u64,
     /// Bytes that the archive stores of it: fewer than its size if it is sparse.
     #[serde(default)]
     pub stored: u64,
-    /// What else there is to know. Checkpoints of before had none.
+    /// Its attributes. Absent in checkpoints of earlier versions.
     #[serde(default)]
     pub attributes: Attributes,
 }
 
-/// What an entry has besides its content.
+/// The attributes of an entry.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Attributes {
-    /// Permissions, with the bits for set-user-id and the like.
+    /// The mode, including set-user-id, set-group-id and sticky bits.
     pub mode: u32,
-    /// Whose it is.
+    /// The user id of its owner.
     pub uid: u32,
-    /// Which group's it is.
+    /// Its group id.
     pub gid: u32,
-    /// Seconds since 1970 of its last change, and nanoseconds after them.
+    /// The modification time: seconds since 1970 and nanoseconds.
     pub modified: (i64, u32),
     /// Major and minor number of a device.
     pub device: (u32, u32),
@@ -137,20 +137,20 @@ pub struct Attributes {
     pub extended: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// What was read.
+/// The text.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Event<'a> {
     Entry(Entry),
     /// The next bytes of the entry.
     Data(&'a [u8]),
-    /// So many zeros of the entry, which the archive does not store. As many as the archive says: a consumer
-    /// checks the size of the entry before it makes bytes of them.
+    /// Zeros of the entry that the archive does not store. The number is untrusted: a consumer checks
+    /// the size of the entry before it generates bytes.
     Hole(u64),
-    /// There is no more of the entry.
+    /// The end of the entry.
     End,
 }
 
-/// Where the reader is.
+/// The state of the reader.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 enum State {
     Header,
@@ -166,7 +166,7 @@ enum State {
         left: u64,
         size: u64,
     },
-    /// Something that describes the next entry.
+    /// A header that describes the next entry.
     About {
         flag: Flag,
         left: u64,
@@ -184,7 +184,7 @@ enum State {
     Close {
         size: u64,
     },
-    /// After the end, whatever there is.
+    /// After the end of the archive.
     Over,
 }
 
@@ -199,7 +199,7 @@ pub(crate) struct Reader {
     long_name: Option<Vec<u8>>,
     long_link: Option<Vec<u8>>,
     pax: Option<header::Pax>,
-    /// What the last global extended headers say of all entries.
+    /// The merged global extended headers.
     #[serde(default)]
     global: header::Pax,
     offset: u64,
@@ -222,7 +222,7 @@ impl Default for Reader {
 }
 
 impl Reader {
-    /// The next event in `input`, which is shortened by what was used. None if it is used up.
+    /// The next event in `input`, which is advanced by the consumed bytes. `None` if it is exhausted.
     pub(crate) fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<Event<'a>>, TarError> {
         loop {
             if self.padding > 0 {
@@ -312,7 +312,7 @@ impl Reader {
         }
     }
 
-    /// There is no more input.
+    /// Ends the input.
     pub(crate) fn end(&self) -> Result<(), TarError> {
         // Archives without their two last blocks are common.
         let whole = match self.state {
@@ -337,7 +337,7 @@ impl Reader {
         taken
     }
 
-    /// Whether a whole block is there.
+    /// Whether a whole block is buffered.
     fn fill(&mut self, input: &mut &[u8]) -> bool {
         let missing = BLOCK - self.block.len();
         let part = self.take(input, missing as u64);
@@ -393,7 +393,7 @@ impl Reader {
         }
         let stored = pax.size.unwrap_or(block.size);
         let kind = match block.kind {
-            // The name as it is at last: the header has the first hundred bytes of a long one.
+            // The final name: the header has only the first hundred bytes of a long one.
             Flag::OldFile if path.ends_with(b"/") => Kind::Directory,
             Flag::OldFile | Flag::File | Flag::Sparse => Kind::File,
             Flag::HardLink => Kind::HardLink,
@@ -454,7 +454,7 @@ impl Reader {
         Ok(())
     }
 
-    /// How many bytes follow a header.
+    /// The number of data bytes after a header.
     fn data_size(&self, flag: Flag, kind: Kind, stored: u64) -> Result<u64, TarError> {
         match kind {
             // All readers agree that a directory's size is a hint, and a hard link's that of the other file.
@@ -587,8 +587,8 @@ impl Reader {
         match flag {
             Flag::Pax => self.pax = Some(header::Pax::parse(&about).map_err(wrong)?),
             Flag::GlobalPax => {
-                let said = header::Pax::parse(&about).map_err(wrong)?;
-                self.global.add_global(&said).map_err(wrong)?;
+                let global = header::Pax::parse(&about).map_err(wrong)?;
+                self.global.add_global(&global).map_err(wrong)?;
             }
             _ => {
                 let end = about.iter().position(|byte| *byte == 0);

@@ -1,17 +1,17 @@
-//! Decompression of a stream, by what it begins with.
+//! Decompression of a stream in a format detected from its first bytes.
 //!
-//! The bytes decide, not the media type: registries have layers with the wrong one, and files inside
-//! layers have none. The media type tells whether a layer is an archive at all
+//! The bytes decide, not the media type: registries have layers with wrong ones, and files inside
+//! layers have none. The media type only tells whether a layer is an archive at all
 //! ([`Packing::of_media_type`]).
 //!
-//! Bombs: what comes out is limited, absolutely and by what went in ([`Limits`]). Memory: a gzip
-//! window has 32 KiB; zstd and xz say themselves how much they need, and more than the limit is refused.
-//! Streams of usual levels need 8 MiB, the highest of Go's encoder 32 MiB; `zstd --long`, `zstd --ultra -20` and
-//! `xz -9` need more than an importer or an image service may take. A stream inside a stream shares the
-//! memory of the outer one ([`Windows`]).
+//! Decompression bombs: output is limited, absolutely and relative to the input ([`Limits`]). Memory: a
+//! gzip window has 32 KiB; zstd and xz streams state how much they need, and more than the limit is
+//! rejected. Streams of usual levels need 8 MiB, the highest of Go's encoder 32 MiB; `zstd --long`,
+//! `zstd --ultra -20` and `xz -9` need more than an importer or an image service may use. A stream
+//! inside a stream shares the memory of the outer one ([`Windows`]).
 //!
-//! A decoder cannot be stored in the middle of a stream. Between two gzip members or zstd frames it
-//! has no state: those places are told ([`Step::Boundary`]), and an import can be resumed there.
+//! A decoder cannot be stored in the middle of a stream. Between two gzip members or zstd frames it has
+//! no state: these places are reported ([`Step::Boundary`]), and an import can be resumed there.
 
 #[cfg(test)]
 mod tests;
@@ -25,22 +25,22 @@ use zstd::stream::raw::{DParameter, InBuffer, Operation as _, OutBuffer};
 
 use crate::error::Error;
 
-/// Bytes that are handed on at once.
+/// The chunk size of the output.
 pub(crate) const CHUNK: usize = 256 << 10;
 
-/// Bytes that tell how a stream is packed.
+/// The number of bytes that identify the format.
 const MAGIC: usize = 6;
 
-/// How far decompression goes.
+/// The limits of decompression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes that come out of one stream at most.
+    /// Maximum output of one stream in bytes.
     pub unpacked: u64,
-    /// Bytes that may come out for each that goes in, once `free` is used up.
+    /// Maximum output per input byte, once `free` is used up.
     pub ratio: u64,
-    /// Bytes that may come out whatever goes in: empty disks compress very well.
+    /// Output allowed for any input: empty disks compress very well.
     pub free: u64,
-    /// Bytes of memory for the window of a stream, as a power of two.
+    /// Maximum window of a stream, as a power of two.
     pub window_log: u32,
 }
 
@@ -56,7 +56,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Checks what came out against what went in.
+    /// Checks the output against the input.
     fn check(&self, packed: u64, unpacked: u64) -> Result<(), UnpackError> {
         let by_ratio = self.free.saturating_add(packed.saturating_mul(self.ratio));
         let limit = self.unpacked.min(by_ratio);
@@ -71,15 +71,15 @@ impl Limits {
     }
 }
 
-/// The largest windows of streams inside a stream that has a window, from the outside in. That of xz's and
-/// zstd's usual levels, and that of a disk which was compressed twice by mistake.
+/// The largest windows of streams nested in a stream with a window, from the outside in: that of usual
+/// xz and zstd levels, and that of a disk compressed twice by mistake.
 const INNER_WINDOW_LOGS: [u32; 2] = [23, 20];
 
-/// Decoders with a window that one import has at the same time. Clones are the same.
+/// The number of decoders with a window in one import; clones share it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Windows(Arc<AtomicUsize>);
 
-/// A decoder that is counted as long as this is there.
+/// Counts a decoder while it exists.
 #[derive(Debug)]
 struct Window {
     log: u32,
@@ -106,57 +106,57 @@ impl Drop for Window {
     }
 }
 
-/// Why a stream is not unpacked.
+/// Why a stream cannot be unpacked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnpackError {
     /// It is damaged.
     #[error("the {packing} stream is broken after {offset} bytes: {why}")]
     Broken {
-        /// Which.
+        /// The format.
         packing: Packing,
-        /// Bytes that went in.
+        /// Input bytes so far.
         offset: u64,
-        /// What the decoder said.
+        /// The decoder's error.
         why: String,
     },
-    /// It ends too early.
+    /// It is truncated.
     #[error("the {packing} stream is cut off after {offset} bytes")]
     Truncated {
-        /// Which.
+        /// The format.
         packing: Packing,
-        /// Bytes that went in.
+        /// Input bytes so far.
         offset: u64,
     },
-    /// It needs more memory than it may have.
+    /// It needs more memory than the limit.
     #[error(
         "the {packing} stream needs a window of more than {limit} bytes; compress it at a usual level, without --long or --ultra"
     )]
     Window {
-        /// Which.
+        /// The format.
         packing: Packing,
-        /// Bytes that it may have.
+        /// The limit in bytes.
         limit: u64,
     },
-    /// More comes out than may.
+    /// Its output exceeds the limit.
     #[error("{unpacked} bytes came out of {packed}; that is more than the limit of {limit}")]
     Bomb {
-        /// Bytes that went in.
+        /// Input bytes so far.
         packed: u64,
-        /// Bytes that came out.
+        /// Output bytes so far.
         unpacked: u64,
-        /// Bytes that may.
+        /// The limit in bytes.
         limit: u64,
     },
-    /// Packed more often than anybody does.
+    /// It is compressed repeatedly beyond the limit.
     #[error("the disk is compressed more than {most} times over")]
     TooDeep {
-        /// What is accepted.
+        /// The limit.
         most: usize,
     },
 }
 
 impl UnpackError {
-    /// One word of few.
+    /// The reason, from a fixed set.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Bomb { .. } | Self::TooDeep { .. } | Self::Window { .. } => "Bomb",
@@ -165,11 +165,11 @@ impl UnpackError {
     }
 }
 
-/// How a stream is packed.
+/// The compression format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Packing {
-    /// Not at all.
+    /// Not compressed.
     Plain,
     /// gzip, one or more members.
     Gzip,
@@ -195,14 +195,14 @@ impl Packing {
     pub fn of(head: &[u8]) -> Self {
         match head {
             [0x1f, 0x8b, ..] => Self::Gzip,
-            // A frame, or one that is to be skipped.
+            // A frame, or a skippable frame.
             [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Self::Zstd,
             [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Self::Xz,
             _ => Self::Plain,
         }
     }
 
-    /// What the media type of a layer promises; none if it promises nothing.
+    /// The format stated by the media type of a layer; `None` if it states none.
     pub fn of_media_type(media_type: &str) -> Option<Self> {
         let plain = media_type.split(';').next().unwrap_or_default().trim();
         let suffix = plain.rsplit(['+', '.']).next().unwrap_or_default();
@@ -216,19 +216,19 @@ impl Packing {
     }
 }
 
-/// Where a stream is after some input.
+/// The state of a stream after some input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// All input was used.
+    /// All input was consumed.
     More,
-    /// There is nothing inside the decoder: from here on, another could go on.
+    /// The decoder has no state: another one could resume here.
     Boundary,
 }
 
-/// Who takes what comes out.
+/// The receiver of the output.
 pub(crate) trait Out {
-    /// Takes the first bytes of a chunk. It may take all of the chunk, if it leaves another one of
-    /// [`CHUNK`] bytes in its place: so nothing has to be copied.
+    /// Takes the first bytes of a chunk. It may keep the chunk if it leaves another one of [`CHUNK`]
+    /// bytes in its place, which avoids a copy.
     fn give(&mut self, chunk: &mut Vec<u8>, made: usize) -> Result<(), Error>;
 }
 
@@ -239,7 +239,7 @@ impl<F: FnMut(&[u8]) -> Result<(), Error>> Out for F {
 }
 
 enum Decoder {
-    /// Too few bytes to tell.
+    /// Too few bytes to detect the format.
     Unknown(Vec<u8>),
     Plain,
     Gzip {
@@ -280,12 +280,12 @@ impl std::fmt::Debug for Unpacker {
 }
 
 impl Unpacker {
-    /// For a stream that is in no other.
+    /// For a stream that is not nested.
     pub(crate) fn new(limits: Limits) -> Self {
         Self::sharing(limits, &Windows::default())
     }
 
-    /// For a stream that others may be in, or that is in others.
+    /// For a stream that contains others or is nested.
     pub(crate) fn sharing(limits: Limits, windows: &Windows) -> Self {
         Self {
             decoder: Decoder::Unknown(Vec::new()),
@@ -297,7 +297,7 @@ impl Unpacker {
         }
     }
 
-    /// One that goes on at a boundary, where this much had gone in and come out.
+    /// Resumes at a boundary, after this much input and output.
     pub(crate) fn resume(
         limits: Limits,
         windows: &Windows,
@@ -315,7 +315,7 @@ impl Unpacker {
         Ok(unpacker)
     }
 
-    /// How it is packed, once that is known.
+    /// The format, once detected.
     pub(crate) fn packing(&self) -> Option<Packing> {
         match self.decoder {
             Decoder::Unknown(_) => None,
@@ -326,12 +326,12 @@ impl Unpacker {
         }
     }
 
-    /// Bytes that went in.
+    /// Input bytes so far.
     pub(crate) fn packed(&self) -> u64 {
         self.packed
     }
 
-    /// Bytes that came out.
+    /// Output bytes so far.
     pub(crate) fn unpacked(&self) -> u64 {
         self.unpacked
     }
@@ -363,7 +363,7 @@ impl Unpacker {
                 }
             }
             Packing::Xz => {
-                // The decoder needs a little more than the window.
+                // The decoder needs slightly more than the window.
                 let window = self.windows.open(self.limits.window_log);
                 let memory = window_bytes(window.log).saturating_add(1 << 20);
                 let stream = Xz::new_stream_decoder(memory, liblzma::stream::CONCATENATED)
@@ -378,7 +378,7 @@ impl Unpacker {
         Ok(())
     }
 
-    /// Takes input, which is shortened by what was used, and gives what comes out of it to `out`.
+    /// Processes input, which is advanced by the consumed bytes, and passes the output to `out`.
     pub(crate) fn feed(&mut self, input: &mut &[u8], out: &mut dyn Out) -> Result<Step, Error> {
         if let Decoder::Unknown(head) = &mut self.decoder {
             let missing = MAGIC.saturating_sub(head.len()).min(input.len());
@@ -413,7 +413,7 @@ impl Unpacker {
             return Ok(Step::Boundary);
         }
         loop {
-            let (used, made, boundary) = self.turn(input)?;
+            let (used, made, boundary) = self.step(input)?;
             *input = input.get(used..).unwrap_or_default();
             self.packed += used as u64;
             self.unpacked += made as u64;
@@ -424,7 +424,7 @@ impl Unpacker {
             if boundary {
                 return Ok(Step::Boundary);
             }
-            // A full chunk may have more behind it.
+            // After a full chunk the decoder may have more output.
             if input.is_empty() && made < CHUNK {
                 return Ok(Step::More);
             }
@@ -442,8 +442,8 @@ impl Unpacker {
         }
     }
 
-    /// One call of the decoder: bytes used, bytes made, whether it is empty now.
-    fn turn(&mut self, input: &[u8]) -> Result<(usize, usize, bool), UnpackError> {
+    /// One call of the decoder: bytes consumed, bytes produced, whether it has no state now.
+    fn step(&mut self, input: &[u8]) -> Result<(usize, usize, bool), UnpackError> {
         let (packed, packing) = (self.packed, self.packing());
         let broken = |why: String| UnpackError::Broken {
             packing: packing.unwrap_or(Packing::Plain),
@@ -451,7 +451,7 @@ impl Unpacker {
             why,
         };
         match &mut self.decoder {
-            // `decode` and `feed` see to these.
+            // Handled by `decode` and `feed`.
             Decoder::Unknown(_) | Decoder::Plain => Ok((0, 0, false)),
             Decoder::Gzip {
                 member,
@@ -462,7 +462,7 @@ impl Unpacker {
                     let Some(first) = input.first() else {
                         return Ok((0, 0, false));
                     };
-                    // Tapes were filled up with zeros; gzip does not mind.
+                    // Trailing zero padding is allowed, as by gzip.
                     if *members > 0 && *first == 0 {
                         let zeros = input.iter().take_while(|byte| **byte == 0).count();
                         return Ok((zeros, 0, false));
@@ -491,7 +491,7 @@ impl Unpacker {
                 let mut source = InBuffer::around(input);
                 let mut target = OutBuffer::around(self.chunk.as_mut_slice());
                 let hint = frames.run(&mut source, &mut target).map_err(|error| {
-                    // The library has no code for it but this text (ZSTD_getErrorString).
+                    // The library has no error code for this, only the text (ZSTD_getErrorString).
                     let why = error.to_string();
                     if why.contains("too much memory") {
                         too_large(Packing::Zstd, window)
@@ -528,7 +528,7 @@ impl Unpacker {
         self.limits.check(self.packed, self.unpacked)
     }
 
-    /// There is no more input.
+    /// The end of the input.
     pub(crate) fn end(&mut self, out: &mut dyn Out) -> Result<(), Error> {
         if let Decoder::Unknown(head) = &mut self.decoder {
             let head = std::mem::take(head);
@@ -543,7 +543,7 @@ impl Unpacker {
             Decoder::Gzip { inside: true, .. } => cut(Packing::Gzip),
             Decoder::Zstd { inside: true, .. } => cut(Packing::Zstd),
             Decoder::Xz { stream, over, .. } => {
-                // With streams one after the other, the last one has to be told that it is.
+                // xz only learns from its caller that the last of several concatenated streams has ended.
                 if !*over {
                     *over = matches!(
                         stream.process(&[], &mut self.chunk, Action::Finish),

@@ -1,4 +1,5 @@
-//! Which manifest of an image is meant: asks for what the search wants, and checks what it found.
+//! Chooses the manifest of one platform: fetches the documents the search requests, and checks the
+//! result.
 
 use oci::{Cause, Freshness, Image};
 use platform::choose::Fetch;
@@ -9,19 +10,19 @@ use platform::{
 
 use crate::error::Error;
 
-/// Virtual machines boot disks of any system, but container disks are images for this one.
+/// VMs boot disks of any operating system, but container disks are images for this one.
 pub(crate) const OS: &str = "linux";
 
 /// The image of one architecture.
 #[derive(Debug, Clone)]
 pub struct Chosen {
-    /// What stands under the name that was asked for.
+    /// The digest the image name resolves to: of the index, or of the manifest if there is none.
     pub root: Digest,
     /// The manifest.
     pub digest: Digest,
-    /// What it is for.
+    /// The platform of the manifest.
     pub platform: Platform,
-    /// Why this one.
+    /// Why this manifest was chosen.
     pub why: Why,
     /// Its layers.
     pub manifest: Manifest,
@@ -29,18 +30,18 @@ pub struct Chosen {
     pub config: ImageConfig,
 }
 
-/// What a search for an image came to.
+/// The result of a search for an image.
 #[derive(Debug, Clone)]
-pub struct Sought {
-    /// What stands under the name that was asked for.
+pub struct SearchResult {
+    /// The digest the image name resolves to.
     pub root: Digest,
-    /// The image, or why there is none.
+    /// The image, or why none matches.
     pub found: Result<Box<Found>, Box<NoMatch>>,
 }
 
-/// Looks for the image that a matcher wants most, as a node does that pulls it. `name` is how errors call
-/// the image.
-pub async fn seek(image: &Image, name: &str, matcher: Matcher) -> Result<Sought, Error> {
+/// Searches the image a matcher prefers, as a node that pulls it does. `name` names the image in
+/// errors.
+pub async fn seek(image: &Image, name: &str, matcher: Matcher) -> Result<SearchResult, Error> {
     let content = image.resolve(Freshness::Now).await?;
     let root = content.digest.clone();
     let document = read(name, &content)?;
@@ -50,25 +51,25 @@ pub async fn seek(image: &Image, name: &str, matcher: Matcher) -> Result<Sought,
         step = match step {
             SearchStep::Found(found) => break Ok(found),
             SearchStep::Missing(why) => break Err(why),
-            SearchStep::Fetch(fetch) => match fetched(image, name, &fetch).await? {
+            SearchStep::Fetch(fetch) => match fetch_requested(image, name, &fetch).await? {
                 None => search.unavailable(),
                 Some(Fetched::Document(document)) => search.document(document),
                 Some(Fetched::Config(config)) => search.config(*config),
             },
         };
     };
-    Ok(Sought { root, found })
+    Ok(SearchResult { root, found })
 }
 
-/// Chooses the image for an architecture. `name` is how errors call the image.
+/// Chooses the image for an architecture. `name` names the image in errors.
 pub async fn choose(image: &Image, name: &str, architecture: &str) -> Result<Chosen, Error> {
     choose_by(image, name, Matcher::architecture(OS, architecture)).await
 }
 
-/// Chooses the best image by some rule. What it was is asked of the registry now; documents that led
-/// there are kept by the client, so that asking for them again costs nothing.
+/// Chooses the best image for a matcher. The tag is resolved at the registry; the documents behind it
+/// are cached by the client, so that reading them again costs nothing.
 pub async fn choose_by(image: &Image, name: &str, matcher: Matcher) -> Result<Chosen, Error> {
-    let Sought { root, found } = seek(image, name, matcher).await?;
+    let SearchResult { root, found } = seek(image, name, matcher).await?;
     let found = found.map_err(|source| Error::NoMatch {
         image: name.to_owned(),
         source,
@@ -98,14 +99,14 @@ pub async fn choose_by(image: &Image, name: &str, matcher: Matcher) -> Result<Ch
     })
 }
 
-/// What a walk asked for.
+/// A document a search requested.
 pub(crate) enum Fetched {
     Document(Document),
     Config(Box<ImageConfig>),
 }
 
-/// Fetches what a walk asks for; none if it is not there, as in copies of a part of an index.
-pub(crate) async fn fetched(
+/// Fetches a document a search requests; `None` if it is missing, as in partial copies of an index.
+pub(crate) async fn fetch_requested(
     image: &Image,
     name: &str,
     fetch: &Fetch,
@@ -141,7 +142,7 @@ pub(crate) fn malformed(name: &str, digest: &Digest, source: document::DocumentE
     }
 }
 
-/// The manifest of an entry that says to be one.
+/// Fetches the manifest of an index entry.
 pub(crate) async fn manifest(
     image: &Image,
     name: &str,

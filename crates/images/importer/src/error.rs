@@ -1,4 +1,4 @@
-//! What can go wrong with an import, and what the pipeline calls it.
+//! Errors of an import, and their reasons in the pipeline.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,86 +10,86 @@ use platform::{DocumentError, NoMatch};
 
 pub use golden_images::cdi::failure::Reason;
 
-/// Why there is no disk.
+/// Why an import failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The image could not be read.
+    /// The registry request failed.
     #[error(transparent)]
     Registry(#[from] oci::Error),
-    /// A document of the image makes no sense.
+    /// A document of the image is malformed.
     #[error("reading {what} of {image}")]
     Document {
-        /// Which one: its digest.
+        /// The digest of the document.
         what: String,
         /// The image.
         image: String,
-        /// Why not.
+        /// The parse error.
         source: DocumentError,
     },
-    /// The image is not there for the architecture.
+    /// The image has no manifest for the architecture.
     #[error("importing {image}")]
     NoMatch {
         /// The image.
         image: String,
-        /// What was asked for, and what is there.
+        /// The requested platform, and those that exist.
         source: Box<NoMatch>,
     },
-    /// The index says something else than the image.
+    /// Index and config name different platforms.
     #[error("importing {image}")]
     Platform {
         /// The image.
         image: String,
-        /// What they say.
+        /// The two platforms.
         source: Box<PlatformMismatch>,
     },
-    /// The image is to be installed first.
+    /// The image is a bootc image, which has to be converted to a disk first.
     #[error(
-        "importing {image}: bootc image detected: {label}; a disk has to be made from it first, a container disk is expected"
+        "importing {image}: bootc image detected: {label}; convert it to a disk first, a container disk is expected"
     )]
     Bootable {
         /// The image.
         image: String,
-        /// The label that says so.
+        /// The label that marks it as bootc image.
         label: String,
     },
-    /// The layers did not become a disk.
+    /// The layers could not be converted to a disk.
     #[error("importing {image}")]
     Disk {
         /// The image.
         image: String,
-        /// Why not.
+        /// The cause.
         source: Box<disk::Error>,
     },
-    /// What is on the disk is for another architecture.
+    /// The disk boots on another architecture.
     #[error(
-        "importing {image}: it is said to be for {wanted}, but the disk boots on {found}: {why}; the check can be left out"
+        "importing {image}: the image is for {wanted}, but the disk boots on {found}: {why}; disable the architecture check to import it"
     )]
     Architecture {
         /// The image.
         image: String,
-        /// What was asked for.
+        /// The requested architecture.
         wanted: String,
-        /// What the disk boots on.
+        /// The architecture the disk boots on.
         found: String,
-        /// From what that follows.
+        /// The evidence on the disk.
         why: String,
     },
-    /// There is something already.
-    #[error("writing {}: it exists already, and overwriting was not asked for", path.display())]
+    /// The target exists and overwriting is not enabled.
+    #[error("writing {}: it exists already, and overwriting is not enabled", path.display())]
     Exists {
         /// The target.
         path: PathBuf,
     },
-    /// The target can hold no disk.
-    #[error("writing {}: it is {found}; a regular file, a new name or a block device is expected", path.display())]
+    /// The target cannot hold a disk.
+    #[error("writing {}: it is {found}; expected a regular file, a new name or a block device", path.display())]
     Target {
         /// The target.
         path: PathBuf,
-        /// What it is.
+        /// The type of file it is.
         found: &'static str,
     },
-    /// Somebody else is writing it.
-    #[error("writing {}: another import is at it", path.display())]
+    /// Another import holds the lock on the unfinished file.
+    #[error("writing {}: another import is writing it", path.display())]
     Busy {
         /// The unfinished file.
         path: PathBuf,
@@ -97,22 +97,22 @@ pub enum Error {
     /// A file could not be opened, renamed or removed.
     #[error("{operation} {}", path.display())]
     File {
-        /// What was done: `opening`, `renaming`...
+        /// `opening`, `renaming`...
         operation: &'static str,
-        /// With what.
+        /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// The thread that imports could not be started, or ended without a word.
+    /// The import thread could not be started, or ended without a result.
     #[error("importing {image}: {why}")]
     Thread {
         /// The image.
         image: String,
-        /// What happened.
+        /// What happened to it.
         why: String,
     },
-    /// Nobody wants it any more.
+    /// The import was cancelled.
     #[error("importing {image}: cancelled")]
     Cancelled {
         /// The image.
@@ -121,7 +121,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// What the pipeline calls it, for conditions and metrics.
+    /// The reason for conditions and metrics.
     pub fn reason(&self) -> Reason {
         match self {
             Self::Registry(error) => of_registry(error),
@@ -146,7 +146,7 @@ impl Error {
         }
     }
 
-    /// What a registry said, if this comes from one.
+    /// The registry error behind this one, if any.
     fn registry(&self) -> Option<&oci::Error> {
         match self {
             Self::Registry(error) => Some(error),
@@ -158,7 +158,7 @@ impl Error {
         }
     }
 
-    /// Whether the same may pass if it is tried again soon.
+    /// Whether a retry may succeed soon.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Disk { source, .. } => match &**source {
@@ -172,7 +172,7 @@ impl Error {
         }
     }
 
-    /// How long the registry wants to be left alone.
+    /// The registry's `Retry-After`.
     pub fn retry_after(&self) -> Option<Duration> {
         self.registry().and_then(oci::Error::retry_after)
     }

@@ -1,4 +1,4 @@
-//! The files of one folder of an image, such as the manifests of a release.
+//! Reads the files of one folder of an image, such as the manifests of a release payload.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use tokio::runtime::Handle;
 use crate::choose::{Chosen, choose};
 use crate::error::Error;
 
-/// What is read at most: payloads of releases have about a thousand files and ten megabytes.
-const LIMITS: FolderLimits = FolderLimits {
+/// Limits: release payloads have about a thousand files and ten megabytes.
+const FOLDER_LIMITS: FolderLimits = FolderLimits {
     files: 20_000,
     bytes: 64 << 20,
     unpack: Limits {
@@ -21,8 +21,8 @@ const LIMITS: FolderLimits = FolderLimits {
     },
 };
 
-/// Reads the files of a folder of an image of one architecture, by name, and says which image that was.
-/// `name` is how errors call it.
+/// Reads the files of a folder in the image of one architecture, by name, and returns which image that
+/// was. `name` names the image in errors.
 pub async fn folder(
     image: &Image,
     name: &str,
@@ -39,7 +39,7 @@ pub async fn folder(
             (layer.digest.to_string(), reader)
         })
         .collect();
-    let mut folder = Folder::new(path, LIMITS);
+    let mut folder = Folder::new(path, FOLDER_LIMITS);
     let read = tokio::task::spawn_blocking(move || {
         for (digest, reader) in layers {
             folder.layer(&digest, reader)?;

@@ -1,4 +1,4 @@
-//! The whole way of one import: choose, fetch, write, look, rename.
+//! One import from start to end: choose, fetch, write, check, rename.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -22,54 +22,54 @@ use crate::mounted::{self, Mounted};
 use crate::target::{self, Target};
 use crate::web::{self, Found, WebOptions};
 
-/// How long a cancelled import may take to end by itself. It may be waiting for a registry.
-const GRACE: Duration = Duration::from_secs(3);
+/// How long a cancelled import may take to end by itself; it may be waiting for a registry.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Labels of images that are installed instead of copied.
-const BOOTABLE: [&str; 2] = ["containers.bootc", "ostree.bootable"];
+/// Labels of bootc images, which are installed instead of copied.
+const BOOTC_LABELS: [&str; 2] = ["containers.bootc", "ostree.bootable"];
 
-/// What becomes of a file that was not finished.
+/// What happens to an unfinished file when an import fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Unfinished {
-    /// It goes.
+    /// It is removed.
     #[default]
     Remove,
-    /// It stays under `NAME.part`, and the next import of the same image goes on with it if it can; so
-    /// does that of a file on a web server which is still of the same version.
+    /// It stays as `NAME.part`, and the next import of the same image, or of the same version of a web
+    /// file, resumes it if possible.
     Keep,
 }
 
-/// What to import, and where to.
+/// The parameters of an import.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// The image.
+    /// The image or file.
     pub source: Source,
-    /// For registries.
+    /// The client for registries and web servers.
     pub client: Client,
-    /// Credentials for them.
+    /// Registry credentials.
     pub keyring: Arc<Keyring>,
-    /// The architecture, by any of its names.
+    /// The architecture, by any of its names (`amd64`, `x86_64`).
     pub architecture: String,
-    /// A file or a block device.
+    /// The path of a file or block device.
     pub target: PathBuf,
-    /// The largest disk that is wanted.
+    /// The largest accepted disk in bytes.
     pub limit: Option<u64>,
-    /// Whether something that is there may go. A device always is.
+    /// Whether an existing target may be overwritten. A block device always is.
     pub overwrite: bool,
-    /// What becomes of the file if this fails.
+    /// What happens to the file if the import fails.
     pub unfinished: Unfinished,
-    /// Whether a disk that boots on another architecture is refused.
+    /// Whether a disk that boots on another architecture is rejected.
     pub sniff: bool,
-    /// How to decode.
+    /// Options of decoding.
     pub options: disk::Options,
-    /// What is known of the file, if it is one on a web server.
+    /// Options of a file on a web server.
     pub web: WebOptions,
-    /// The folder with all files of the image, if a node has pulled it: nobody else is asked for it.
+    /// The folder with the image's files, if a node has mounted it; no registry is contacted then.
     pub mounted: Option<PathBuf>,
 }
 
 impl Request {
-    /// A request with the usual values: nothing is overwritten, nothing unfinished stays, and the
+    /// A request with the defaults: nothing is overwritten, unfinished files are removed, and the
     /// architecture of the disk is checked.
     pub fn new(source: Source, client: Client, architecture: &str, target: PathBuf) -> Self {
         Self {
@@ -89,52 +89,52 @@ impl Request {
     }
 }
 
-/// Who looks on.
+/// Observes an import.
 pub trait Watch: Send {
-    /// Told once, when it is known which image it is.
+    /// Called once, when the image has been chosen.
     fn chosen(&mut self, _chosen: &Chosen) {}
 
-    /// Told once instead, when it is a file on a web server.
+    /// Called once instead, for a file on a web server.
     fn found(&mut self, _found: &Found) {}
 
-    /// Told once instead, when a node has pulled the image.
+    /// Called once instead, for an image mounted by a node.
     fn mounted(&mut self, _mounted: &Mounted) {}
 
-    /// Told some times a second. Breaking cancels the import.
+    /// Called a few times a second. `Break` cancels the import.
     fn progress(&mut self, _progress: &Progress) -> ControlFlow<()> {
         ControlFlow::Continue(())
     }
 }
 
-/// Nobody looks on.
+/// No observer.
 impl Watch for () {}
 
-/// A disk that is complete, verified, durable, and has its name.
+/// A disk that is complete, verified, durable, and renamed to its target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Imported {
     /// The image.
     pub source: Source,
-    /// What stands under its name.
+    /// The digest the image name resolves to.
     pub index_digest: Digest,
-    /// The manifest of the architecture; for a file on a web server, all of it.
+    /// The digest of the architecture's manifest; for a file on a web server, of its bytes.
     pub digest: Digest,
-    /// What that is for.
+    /// The platform of that manifest.
     pub platform: Platform,
-    /// Where the disk is.
+    /// The path of the disk.
     pub target: PathBuf,
-    /// Whether an earlier import was gone on with.
+    /// Whether an earlier import was resumed.
     pub resumed: bool,
     /// The disk.
     #[serde(flatten)]
     pub disk: disk::Imported,
-    /// What the disk says of its architecture, if it was looked at.
+    /// The architecture found on the disk, if it was checked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sniffed: Option<Sniffed>,
 }
 
-/// Imports the disk of one architecture. When `stop` is ready, or this is dropped, the import is
-/// cancelled.
+/// Imports the disk of one architecture. The import is cancelled when `stop` completes or the future is
+/// dropped.
 pub async fn import(
     request: Request,
     watch: impl Watch + 'static,
@@ -146,7 +146,7 @@ pub async fn import(
     let cancelled = || Error::Cancelled {
         image: name.clone(),
     };
-    // Before anything is asked for.
+    // Check the target before any request is sent.
     target::check(&request.target, request.overwrite)?;
     let prepared = tokio::select! {
         prepared = prepare(&request, &name) => prepared?,
@@ -160,22 +160,23 @@ pub async fn import(
     let _guard = StopOnDrop(Arc::clone(&stopped));
     let job = Job::new(request, name.clone(), prepared, &mut *watch, &stopped)?;
     let (sender, mut receiver) = oneshot::channel();
-    // Not one of the runtime's threads: it may wait for a registry, and the runtime would wait for it.
+    // A thread of its own, not the runtime's blocking pool: it may wait for a registry, and the runtime
+    // would wait for it on shutdown.
     std::thread::Builder::new()
         .name("import".to_owned())
         .spawn(move || {
-            // Whoever does not wait does not want to know.
+            // The receiver is dropped if the import was cancelled.
             let _ = sender.send(job.run(watch));
         })
         .map_err(|error| Error::Thread {
             image: name.clone(),
-            why: format!("a thread cannot be started: {error}"),
+            why: format!("cannot start a thread: {error}"),
         })?;
     let ended = |outcome: Result<Result<Imported, Error>, _>| {
         outcome.unwrap_or_else(|_| {
             Err(Error::Thread {
                 image: name.clone(),
-                why: "its thread ended without a word".to_owned(),
+                why: "the import thread ended without a result".to_owned(),
             })
         })
     };
@@ -183,10 +184,10 @@ pub async fn import(
         outcome = &mut receiver => return ended(outcome),
         () = &mut stop => stopped.store(true, Ordering::Relaxed),
     }
-    if let Ok(outcome) = tokio::time::timeout(GRACE, receiver).await {
+    if let Ok(outcome) = tokio::time::timeout(CANCEL_TIMEOUT, receiver).await {
         return ended(outcome);
     }
-    // It holds the lock still, so that this is the file of nobody else.
+    // This import still holds the lock, so the file is its own.
     if remove {
         target::discard(&path);
     }
@@ -201,7 +202,7 @@ impl Drop for StopOnDrop {
     }
 }
 
-/// Where the bytes are.
+/// The source of the bytes.
 enum Prepared {
     Image(Image, Box<Chosen>),
     File(Found),
@@ -210,7 +211,7 @@ enum Prepared {
 
 async fn prepare(request: &Request, name: &str) -> Result<Prepared, Error> {
     if let Some(root) = &request.mounted {
-        return Ok(Prepared::Mounted(mounted::look(root, name)?));
+        return Ok(Prepared::Mounted(mounted::find_disk(root, name)?));
     }
     let keyring = Arc::clone(&request.keyring);
     if let Source::Web(address) = &request.source {
@@ -220,7 +221,7 @@ async fn prepare(request: &Request, name: &str) -> Result<Prepared, Error> {
     let image = Image::open(&request.source, &request.client, keyring).await?;
     let chosen = choose(&image, name, &request.architecture).await?;
     let labels = &chosen.config.labels;
-    if let Some(label) = BOOTABLE
+    if let Some(label) = BOOTC_LABELS
         .into_iter()
         .find(|label| labels.get(*label).is_some_and(|value| value == "1"))
     {
@@ -232,7 +233,7 @@ async fn prepare(request: &Request, name: &str) -> Result<Prepared, Error> {
     Ok(Prepared::Image(image, Box::new(chosen)))
 }
 
-/// The layers as `disk` knows them, base first.
+/// The layers for `disk`, base first.
 fn layers(name: &str, chosen: &Chosen) -> Result<Vec<Layer>, Error> {
     Ok(chosen
         .manifest
@@ -262,7 +263,7 @@ pub(crate) fn failed(name: &str, source: disk::Error) -> Error {
     }
 }
 
-/// Layers from an image, for code that blocks.
+/// Layers of an image, for blocking code.
 struct Blobs {
     image: Image,
     runtime: Handle,
@@ -275,7 +276,7 @@ impl disk::Source for Blobs {
         let descriptor = self.descriptors.get(&layer.digest.to_string());
         let descriptor = descriptor.ok_or(io::ErrorKind::NotFound)?;
         let reader = self.image.reader(descriptor, offset, self.runtime.clone());
-        Ok(Box::new(Stoppable {
+        Ok(Box::new(Cancellable {
             reader,
             stopped: Arc::clone(&self.stopped),
         }))
@@ -286,28 +287,28 @@ impl disk::Source for Blobs {
     }
 }
 
-/// Bytes that nobody may want any more.
-pub(crate) struct Stoppable<R> {
+/// A reader that fails once the import is cancelled.
+pub(crate) struct Cancellable<R> {
     pub(crate) reader: R,
     pub(crate) stopped: Arc<AtomicBool>,
 }
 
-impl<R: Read> Read for Stoppable<R> {
+impl<R: Read> Read for Cancellable<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.stopped.load(Ordering::Relaxed) {
-            return Err(io::Error::other("nobody wants it any more"));
+            return Err(io::Error::other("cancelled"));
         }
         self.reader.read(buffer)
     }
 }
 
-/// What is done in a thread of its own.
+/// The part of an import that runs in a thread of its own.
 struct Job {
     name: String,
     request: Request,
-    /// Of what stands under the name, and of the image for the architecture; a file has neither.
+    /// The digests of the index and of the manifest; `None` for a file.
     digests: Option<(Digest, Digest)>,
-    /// By what half a disk is known to be of the same; none if nobody can tell.
+    /// The identity by which the import can be resumed; `None` if it cannot.
     unfinished: Option<Digest>,
     platform: Platform,
     layers: Vec<Layer>,
@@ -316,7 +317,7 @@ struct Job {
 }
 
 impl Job {
-    /// Tells who looks on what was found, and prepares to read it.
+    /// Notifies the observer of the image found, and prepares to read it.
     fn new(
         request: Request,
         name: String,
@@ -362,7 +363,7 @@ impl Job {
                         stopped: Arc::clone(&stopped),
                     }),
                     digests: None,
-                    // Nothing but the disk itself could say something else.
+                    // A file has no metadata; only the disk itself could contradict this.
                     platform: Platform::new(OS, &request.architecture),
                     name,
                     request,
@@ -379,7 +380,7 @@ impl Job {
                         stopped: Arc::clone(&stopped),
                     }),
                     digests: None,
-                    // The node pulls for itself.
+                    // The node pulls the image for its own platform.
                     platform: Platform::new(OS, &request.architecture),
                     name,
                     request,
@@ -402,7 +403,7 @@ impl Job {
         };
         let mut sink = FileSink::new(target.file()?, self.request.limit).map_err(opening)?;
         let unfinished = self.unfinished.as_ref();
-        let mut onlooker = Onlooker {
+        let mut checkpointing = CheckpointingWatch {
             watch,
             target: &target,
             unfinished,
@@ -418,7 +419,7 @@ impl Job {
                 &mut sink,
                 &self.request.options,
                 checkpoint,
-                &mut onlooker,
+                &mut checkpointing,
             )
         };
         let mut outcome = run(checkpoint);
@@ -428,7 +429,7 @@ impl Job {
         }
         let disk = outcome.map_err(|error| {
             if error.is_final() {
-                // Whatever was saved would fail again: what was wrong may be in it.
+                // Do not resume from this checkpoint: the saved data may be the fault.
                 target.forget();
             }
             if self.stopped.load(Ordering::Relaxed) || matches!(error, disk::Error::Cancelled) {
@@ -440,7 +441,7 @@ impl Job {
         })?;
         let sniffed = if self.request.sniff {
             Some(
-                self.look(&mut sink, disk.size)
+                self.check_architecture(&mut sink, disk.size)
                     .inspect_err(|_| target.forget())?,
             )
         } else {
@@ -464,8 +465,8 @@ impl Job {
         })
     }
 
-    /// Looks at what is on the disk, and refuses it if that boots on other machines only.
-    fn look(&self, sink: &mut FileSink, size: u64) -> Result<Sniffed, Error> {
+    /// Detects the architecture of the disk, and rejects the disk if it boots on others only.
+    fn check_architecture(&self, sink: &mut FileSink, size: u64) -> Result<Sniffed, Error> {
         let sniffed = disk::sniff(sink, size).map_err(|error| failed(&self.name, error))?;
         let wanted = self.platform.normalised().architecture;
         if sniffed.boots_on(&wanted) != Some(false) {
@@ -482,17 +483,17 @@ impl Job {
     }
 }
 
-/// Passes on what is told, and saves checkpoints.
-struct Onlooker<'a> {
+/// Forwards progress to the observer, and saves checkpoints.
+struct CheckpointingWatch<'a> {
     watch: Box<dyn Watch>,
     target: &'a Target,
-    /// By what it is known what can be gone on with.
+    /// The identity checkpoints are saved under.
     unfinished: Option<&'a Digest>,
     stopped: &'a AtomicBool,
     start: Instant,
 }
 
-impl disk::Watch for Onlooker<'_> {
+impl disk::Watch for CheckpointingWatch<'_> {
     fn now(&mut self) -> Duration {
         self.start.elapsed()
     }

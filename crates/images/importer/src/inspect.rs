@@ -1,4 +1,4 @@
-//! What an image is there for: all platforms, with what is known of each.
+//! Lists the platforms of an image.
 
 use std::collections::BTreeMap;
 
@@ -7,105 +7,105 @@ use oci::{Cause, Freshness, Image};
 use platform::{Digest, Discovery, DiscoveryStep, Document, MediaType, Platform, document};
 use serde::{Deserialize, Serialize};
 
-use crate::choose::{Fetched, fetched, malformed, manifest, read};
+use crate::choose::{Fetched, fetch_requested, malformed, manifest, read};
 use crate::error::Error;
 
-/// Images of which more is read than their index says: indexes can list thousands.
-const MOST_READ: usize = 64;
+/// Upper bound of images whose manifests are read: an index can list thousands.
+const MAX_DETAILED_IMAGES: usize = 64;
 
-/// How many are read at a time.
-const AT_A_TIME: usize = 4;
+/// Concurrent requests per image.
+const CONCURRENT_READS: usize = 4;
 
-/// How much is read of an image.
+/// How much of an image is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Depth {
-    /// What tells the platforms: of an index, nothing else.
+    /// Only what determines the platforms: for an index, the index alone.
     Platforms,
-    /// Also the manifest and the config of every image: two requests for each.
+    /// Also the manifest and config of every image: two requests each.
     Details,
 }
 
-/// What stands under a name.
+/// An image and its platforms.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Inspection {
-    /// The image as it was asked for.
+    /// The image name as given.
     pub image: String,
-    /// Of the index, or of the manifest if that is all.
+    /// The digest of the index, or of the manifest if there is no index.
     pub digest: Digest,
-    /// What it is.
+    /// The media type of that document.
     pub media_type: MediaType,
-    /// Whether there is an index, from which an architecture can be chosen.
+    /// Whether it is an index from which an architecture can be chosen.
     pub is_index: bool,
     /// The images.
     pub platforms: Vec<Entry>,
-    /// How many entries of indexes are no images, but attestations and such.
+    /// The number of index entries that are not images, such as attestations.
     pub skipped: usize,
-    /// Whether everything was there and was not too much.
+    /// Whether everything could be read and no limit was exceeded.
     pub complete: bool,
 }
 
-/// An image for one platform.
+/// The image of one platform.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
-    /// What it is for.
+    /// The platform.
     pub platform: Platform,
-    /// Of its manifest.
+    /// The digest of its manifest.
     pub digest: Digest,
-    /// What the manifest is.
+    /// The media type of its manifest.
     pub media_type: MediaType,
-    /// What was read of it; none if that was not asked for, if the registry does not have it, or if it
-    /// is one of too many.
+    /// Details from manifest and config; `None` if they were not requested, are missing in the
+    /// registry, or exceed the limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub details: Option<Details>,
 }
 
-/// What the manifest and the config of an image say.
+/// Details from the manifest and config of an image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Details {
-    /// Bytes of the layers as they are stored.
+    /// The compressed size of the layers in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
-    /// How many layers there are.
+    /// The number of layers.
     pub layers: usize,
-    /// When it was made, as it says.
+    /// The creation time in the config.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created: Option<String>,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
-    /// What the config says to be for, if that is something else than the index says.
+    /// The platform in the config, if it differs from that in the index.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub contradiction: Option<String>,
 }
 
-/// The one field of a config that nobody else wants.
+/// The only field of a config that other code does not read.
 #[derive(Deserialize)]
 struct Created {
     created: Option<String>,
 }
 
-/// Looks at all of an image. `name` is how it was asked for.
+/// Reads all of an image. `name` is the name it was requested by.
 pub async fn inspect(image: &Image, name: &str) -> Result<Inspection, Error> {
-    look(image, name, Depth::Details, Freshness::Now).await
+    read_platforms(image, name, Depth::Details, Freshness::Now).await
 }
 
-/// The same, but asks for no more than it takes to know the platforms: one request for an index.
+/// Like [`inspect`], but reads only what determines the platforms: one request for an index.
 pub async fn platforms(image: &Image, name: &str) -> Result<Inspection, Error> {
     platforms_within(image, name, Freshness::Now).await
 }
 
-/// The same, where what was read a while ago will do.
+/// Like [`platforms`], with the given freshness of the tag.
 pub async fn platforms_within(
     image: &Image,
     name: &str,
     freshness: Freshness,
 ) -> Result<Inspection, Error> {
-    look(image, name, Depth::Platforms, freshness).await
+    read_platforms(image, name, Depth::Platforms, freshness).await
 }
 
-async fn look(
+async fn read_platforms(
     image: &Image,
     name: &str,
     depth: Depth,
@@ -122,7 +122,7 @@ async fn look(
     let listing = loop {
         step = match step {
             DiscoveryStep::Listed(listing) => break listing,
-            DiscoveryStep::Fetch(fetch) => match fetched(image, name, &fetch).await? {
+            DiscoveryStep::Fetch(fetch) => match fetch_requested(image, name, &fetch).await? {
                 None => discovery.unavailable(),
                 Some(Fetched::Document(document)) => discovery.document(document),
                 Some(Fetched::Config(config)) => discovery.config(*config),
@@ -131,9 +131,9 @@ async fn look(
     };
     let entries = listing.images.into_iter().enumerate();
     let platforms = stream::iter(entries.map(|(place, found)| async move {
-        // What had to be read to know the platform is told whoever asked for it.
+        // Documents that were read to determine the platform are reported at any depth.
         let is_read = found.manifest.is_some() && found.config.is_some();
-        let details = if is_read || (depth == Depth::Details && place < MOST_READ) {
+        let details = if is_read || (depth == Depth::Details && place < MAX_DETAILED_IMAGES) {
             details(image, name, &found).await?
         } else {
             None
@@ -145,7 +145,7 @@ async fn look(
             details,
         })
     }))
-    .buffered(AT_A_TIME)
+    .buffered(CONCURRENT_READS)
     .try_collect()
     .await?;
     Ok(Inspection {
@@ -159,7 +159,7 @@ async fn look(
     })
 }
 
-/// Reads more of an image, unless it is not there. Documents that were read before come from the cache.
+/// Reads the details of an image, if it exists. Documents read before come from the cache.
 async fn details(
     image: &Image,
     name: &str,
@@ -179,7 +179,7 @@ async fn details(
     };
     let config = document::read_config(&content.bytes)
         .map_err(|source| malformed(name, &content.digest, source))?;
-    // That much was read as JSON just now; a date that is none is not known.
+    // The config has been parsed as JSON before; an invalid date is left out.
     let created = serde_json::from_slice::<Created>(&content.bytes);
     Ok(Some(Details {
         size: manifest.size(),

@@ -1,39 +1,40 @@
-//! What images are for, by the registries that have them.
+//! The platforms of images, in the form placement decisions read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures::{StreamExt as _, stream};
 use oci::{Client, Image, Keyring};
-use placement::{Knowledge, Uninspectable};
+use placement::{Inspection, Uninspectable};
 use platform::{Reference, Source};
 
 use crate::{platforms, told};
 
-/// How many images are looked at at a time.
-const AT_A_TIME: usize = 8;
+/// Images inspected concurrently.
+const CONCURRENT_INSPECTIONS: usize = 8;
 
-/// Looks at images, each once.
+/// Inspects images, each once.
 pub async fn knowledge(
     images: BTreeSet<String>,
     client: &Client,
     keyring: &Arc<Keyring>,
-) -> BTreeMap<String, Knowledge> {
+) -> BTreeMap<String, Inspection> {
     let looks = images.into_iter().map(|name| async move {
         let known = look_at(&name, client, keyring.clone()).await;
         (name, known)
     });
     stream::iter(looks)
-        .buffer_unordered(AT_A_TIME)
+        .buffer_unordered(CONCURRENT_INSPECTIONS)
         .collect()
         .await
 }
 
-async fn look_at(name: &str, client: &Client, keyring: Arc<Keyring>) -> Knowledge {
+async fn look_at(name: &str, client: &Client, keyring: Arc<Keyring>) -> Inspection {
     let cannot = |message: String, passing: bool| {
-        Knowledge::Uninspectable(Uninspectable { message, passing })
+        Inspection::Uninspectable(Uninspectable { message, passing })
     };
-    // What a pod names is in a registry, whatever it looks like: no file is read because of it.
+    // An image name in a pod always refers to a registry, even if it looks like a path: no local file
+    // is opened for it.
     let source = match name.parse::<Reference>() {
         Ok(reference) => Source::Registry(reference),
         Err(error) => return cannot(told(&error), false),
@@ -43,10 +44,10 @@ async fn look_at(name: &str, client: &Client, keyring: Arc<Keyring>) -> Knowledg
         platforms(&image, name).await
     };
     match inspected.await {
-        Ok(inspection) if inspection.platforms.is_empty() => Knowledge::Anywhere,
+        Ok(inspection) if inspection.platforms.is_empty() => Inspection::Anywhere,
         Ok(inspection) => {
             let platforms = inspection.platforms.into_iter();
-            Knowledge::Platforms(platforms.map(|entry| entry.platform).collect())
+            Inspection::Platforms(platforms.map(|entry| entry.platform).collect())
         }
         Err(error) => cannot(told(&error), error.is_transient()),
     }

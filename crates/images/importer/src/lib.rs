@@ -1,15 +1,15 @@
-//! From an image in a registry, an archive or a folder, one that a node has mounted, or a file on a web
-//! server, to a raw disk of one architecture.
+//! Imports the raw disk of one architecture from an image in a registry, an archive or a folder, from
+//! an image mounted by a node, or from a file on a web server.
 //!
 //! ```text
 //! Source --oci--> index --platform--> manifest, config --oci--> layers --disk--> NAME.part --rename--> NAME
 //! ```
 //!
-//! [`inspect`] and [`platforms`] tell what an image is there for, [`seek`] which one a node pulls, [`import`] writes its disk, and [`folder`]
-//! reads the files of a folder in it. `oci` fetches, `platform` chooses, `disk` decodes; this is where
-//! they meet, and where files are. Under the name that was asked for
-//! there is never half a disk: what is not finished is `NAME.part`, and beside it `NAME.part.json`
-//! knows where to go on.
+//! [`inspect`] and [`platforms`] list the platforms of an image, [`seek`] finds the one a node pulls,
+//! [`import`] writes its disk, and [`folder`] reads the files of one of its folders. `oci` fetches,
+//! `platform` chooses, `disk` decodes; this crate connects them and owns the files. The target name
+//! never refers to a partial disk: an unfinished one is `NAME.part`, and `NAME.part.json` holds the
+//! checkpoint to resume it from.
 
 mod choose;
 mod error;
@@ -24,7 +24,7 @@ mod target;
 mod tests;
 mod web;
 
-pub use choose::{Chosen, Sought, choose, choose_by, seek};
+pub use choose::{Chosen, SearchResult, choose, choose_by, seek};
 pub use disk::Progress;
 pub use error::{Error, Reason};
 pub use folder::folder;

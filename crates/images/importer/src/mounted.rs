@@ -1,4 +1,4 @@
-//! Images that a node has pulled: all their files are in a folder, and the disk is read from there.
+//! Images that a node has pulled and mounted as a folder.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -11,24 +11,24 @@ use disk::{Contents, Layer, OverlayError};
 use platform::Digest;
 
 use crate::error::Error;
-use crate::import::{Stoppable, failed};
+use crate::import::{Cancellable, failed};
 
-/// Where disks are in images.
-const FOLDER: &str = "disk";
+/// The folder of the disk in container disks.
+const DISK_FOLDER: &str = "disk";
 
-/// The disk of an image that is mounted.
+/// The disk of a mounted image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mounted {
-    /// Where it is.
+    /// The path of the disk.
     pub path: PathBuf,
-    /// How many bytes the file has.
+    /// The size of the file in bytes.
     pub size: u64,
 }
 
-/// Finds the disk: the one file in `/disk`, by the same rules as in layers. Links are not followed: they
-/// could lead out of the image.
-pub(crate) fn look(root: &Path, name: &str) -> Result<Mounted, Error> {
-    let folder = root.join(FOLDER);
+/// Finds the disk: the only file in `/disk`, by the same rules as in layers. Symbolic links are not
+/// followed: they could lead out of the image.
+pub(crate) fn find_disk(root: &Path, name: &str) -> Result<Mounted, Error> {
+    let folder = root.join(DISK_FOLDER);
     let refuse = |why: OverlayError| failed(name, why.into());
     let reading = |path: &Path| {
         let path = path.to_owned();
@@ -42,13 +42,13 @@ pub(crate) fn look(root: &Path, name: &str) -> Result<Mounted, Error> {
         Ok(found) if found.is_dir() => {}
         Ok(_) => return Err(refuse(OverlayError::NotAFolder)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            // Without its root it is no image at all.
+            // Distinguishes a missing mount from an image without `/disk`.
             fs::read_dir(root).map_err(reading(root))?;
             return Err(refuse(OverlayError::NoDisk));
         }
         Err(error) => return Err(reading(&folder)(error)),
     }
-    let shown = |name: &OsString| format!("{FOLDER}/{}", name.to_string_lossy());
+    let shown = |name: &OsString| format!("{DISK_FOLDER}/{}", name.to_string_lossy());
     let mut disk: Option<(OsString, u64)> = None;
     let mut links = Vec::new();
     for entry in fs::read_dir(&folder).map_err(reading(&folder))? {
@@ -94,7 +94,8 @@ pub(crate) fn look(root: &Path, name: &str) -> Result<Mounted, Error> {
 }
 
 impl Mounted {
-    /// The one layer of it. The node has verified what it pulled: nobody knows a digest of the file.
+    /// The disk as one layer. The node has verified the image it pulled; the file itself has no known
+    /// digest.
     pub(crate) fn layer(&self) -> Layer {
         Layer {
             digest: Digest::sha256(self.path.as_os_str().as_encoded_bytes()),
@@ -116,7 +117,7 @@ impl disk::Source for Bytes {
     fn open(&mut self, _layer: &Layer, offset: u64) -> io::Result<Box<dyn Read + Send>> {
         let mut reader = File::open(&self.path)?;
         reader.seek(SeekFrom::Start(offset))?;
-        Ok(Box::new(Stoppable {
+        Ok(Box::new(Cancellable {
             reader,
             stopped: Arc::clone(&self.stopped),
         }))

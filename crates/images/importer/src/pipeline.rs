@@ -1,4 +1,4 @@
-//! What the pipeline of golden images makes of an import.
+//! Results of an import as the golden image pipeline needs them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -18,13 +18,13 @@ use crate::import::Imported;
 use crate::inspect::platforms;
 
 impl Error {
-    /// The same for conditions: a reason, and all that it comes from in one sentence.
+    /// The failure as reason and message for conditions.
     pub fn failure(&self) -> Failure {
         Failure::new(self.reason(), told(self))
     }
 }
 
-/// An error with all that it comes from; causes that it tells already are not told again.
+/// An error and its causes in one sentence; a cause that the message already contains is not repeated.
 pub fn told(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -40,14 +40,14 @@ pub fn told(error: &dyn std::error::Error) -> String {
 }
 
 impl Chosen {
-    /// The labels that the image brings for its volume.
+    /// The labels the image sets on its volume.
     pub fn labels(&self) -> BTreeMap<String, String> {
         labels_of(self.config.env.iter().map(String::as_str))
     }
 }
 
 impl Imported {
-    /// What is remembered about the disk, with the labels of its image.
+    /// The report on the disk, with the labels of its image.
     pub fn report(&self, labels: BTreeMap<String, String>) -> Report {
         let sniffed = self.sniffed.iter().flat_map(|it| &it.architectures);
         Report {
@@ -58,8 +58,8 @@ impl Imported {
     }
 }
 
-/// The architecture of an image where nobody asks for one: that of an image which is for one alone,
-/// else that of this machine, as upstream has it. A file does not say what it is for.
+/// The architecture to import if none is requested: that of an image for a single architecture, else
+/// that of this host, as CDI does. A file does not state one.
 pub async fn usual_architecture(
     source: &Source,
     client: &Client,
@@ -75,13 +75,14 @@ pub async fn usual_architecture(
     Ok(own_architecture().to_owned())
 }
 
-/// The architecture of this machine.
+/// The architecture of this host.
 pub fn own_architecture() -> &'static str {
     let own = std::env::consts::ARCH;
     known_architecture(own).unwrap_or(own)
 }
 
-/// The architectures that a disk boots on; none if it does not say. Nobody is to write it meanwhile.
+/// The architectures a disk boots on; empty if it has no recognised boot loader. The file must not
+/// change meanwhile.
 pub fn boots_on(path: &Path) -> Result<BTreeSet<String>, Error> {
     let failed = |source| Error::File {
         operation: "looking at",

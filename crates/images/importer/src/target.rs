@@ -1,4 +1,4 @@
-//! Where a disk is written: beside its name until it is complete, or straight to a device.
+//! The target of an import: `NAME.part` until the disk is complete, or a block device.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, TryLockError};
@@ -14,27 +14,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 
-/// A state that is larger was not written here.
-const LARGEST_STATE: u64 = 256 << 20;
+/// A larger state file was not written by this crate.
+const MAX_STATE_BYTES: u64 = 256 << 20;
 
-/// How often another import may finish while this one begins.
-const ATTEMPTS: usize = 3;
+/// How often another import may rename the file between opening and locking it.
+const MAX_OPEN_ATTEMPTS: usize = 3;
 
-/// What a path is good for.
+/// The kind of target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     File,
     Device,
 }
 
-/// Whether a disk may be written there.
+/// Whether a disk may be written to this path.
 pub(crate) fn check(path: &Path, overwrite: bool) -> Result<Kind, Error> {
     let unfit = |found| Error::Target {
         path: path.to_owned(),
         found,
     };
     if path.file_name().is_none() {
-        return Err(unfit("no name of a file"));
+        return Err(unfit("not a file name"));
     }
     let kind = match fs::metadata(path) {
         Ok(found) if found.file_type().is_block_device() => Kind::Device,
@@ -42,7 +42,7 @@ pub(crate) fn check(path: &Path, overwrite: bool) -> Result<Kind, Error> {
         Ok(found) if !found.is_file() => return Err(unfit("neither a file nor a block device")),
         Ok(_) => Kind::File,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            // A link to nowhere is something, too.
+            // A dangling link also occupies the name.
             if fs::symlink_metadata(path).is_err() {
                 return Ok(Kind::File);
             }
@@ -67,7 +67,7 @@ fn failed(operation: &'static str, path: &Path) -> impl Fn(io::Error) -> Error {
     }
 }
 
-/// The unfinished file of a name, and what is known of it.
+/// The unfinished file of a name, and its state file.
 pub(crate) fn beside(path: &Path) -> (PathBuf, PathBuf) {
     let with = |end: &str| {
         let mut name = path.file_name().map(OsStr::to_owned).unwrap_or_default();
@@ -77,17 +77,17 @@ pub(crate) fn beside(path: &Path) -> (PathBuf, PathBuf) {
     (with(".part"), with(".part.json"))
 }
 
-/// Where an import can go on, and with which file.
+/// The checkpoint of an import, and the file it belongs to.
 #[derive(Serialize, Deserialize)]
 struct State {
-    /// The image or the version of a file, by its digest.
+    /// The digest of the image, or the identity of a web file's version.
     of: String,
     device: u64,
     inode: u64,
     checkpoint: Checkpoint,
 }
 
-/// A disk that is being written. Nobody else writes it; unless it is finished or kept, it goes.
+/// A disk being written under an exclusive lock; removed on drop unless it is finished or kept.
 #[derive(Debug)]
 pub(crate) struct Target {
     path: PathBuf,
@@ -100,14 +100,14 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Opens the unfinished file, with what an earlier import left in it, or the device.
+    /// Opens the unfinished file, with the data of an earlier import, or the device.
     pub(crate) fn open(path: &Path, overwrite: bool, remove: bool) -> Result<Self, Error> {
         let kind = check(path, overwrite)?;
         let (part, state) = match kind {
             Kind::File => beside(path),
             Kind::Device => (path.to_owned(), PathBuf::new()),
         };
-        for _ in 0..ATTEMPTS {
+        for _ in 0..MAX_OPEN_ATTEMPTS {
             let (file, made) = match open(&part, kind) {
                 Ok(opened) => opened,
                 Err(_) if kind == Kind::File && is_link(&part) => {
@@ -122,11 +122,11 @@ impl Target {
                 Err(TryLockError::Error(source)) => return Err(failed("locking", &part)(source)),
             }
             if kind == Kind::File && !made && !is_own(&file).map_err(failed("looking at", &part))? {
-                // Nothing of it is used; the import starts over.
+                // Discard its contents; the import starts over.
                 fs::remove_file(&part).map_err(failed("removing", &part))?;
                 continue;
             }
-            // Between opening and locking, another import may have given it its final name.
+            // Between opening and locking, another import may have renamed the file to its final name.
             if is_at(&file, &part).map_err(failed("looking at", &part))? {
                 return Ok(Self {
                     path: path.to_owned(),
@@ -147,8 +147,8 @@ impl Target {
         self.file.try_clone().map_err(failed("opening", &self.part))
     }
 
-    /// Where an earlier import of the same to the same file stopped. Whatever is wrong with it only
-    /// means to start over.
+    /// The checkpoint of an earlier import of the same content into the same file. An invalid one is
+    /// ignored: the import starts over.
     pub(crate) fn saved(&self, of: &Digest) -> Option<Checkpoint> {
         if self.kind == Kind::Device {
             return None;
@@ -156,7 +156,7 @@ impl Target {
         let mut bytes = Vec::new();
         File::open(&self.state)
             .ok()?
-            .take(LARGEST_STATE)
+            .take(MAX_STATE_BYTES)
             .read_to_end(&mut bytes)
             .ok()?;
         let state: State = serde_json::from_slice(&bytes).ok()?;
@@ -166,7 +166,7 @@ impl Target {
         same.then_some(state.checkpoint)
     }
 
-    /// Remembers where to go on. An import that cannot be resumed is still one.
+    /// Saves a checkpoint. Failing to do so only costs the ability to resume.
     pub(crate) fn save(&self, of: &Digest, checkpoint: Checkpoint) {
         if self.kind == Kind::Device {
             return;
@@ -187,19 +187,19 @@ impl Target {
             Ok::<(), io::Error>(())
         };
         if let Err(error) = written() {
-            tracing::debug!(%error, path = %self.state.display(), "no checkpoint was written");
+            tracing::debug!(%error, path = %self.state.display(), "cannot save a checkpoint");
         }
     }
 
-    /// Forgets where to go on: what is there leads nowhere.
+    /// Removes the checkpoint: resuming from it would fail again.
     pub(crate) fn forget(&self) {
         if self.kind == Kind::File {
-            // Where nothing was saved, nothing is there.
+            // Missing if nothing was saved.
             let _ = fs::remove_file(&self.state);
         }
     }
 
-    /// Gives a complete and durable disk its name.
+    /// Renames a complete and durable disk to its name.
     pub(crate) fn finish(mut self) -> Result<(), Error> {
         if self.kind == Kind::Device {
             return Ok(());
@@ -226,7 +226,7 @@ impl Target {
             Err(Errno::EXIST) => Err(Error::Exists {
                 path: self.path.clone(),
             }),
-            // File systems that cannot do both at once.
+            // File systems without RENAME_NOREPLACE.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
                 check(&self.path, false)?;
                 fs::rename(&self.part, &self.path).map_err(failed)
@@ -236,15 +236,16 @@ impl Target {
     }
 }
 
-/// Opens a device, or the unfinished file, and says whether it was made for that.
+/// Opens a device or the unfinished file, and returns whether it was created.
 ///
-/// The name of the unfinished file can be foreseen: by it an import that was stopped is resumed, and the lock on it keeps
-/// two imports apart. So where others may write as well, it may have been planted. A link is not followed.
+/// The name of the unfinished file is predictable: it lets a stopped import be resumed, and the lock on
+/// it keeps two imports apart. Where other users can write as well, they may have planted it, so links
+/// are not followed.
 fn open(path: &Path, kind: Kind) -> io::Result<(File, bool)> {
     let mut options = File::options();
     options.read(true).write(true);
     if kind == Kind::Device {
-        // Usually found by a link, such as those in /dev/disk.
+        // Devices are usually given as links, such as those in /dev/disk.
         return Ok((options.open(path)?, false));
     }
     match options.clone().create_new(true).open(path) {
@@ -255,19 +256,19 @@ fn open(path: &Path, kind: Kind) -> io::Result<(File, bool)> {
     Ok((options.custom_flags(flags).open(path)?, false))
 }
 
-/// Whether what was found under the name of the unfinished file is one that an import of this user left. A file of
-/// another user could be changed after the disk was verified, and one with a second name is in use elsewhere.
+/// Whether the unfinished file belongs to an import of this user. A file of another user could be
+/// changed after the disk was verified, and one with a second hard link is in use elsewhere.
 fn is_own(file: &File) -> io::Result<bool> {
     let found = file.metadata()?;
     Ok(found.is_file() && found.nlink() == 1 && found.uid() == rustix::process::geteuid().as_raw())
 }
 
-/// Whether this is a link, wherever it leads.
+/// Whether the path is a symbolic link.
 fn is_link(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink())
 }
 
-/// Whether a file still has this name.
+/// Whether the path still refers to this file.
 fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     let (mine, named) = match (file.metadata()?, fs::metadata(path)) {
         (mine, Ok(named)) => (mine, named),
@@ -285,14 +286,14 @@ impl Drop for Target {
     }
 }
 
-/// Removes what is unfinished under a name.
+/// Removes the unfinished file and state of a name.
 pub(crate) fn discard(path: &Path) {
     let (part, state) = beside(path);
     for path in [state, part] {
         if let Err(error) = fs::remove_file(&path)
             && error.kind() != io::ErrorKind::NotFound
         {
-            tracing::warn!(%error, path = %path.display(), "an unfinished file stays");
+            tracing::warn!(%error, path = %path.display(), "cannot remove an unfinished file");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The ways an import can go: reasons, resuming, refusing, and one at a time.
+//! Imports: failure reasons, resuming, rejection, and locking.
 
 use std::fs;
 use std::future::pending;
@@ -11,7 +11,7 @@ use platform::{NoMatch, Platform, Unfit};
 use rstest::rstest;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use testkit::{HostileServer, Layout, Misdeed};
+use testkit::{FaultyServer, Layout, ScriptedResponse};
 
 use crate::target::{Target, beside};
 use crate::{Error, Reason, Request, Unfinished, import};
@@ -61,7 +61,7 @@ fn unauthorized() -> Cause {
 
 #[rstest]
 #[case::denied(Error::from(registry(unauthorized())), Reason::PullUnauthorized, false)]
-// What a registry says in the middle of a layer is what it says.
+// An error of the registry in the middle of a layer keeps its cause.
 #[case::denied_late(read(registry(unauthorized()).into()), Reason::PullUnauthorized, false)]
 #[case::limited(
     read(registry(Cause::RateLimited { retry_after: None }).into()),
@@ -151,7 +151,7 @@ fn request(folder: &TempDir, data: &[u8]) -> anyhow::Result<Request> {
     Ok(Request::new(source, client("nowhere"), "amd64", target))
 }
 
-/// What only s390 boots: its boot record begins so.
+/// A boot record that only s390x boots.
 fn mainframe() -> Vec<u8> {
     let mut disk = vec![0; 1 << 20];
     disk[..4].copy_from_slice(b"\xc9\xd7\xd3\xf1");
@@ -167,7 +167,7 @@ async fn a_disk_of_another_architecture_is_refused() -> anyhow::Result<()> {
         disk::Sink::write_at(&mut sink, 0, &mainframe())?;
         disk::sniff(&mut sink, 1 << 20)?.boots_on("amd64")
     };
-    assert_eq!(sniffs, Some(false), "the fixture says what it is");
+    assert_eq!(sniffs, Some(false), "the fixture is for s390x alone");
     let error = import(request.clone(), (), pending()).await.unwrap_err();
     assert_eq!(error.reason(), Reason::ArchitectureMismatch, "{error}");
     let (part, state) = beside(&request.target);
@@ -181,17 +181,17 @@ async fn a_disk_of_another_architecture_is_refused() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_at_a_time_and_not_over_what_is_there() -> anyhow::Result<()> {
+async fn imports_are_exclusive_and_do_not_overwrite() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let mut request = request(&folder, &[7; 4096])?;
     let held = Target::open(&request.target, false, true)?;
     let error = import(request.clone(), (), pending()).await.unwrap_err();
     assert!(matches!(error, Error::Busy { .. }), "{error}");
     assert!(error.is_transient());
-    // The file of the other is still there.
+    // The file of the other import is still there.
     assert!(beside(&request.target).0.exists());
 
-    // Somebody else puts something there while the disk is being written.
+    // Another process creates the target while the disk is being written.
     fs::write(&request.target, "precious")?;
     let error = held.finish().unwrap_err();
     assert!(matches!(error, Error::Exists { .. }), "{error}");
@@ -204,37 +204,38 @@ async fn one_at_a_time_and_not_over_what_is_there() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Serves a layout, the bytes of its layer slowly if `pause` says so.
-async fn serve(folder: PathBuf, pause: Option<Duration>) -> anyhow::Result<HostileServer> {
+/// Serves a layout, with a pause between the pieces of its layer if `pause` is set.
+async fn serve(folder: PathBuf, pause: Option<Duration>) -> anyhow::Result<FaultyServer> {
     let index: Value = serde_json::from_slice(&fs::read(folder.join("index.json"))?)?;
     let root = index["manifests"][0]["digest"].as_str().unwrap_or_default();
     let root = root.to_owned();
-    HostileServer::start(move |asked| {
+    FaultyServer::start(move |asked| {
         let last = asked.path.rsplit('/').next().unwrap_or_default();
         let name = last.strip_prefix("sha256:").unwrap_or_else(|| &root[7..]);
         let Ok(bytes) = fs::read(folder.join("blobs/sha256").join(name)) else {
-            return Misdeed::answer(200, "{}");
+            return ScriptedResponse::answer(200, "{}");
         };
         if asked.path.contains("/manifests/") {
             let kind: Value = serde_json::from_slice(&bytes).unwrap_or_default();
             let kind = kind["mediaType"].as_str().unwrap_or_default();
-            return Misdeed::answer(200, bytes).with("Content-Type", kind);
+            return ScriptedResponse::answer(200, bytes).with("Content-Type", kind);
         }
         let (offset, total) = (asked.offset(), bytes.len());
         if offset > 0 {
             let range = format!("bytes {offset}-{}/{total}", total - 1);
-            return Misdeed::answer(206, bytes[offset..].to_vec()).with("Content-Range", &range);
+            return ScriptedResponse::answer(206, bytes[offset..].to_vec())
+                .with("Content-Range", &range);
         }
         match pause {
-            Some(pause) if total > 1 << 20 => Misdeed::slow(bytes, 64 << 10, pause),
-            _ => Misdeed::answer(200, bytes),
+            Some(pause) if total > 1 << 20 => ScriptedResponse::slow(bytes, 64 << 10, pause),
+            _ => ScriptedResponse::answer(200, bytes),
         }
     })
     .await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_kept_is_gone_on_with() -> anyhow::Result<()> {
+async fn kept_unfinished_file_is_resumed() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let data: Vec<u8> = (0..4_u32 << 20)
         .map(|at| (at / 251).to_le_bytes()[0] | 1)

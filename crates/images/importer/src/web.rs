@@ -1,4 +1,4 @@
-//! Disks that are files on web servers: what there is, and the bytes of it.
+//! Disks that are files on web servers.
 
 #[cfg(test)]
 mod tests;
@@ -15,25 +15,25 @@ use platform::{Address, Digest};
 use tokio::runtime::Handle;
 
 use crate::error::Error;
-use crate::import::Stoppable;
+use crate::import::Cancellable;
 
-/// What is known of a file besides its address.
+/// Options of a file on a web server.
 #[derive(Debug, Clone, Default)]
 pub struct WebOptions {
-    /// What its bytes have to be.
+    /// The expected digest of its bytes.
     pub checksum: Option<Digest>,
-    /// What is sent along to get it.
+    /// HTTP headers of the requests.
     pub headers: Headers,
 }
 
 impl WebOptions {
-    /// Reads what CDI's `http` source has: a checksum, and headers as `Name: value`.
+    /// Reads the options of CDI's `http` source: a checksum, and headers as `Name: value`.
     pub fn read<'a>(
         checksum: Option<&str>,
         headers: impl IntoIterator<Item = &'a str>,
     ) -> Result<Self, String> {
         let checksum = checksum.map(|text| {
-            // Digits may be of any case, as tools that compute them have it.
+            // Upper-case digits are accepted, as some tools print them.
             let digest = text.to_ascii_lowercase().parse();
             digest.map_err(|_| {
                 format!("checksum {text:?}: sha256:DIGITS or sha512:DIGITS is expected")
@@ -46,19 +46,19 @@ impl WebOptions {
     }
 }
 
-/// A file that was found.
+/// A version of a file on a web server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// Where it is.
+    /// The URL of the file.
     pub address: Address,
-    /// What the server says of it.
+    /// The validators the server sent.
     pub version: FileVersion,
-    /// What its bytes have to be.
+    /// The expected digest of its bytes.
     pub checksum: Option<Digest>,
 }
 
 impl Found {
-    /// Under which this version is known: its checksum, or what the server tells it from others by.
+    /// The identity of this version: its checksum, or else the server's validators.
     pub fn image(&self) -> Result<poll::Image, Failure> {
         poll::File {
             address: self.address.as_str(),
@@ -71,39 +71,39 @@ impl Found {
         .image()
     }
 
-    /// By what half a disk of this version is known; none if nobody could say that the rest is of the
-    /// same one.
+    /// The identity by which an import of this version can be resumed; `None` if the server's
+    /// validators are too weak to tell that the rest belongs to the same version.
     pub(crate) fn unfinished(&self) -> Option<Digest> {
         let condition = self.version.condition()?;
         let checksum = self.checksum.as_ref().map(ToString::to_string);
         let length = self.version.length.map(|length| length.to_string());
-        let told = [
+        let identity = [
             self.address.as_str(),
             condition,
             &length.unwrap_or_default(),
             &checksum.unwrap_or_default(),
         ];
-        Some(Digest::sha256(told.join("\n").as_bytes()))
+        Some(Digest::sha256(identity.join("\n").as_bytes()))
     }
 
-    /// The one layer of it.
+    /// The file as one layer.
     pub(crate) fn layer(&self) -> Layer {
-        // Where nobody knows the digest, the name of the version will do.
+        // Without a checksum, the identity of the version stands in for the digest.
         let digest = self.checksum.clone();
         let digest = digest.unwrap_or_else(|| Digest::sha256(self.address.as_str().as_bytes()));
         Layer {
             digest,
             is_verified: self.checksum.is_some(),
             size: self.version.length,
-            // What is in it is not known before it is unpacked.
+            // The uncompressed content is not known before it is unpacked.
             diff_id: None,
             contents: Contents::Disk,
         }
     }
 }
 
-/// Asks for a file. One that a client has asked for before and that has not changed costs an empty
-/// answer.
+/// Requests the version of a file. If the client has seen it before and it has not changed, the
+/// response is empty.
 pub async fn look(
     client: &Client,
     address: &Address,
@@ -121,7 +121,7 @@ pub async fn look(
     })
 }
 
-/// The bytes of a file, for code that blocks.
+/// The bytes of a file, for blocking code.
 pub(crate) struct Bytes {
     pub(crate) client: Client,
     pub(crate) file: WebFile,
@@ -138,7 +138,7 @@ impl disk::Source for Bytes {
         let reader = BlobReader::new(offset, self.runtime.clone(), move |offset| {
             client.file(&file, &version, &keyring, offset)
         });
-        Ok(Box::new(Stoppable {
+        Ok(Box::new(Cancellable {
             reader,
             stopped: Arc::clone(&self.stopped),
         }))

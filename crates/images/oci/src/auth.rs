@@ -1,9 +1,9 @@
-//! How registries ask who is there, and what they are told.
+//! Authentication with registries.
 //!
-//! A registry that wants to know answers 401 with a challenge: `Basic`, to which name and password are
-//! the answer, or `Bearer`, which names a token server (the realm) that has to be asked first. The
-//! realm is chosen by the registry, which anybody who may name an image may choose: it is checked
-//! before anything is sent there.
+//! A registry that requires authentication answers 401 with a challenge: `Basic`, answered with
+//! username and password, or `Bearer`, which names a token server (the realm) to request a token from
+//! first. The registry chooses the realm, and any user who may name an image may choose the registry,
+//! so the realm is checked before anything is sent there.
 
 mod challenge;
 mod realm;

@@ -1,9 +1,8 @@
-//! The client of registries.
+//! The registry client.
 //!
-//! A question goes: [`Routes`] (where to ask, in order) -> [`Keyring`] (as whom, in order) -> caches ->
-//! one request for all who ask the same at the same time -> authentication, retries -> verification.
-//! Whatever is kept is kept for the credential that it was read with: another one is never answered
-//! with it.
+//! A request passes [`Routes`] (endpoints, in order) -> [`Keyring`] (credentials, in order) -> caches
+//! -> single-flight -> authentication and retries -> verification. Cached content is bound to the
+//! credential it was read with: it is never returned for another one.
 
 mod ask;
 mod blob;
@@ -34,63 +33,63 @@ use crate::transport::Transport;
 pub use blob::BlobStream;
 pub use web::{FileVersion, Headers, WebFile};
 
-/// Hosts whose demands are remembered, tokens, failures: each is small.
-const REMEMBERED: u64 = 10_000;
+/// Upper bound of cached challenges, tokens and failures; each is small.
+const MAX_CACHED_ENTRIES: u64 = 10_000;
 
-/// An index, a manifest, or another document, whose digest has been checked.
+/// An index, a manifest, or another document, with verified digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Content {
-    /// Its name.
+    /// Its digest.
     pub digest: Digest,
-    /// What the registry said that it is.
+    /// The `Content-Type` the registry sent.
     pub content_type: Option<String>,
-    /// Itself.
+    /// Its bytes.
     pub bytes: Bytes,
 }
 
-/// How old an answer about a tag may be.
+/// How old a cached digest of a tag may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Freshness {
-    /// Not older than the life of tags in the settings.
+    /// As old as [`Settings::tag_ttl`].
     Usual,
-    /// Not older than this.
+    /// As old as this.
     Within(Duration),
     /// The registry is asked.
     Now,
 }
 
-/// A client of registries; clones share everything.
+/// A registry client; clones share caches and connections.
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<Inner>,
 }
 
-/// One place, as one of those who may ask.
+/// An endpoint with one of the credentials that may be used there.
 #[derive(Debug, Clone)]
-struct Seat {
+struct Candidate {
     place: Arc<Endpoint>,
     credential: Option<Arc<Credential>>,
-    key: SeatKey,
+    key: CandidateKey,
 }
 
-/// What tells seats apart.
+/// The identity of a candidate in caches.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct SeatKey {
+struct CandidateKey {
     place: Arc<str>,
     credential: CredentialId,
 }
 
-/// Something to ask for, in caches and among what is under way.
+/// A requested document, as key of caches and requests in flight.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Wanted {
-    seat: SeatKey,
+struct DocumentKey {
+    candidate: CandidateKey,
     operation: Operation,
     /// A tag or a digest.
     name: String,
 }
 
-/// What somebody wants to know.
-struct Question<'a> {
+/// A request for a document.
+struct DocumentRequest<'a> {
     operation: Operation,
     reference: &'a Reference,
     /// A tag or a digest.
@@ -98,7 +97,7 @@ struct Question<'a> {
     freshness: Freshness,
 }
 
-impl<'a> Question<'a> {
+impl<'a> DocumentRequest<'a> {
     fn new(operation: Operation, reference: &'a Reference, freshness: Freshness) -> Self {
         Self {
             operation,
@@ -109,7 +108,7 @@ impl<'a> Question<'a> {
     }
 }
 
-/// What is remembered about a tag.
+/// The cached state of a tag.
 #[derive(Debug, Clone)]
 struct Tag {
     digest: Digest,
@@ -122,31 +121,31 @@ struct Inner {
     routes: RwLock<Arc<Routes>>,
     transport: Arc<Transport>,
     counts: Arc<Counts>,
-    /// What hosts wanted to see when they were last asked, by scheme and host.
+    /// The last challenge of each host, by scheme and host.
     demands: Cache<String, (Demand, String)>,
     tokens: Cache<Grant, Token>,
-    /// Until when a host wants to be left alone by whom.
+    /// Until when a host asked a credential to pause (`Retry-After`).
     pauses: Cache<(String, CredentialId), Instant>,
-    /// Hosts that need no TLS and have none.
+    /// Hosts that are allowed to lack TLS, and do.
     without_tls: Cache<String, ()>,
-    documents: Cache<(SeatKey, Digest), Arc<Content>>,
-    tags: Cache<(SeatKey, String), Tag>,
-    /// What web servers said of files, by address and headers.
+    documents: Cache<(CandidateKey, Digest), Arc<Content>>,
+    tags: Cache<(CandidateKey, String), Tag>,
+    /// The last known versions of web files, by address and headers.
     files: Cache<(WebFile, CredentialId), FileVersion>,
-    misses: Cache<Wanted, (Cause, Instant)>,
-    reading: Flights<Wanted, Result<Arc<Content>, Cause>>,
-    checking: Flights<Wanted, Result<Digest, Cause>>,
+    misses: Cache<DocumentKey, (Cause, Instant)>,
+    reading: Flights<DocumentKey, Result<Arc<Content>, Cause>>,
+    checking: Flights<DocumentKey, Result<Digest, Cause>>,
     granting: Flights<Grant, Result<Token, Cause>>,
 }
 
 impl Client {
-    /// A client. Nothing is asked yet.
+    /// A client; no request is sent yet.
     pub fn new(settings: Settings, routes: Routes) -> Self {
         let settings = Arc::new(settings);
         let counts = Arc::new(Counts::default());
         let documents = Cache::builder()
             .max_capacity(settings.cache_bytes)
-            .weigher(|_: &(SeatKey, Digest), content: &Arc<Content>| {
+            .weigher(|_: &(CandidateKey, Digest), content: &Arc<Content>| {
                 u32::try_from(content.bytes.len().saturating_add(512)).unwrap_or(u32::MAX)
             })
             .build();
@@ -154,14 +153,14 @@ impl Client {
             transport: Arc::new(Transport::new(Arc::clone(&settings), Arc::clone(&counts))),
             routes: RwLock::new(Arc::new(routes)),
             counts,
-            demands: Cache::new(REMEMBERED),
-            tokens: Cache::new(REMEMBERED),
-            pauses: Cache::new(REMEMBERED),
-            without_tls: Cache::new(REMEMBERED),
+            demands: Cache::new(MAX_CACHED_ENTRIES),
+            tokens: Cache::new(MAX_CACHED_ENTRIES),
+            pauses: Cache::new(MAX_CACHED_ENTRIES),
+            without_tls: Cache::new(MAX_CACHED_ENTRIES),
             documents,
             tags: Cache::new(settings.cache_tags),
-            files: Cache::new(REMEMBERED),
-            misses: Cache::new(REMEMBERED),
+            files: Cache::new(MAX_CACHED_ENTRIES),
+            misses: Cache::new(MAX_CACHED_ENTRIES),
             reading: Flights::default(),
             checking: Flights::default(),
             granting: Flights::default(),
@@ -172,24 +171,24 @@ impl Client {
         }
     }
 
-    /// Changes where images come from, from the next question on.
+    /// Replaces the routes; effective from the next request on.
     pub fn set_routes(&self, routes: Routes) {
         *self.inner.routes.write() = Arc::new(routes);
     }
 
-    /// Whether sources in archives and folders may be opened beside this client.
+    /// Whether archives and folders may be opened with this client.
     pub(crate) fn opens_local_files(&self) -> bool {
         self.inner.settings.local_files
     }
 
-    /// How often which host was asked.
+    /// The number of requests per host.
     pub fn counts(&self) -> &Counts {
         &self.inner.counts
     }
 
-    /// The index or manifest that a reference names. One that is named by digest is asked for at most
-    /// once; one that is named by tag when what is known is too old, and then in a way that costs
-    /// little if it is still the same.
+    /// The index or manifest of a reference. One named by digest is requested at most once; one named
+    /// by tag when the cached digest is too old, and then with a conditional request that costs little
+    /// if it is unchanged.
     pub async fn resolve(
         &self,
         reference: &Reference,
@@ -197,17 +196,21 @@ impl Client {
         freshness: Freshness,
     ) -> Result<Arc<Content>, Error> {
         let inner = &self.inner;
-        let question = Question::new(Operation::Manifest, reference, freshness);
-        let known = |seat: &Seat| inner.known(seat, reference, freshness);
+        let request = DocumentRequest::new(Operation::Manifest, reference, freshness);
+        let known = |candidate: &Candidate| inner.known(candidate, reference, freshness);
         inner
-            .answer(&question, keyring, known, &inner.reading, |inner, seat| {
-                inner.read(seat, reference.clone()).boxed()
-            })
+            .answer(
+                &request,
+                keyring,
+                known,
+                &inner.reading,
+                |inner, candidate| inner.read(candidate, reference.clone()).boxed(),
+            )
             .await
     }
 
-    /// The same, if it is known well enough to be told without asking anybody. What was read as
-    /// somebody else is not known.
+    /// The cached index or manifest, if it is fresh enough. Content read with another credential is not
+    /// returned.
     pub fn known(
         &self,
         reference: &Reference,
@@ -215,12 +218,15 @@ impl Client {
         freshness: Freshness,
     ) -> Option<Arc<Content>> {
         let inner = &self.inner;
-        let seats = inner.seats(reference, keyring, Operation::Manifest).ok()?;
-        let mut seats = seats.iter();
-        seats.find_map(|seat| inner.known(seat, reference, freshness))
+        let candidates = inner
+            .candidates(reference, keyring, Operation::Manifest)
+            .ok()?;
+        let mut candidates = candidates.iter();
+        candidates.find_map(|candidate| inner.known(candidate, reference, freshness))
     }
 
-    /// The digest that a tag has, without reading what it names. Costs no quota where reading does.
+    /// The digest of a tag, without reading its manifest. HEAD requests do not count against pull
+    /// quotas.
     pub async fn check(
         &self,
         reference: &Reference,
@@ -231,19 +237,23 @@ impl Client {
             return Ok(digest.clone());
         }
         let inner = &self.inner;
-        let question = Question::new(Operation::Check, reference, freshness);
-        let known = |seat: &Seat| {
-            let tag = inner.fresh(seat, &question.name, freshness)?;
+        let request = DocumentRequest::new(Operation::Check, reference, freshness);
+        let known = |candidate: &Candidate| {
+            let tag = inner.fresh_tag(candidate, &request.name, freshness)?;
             Some(tag.digest)
         };
         inner
-            .answer(&question, keyring, known, &inner.checking, |inner, seat| {
-                inner.digest_of(seat, reference.clone()).boxed()
-            })
+            .answer(
+                &request,
+                keyring,
+                known,
+                &inner.checking,
+                |inner, candidate| inner.digest_of(candidate, reference.clone()).boxed(),
+            )
             .await
     }
 
-    /// A blob that is a document, such as the configuration of an image: whole, checked, and kept.
+    /// A small blob, such as the config of an image: read at once, verified and cached.
     pub async fn document(
         &self,
         reference: &Reference,
@@ -260,17 +270,21 @@ impl Client {
             let place = reference.host().as_str();
             return Err(Cause::TooLarge { limit, found }.at(operation, pinned.to_string(), place));
         }
-        let question = Question::new(operation, &pinned, Freshness::Usual);
-        let known = |seat: &Seat| inner.kept(seat, digest);
+        let request = DocumentRequest::new(operation, &pinned, Freshness::Usual);
+        let known = |candidate: &Candidate| inner.cached_document(candidate, digest);
         inner
-            .answer(&question, keyring, known, &inner.reading, |inner, seat| {
-                inner.read_blob(seat, digest.clone(), size).boxed()
-            })
+            .answer(
+                &request,
+                keyring,
+                known,
+                &inner.reading,
+                |inner, candidate| inner.read_blob(candidate, digest.clone(), size).boxed(),
+            )
             .await
     }
 
-    /// A blob as a stream, from an offset on. If it is read from its beginning, the end is an error
-    /// unless the digest is right; what breaks off is asked for again from where it did.
+    /// A blob as a stream from an offset. Read from 0, it ends with an error unless the digest matches;
+    /// an interrupted transfer resumes where it stopped.
     pub fn blob(
         &self,
         reference: &Reference,
@@ -287,10 +301,10 @@ impl Client {
             let cause = Cause::TooLarge { limit, found };
             return Err(cause.at(Operation::Blob, pinned.to_string(), place));
         }
-        let seats = self.inner.seats(&pinned, keyring, Operation::Blob)?;
+        let candidates = self.inner.candidates(&pinned, keyring, Operation::Blob)?;
         Ok(blob::open(
             Arc::clone(&self.inner),
-            seats,
+            candidates,
             pinned,
             size,
             offset,
@@ -306,10 +320,10 @@ impl std::fmt::Debug for Client {
     }
 }
 
-impl Seat {
-    fn wants(&self, operation: Operation, name: &str) -> Wanted {
-        Wanted {
-            seat: self.key.clone(),
+impl Candidate {
+    fn wants(&self, operation: Operation, name: &str) -> DocumentKey {
+        DocumentKey {
+            candidate: self.key.clone(),
             operation,
             name: name.to_owned(),
         }
@@ -317,18 +331,18 @@ impl Seat {
 }
 
 impl Inner {
-    /// Everywhere and as everyone that may be asked, in order.
-    fn seats(
+    /// All pairs of endpoint and credential to try, in order.
+    fn candidates(
         &self,
         reference: &Reference,
         keyring: &Keyring,
         operation: Operation,
-    ) -> Result<Vec<Seat>, Error> {
+    ) -> Result<Vec<Candidate>, Error> {
         let routes = Arc::clone(&self.routes.read());
         let places = routes.endpoints(reference).map_err(|cause| {
             cause.at(operation, reference.to_string(), reference.host().as_str())
         })?;
-        let mut seats = Vec::new();
+        let mut candidates = Vec::new();
         for place in places {
             let credentials = keyring.find(&place.known_as, &place.repository);
             let name: Arc<str> = format!(
@@ -342,10 +356,10 @@ impl Inner {
             .into();
             let place = Arc::new(place);
             let mut add = |credential: Option<&Credential>| {
-                seats.push(Seat {
+                candidates.push(Candidate {
                     place: Arc::clone(&place),
                     credential: credential.cloned().map(Arc::new),
-                    key: SeatKey {
+                    key: CandidateKey {
                         place: Arc::clone(&name),
                         credential: CredentialId::of(credential),
                     },
@@ -358,43 +372,43 @@ impl Inner {
                 add(Some(credential));
             }
         }
-        Ok(seats)
+        Ok(candidates)
     }
 
-    /// The answer to a question: one that is known, else that of the first seat that has one. Who asks
-    /// the same of the same seat at the same time gets the same.
+    /// The result of a request: a cached one, else that of the first candidate that has one. Concurrent
+    /// equal requests to a candidate share one execution.
     ///
-    /// Seats are tried in order: the next credential when access is denied or nothing is seen, the next
-    /// place whatever goes wrong.
+    /// Candidates are tried in order: the next credential when access is denied or nothing is found,
+    /// the next endpoint on any error.
     async fn answer<T: Clone>(
         self: &Arc<Self>,
-        question: &Question<'_>,
+        request: &DocumentRequest<'_>,
         keyring: &Keyring,
-        known: impl Fn(&Seat) -> Option<T>,
-        flights: &Flights<Wanted, Result<T, Cause>>,
-        ask: impl Fn(Arc<Self>, Seat) -> BoxFuture<'static, Result<T, Cause>>,
+        known: impl Fn(&Candidate) -> Option<T>,
+        flights: &Flights<DocumentKey, Result<T, Cause>>,
+        ask: impl Fn(Arc<Self>, Candidate) -> BoxFuture<'static, Result<T, Cause>>,
     ) -> Result<T, Error> {
-        let Question {
+        let DocumentRequest {
             operation,
             reference,
             ref name,
             freshness,
-        } = *question;
-        let seats = self.seats(reference, keyring, operation)?;
-        if let Some(known) = seats.iter().find_map(known) {
+        } = *request;
+        let candidates = self.candidates(reference, keyring, operation)?;
+        if let Some(known) = candidates.iter().find_map(known) {
             return Ok(known);
         }
         let mut failed: Vec<(String, Cause)> = Vec::new();
         let mut given_up: Option<Arc<str>> = None;
-        for seat in &seats {
-            if given_up.as_ref() == Some(&seat.key.place) {
+        for candidate in &candidates {
+            if given_up.as_ref() == Some(&candidate.key.place) {
                 continue;
             }
-            let wanted = seat.wants(operation, name);
-            let result = if let Some(cause) = self.missed(&wanted, freshness) {
+            let wanted = candidate.wants(operation, name);
+            let result = if let Some(cause) = self.recent_failure(&wanted, freshness) {
                 Err(cause)
             } else {
-                let ask = || ask(Arc::clone(self), seat.clone());
+                let ask = || ask(Arc::clone(self), candidate.clone());
                 flights.join(wanted.clone(), ask).await
             };
             match result {
@@ -403,23 +417,23 @@ impl Inner {
                     let about_access =
                         matches!(cause, Cause::NotFound { .. } | Cause::Unauthorized { .. });
                     if about_access {
-                        let until = Instant::now() + self.settings.miss_life;
-                        // An old failure does not live longer because it is told again.
-                        if self.missed(&wanted, Freshness::Usual).is_none() {
+                        let until = Instant::now() + self.settings.negative_ttl;
+                        // Reporting a cached failure again must not extend its lifetime.
+                        if self.recent_failure(&wanted, Freshness::Usual).is_none() {
                             self.misses.insert(wanted, (cause.clone(), until));
                         }
                     } else {
-                        given_up = Some(Arc::clone(&seat.key.place));
+                        given_up = Some(Arc::clone(&candidate.key.place));
                     }
-                    failed.push((seat.place.host.clone(), cause));
+                    failed.push((candidate.place.host.clone(), cause));
                 }
             }
         }
         Err(Error::of(operation, reference.to_string(), failed))
     }
 
-    /// What went wrong a short while ago, and would again.
-    fn missed(&self, wanted: &Wanted, freshness: Freshness) -> Option<Cause> {
+    /// A recent failure that a new request would repeat.
+    fn recent_failure(&self, wanted: &DocumentKey, freshness: Freshness) -> Option<Cause> {
         if freshness == Freshness::Now {
             return None;
         }
@@ -429,39 +443,39 @@ impl Inner {
             .map(|(cause, _)| cause)
     }
 
-    /// A document that this seat has read before.
-    fn kept(&self, seat: &Seat, digest: &Digest) -> Option<Arc<Content>> {
-        self.documents.get(&(seat.key.clone(), digest.clone()))
+    /// A document this candidate has read before.
+    fn cached_document(&self, candidate: &Candidate, digest: &Digest) -> Option<Arc<Content>> {
+        self.documents.get(&(candidate.key.clone(), digest.clone()))
     }
 
-    /// A tag, if it is young enough.
-    fn fresh(&self, seat: &Seat, tag: &str, freshness: Freshness) -> Option<Tag> {
+    /// A cached tag that is fresh enough.
+    fn fresh_tag(&self, candidate: &Candidate, tag: &str, freshness: Freshness) -> Option<Tag> {
         let life = match freshness {
-            Freshness::Usual => self.settings.tag_life,
+            Freshness::Usual => self.settings.tag_ttl,
             Freshness::Within(life) => life,
             Freshness::Now => return None,
         };
         self.tags
-            .get(&(seat.key.clone(), tag.to_owned()))
+            .get(&(candidate.key.clone(), tag.to_owned()))
             .filter(|tag| tag.seen.elapsed() < life)
     }
 
-    /// What is known without asking.
+    /// The cached result, without a request.
     fn known(
         &self,
-        seat: &Seat,
+        candidate: &Candidate,
         reference: &Reference,
         freshness: Freshness,
     ) -> Option<Arc<Content>> {
         if let Some(digest) = reference.digest() {
-            return self.kept(seat, digest);
+            return self.cached_document(candidate, digest);
         }
-        let tag = self.fresh(seat, &reference.manifest(), freshness)?;
-        self.kept(seat, &tag.digest)
+        let tag = self.fresh_tag(candidate, &reference.manifest(), freshness)?;
+        self.cached_document(candidate, &tag.digest)
     }
 
-    fn keep(&self, seat: &Seat, content: Content) -> Arc<Content> {
-        let key = (seat.key.clone(), content.digest.clone());
+    fn keep(&self, candidate: &Candidate, content: Content) -> Arc<Content> {
+        let key = (candidate.key.clone(), content.digest.clone());
         let content = Arc::new(content);
         self.documents.insert(key, Arc::clone(&content));
         content

@@ -1,12 +1,12 @@
-//! The one place where this crate opens connections.
+//! The only place where this crate opens connections.
 //!
 //! ```text
 //! host, port --resolve--> addresses --AddressPolicy--> those allowed --connect--> TCP
 //! ```
 //!
-//! Every request passes here: to registries, mirrors, token servers, web servers, and wherever redirects lead.
-//! A name is resolved once, and the connection goes to an address that was checked; a second answer of a name
-//! server (DNS rebinding) is never asked for.
+//! Every request passes through here: to registries, mirrors, token servers, web servers, and redirect
+//! targets. A name is resolved once, and the connection goes to an address that was checked; there is
+//! no second lookup that DNS rebinding could exploit.
 
 use std::io;
 use std::net::SocketAddr;
@@ -24,8 +24,8 @@ use platform::AddressPolicy;
 use tokio::net::{TcpStream, lookup_host};
 use tower::{BoxError, Service, ServiceExt as _};
 
-/// The host that [`HttpConnector`] is given: it connects to literal addresses without asking its resolver, and
-/// always asks about a name.
+/// The host passed to [`HttpConnector`]: it connects to literal addresses without consulting its
+/// resolver, but always consults it for a name.
 const CHECKED: &str = "checked.invalid";
 
 /// Connects to addresses that a policy allows.
@@ -43,7 +43,8 @@ struct ResolveError {
 }
 
 impl GuardedConnector {
-    /// `timeout` is shared by the addresses of a name, so that one that does not answer leaves time for others.
+    /// `timeout` is divided among the addresses of a name, so that an unresponsive one leaves time for
+    /// the others.
     pub(crate) fn new(policy: AddressPolicy, timeout: Duration) -> Self {
         Self {
             policy: Arc::new(policy),
@@ -89,7 +90,7 @@ impl Service<Uri> for GuardedConnector {
     }
 }
 
-/// A resolver that knows the addresses already.
+/// A resolver that returns the checked addresses.
 #[derive(Clone)]
 struct Checked(Vec<SocketAddr>);
 

@@ -1,4 +1,4 @@
-//! How often which host was asked for what.
+//! Counts of requests by host and operation.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +6,13 @@ use parking_lot::Mutex;
 
 use crate::error::Operation;
 
-/// Users name hosts, so that there may be any number: the rest is counted together.
-const MOST_HOSTS: usize = 500;
+/// Upper bound of hosts counted separately: users name hosts, so the number needs a bound.
+const MAX_HOSTS: usize = 500;
 
-/// The name of the rest.
+/// The label of the remaining hosts.
 const OTHERS: &str = "(others)";
 
-/// Requests that were sent, each hop of a redirect counted with the host it went to.
+/// Requests sent; each hop of a redirect counts for the host it went to.
 #[derive(Debug, Default)]
 pub struct Counts {
     hosts: Mutex<BTreeMap<String, BTreeMap<Operation, u64>>>,
@@ -22,7 +22,7 @@ pub struct Counts {
 impl Counts {
     pub(crate) fn add(&self, host: &str, operation: Operation) {
         let mut hosts = self.hosts.lock();
-        let host = if hosts.contains_key(host) || hosts.len() < MOST_HOSTS {
+        let host = if hosts.contains_key(host) || hosts.len() < MAX_HOSTS {
             host
         } else {
             OTHERS
@@ -35,18 +35,18 @@ impl Counts {
         *count = count.saturating_add(1);
     }
 
-    /// Remembers what a host said of how much may still be asked (`RateLimit-Remaining: 76;w=21600`).
-    pub(crate) fn said(&self, host: &str, header: &str) {
+    /// Records the remaining rate limit a host reported (`RateLimit-Remaining: 76;w=21600`).
+    pub(crate) fn record_rate_limit(&self, host: &str, header: &str) {
         let number = header.split(';').next().unwrap_or_default().trim();
         if let Ok(number) = number.parse() {
             let mut left = self.left.lock();
-            if left.contains_key(host) || left.len() < MOST_HOSTS {
+            if left.contains_key(host) || left.len() < MAX_HOSTS {
                 left.insert(host.to_owned(), number);
             }
         }
     }
 
-    /// How much may still be asked of each host that says so, as of its last answer.
+    /// The remaining rate limit of each host that reports one, from its last response.
     pub fn left(&self) -> BTreeMap<String, u64> {
         self.left.lock().clone()
     }
@@ -59,7 +59,7 @@ impl Counts {
             .map_or(0, |counts| counts.values().sum())
     }
 
-    /// Requests to a host for one purpose.
+    /// Requests to a host of one operation.
     pub fn of(&self, host: &str, operation: Operation) -> u64 {
         self.hosts
             .lock()
@@ -68,7 +68,7 @@ impl Counts {
             .unwrap_or(0)
     }
 
-    /// Everything, for metrics: host, purpose, number.
+    /// All counts, for metrics: host, operation, number.
     pub fn all(&self) -> Vec<(String, Operation, u64)> {
         self.hosts
             .lock()
@@ -87,11 +87,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_of_hosts_are_remembered() {
+    fn rate_limits_are_recorded_per_host() {
         let counts = Counts::default();
-        counts.said("docker.io", "76;w=21600");
-        counts.said("docker.io", "75;w=21600");
-        counts.said("quay.io", "plenty");
+        counts.record_rate_limit("docker.io", "76;w=21600");
+        counts.record_rate_limit("docker.io", "75;w=21600");
+        counts.record_rate_limit("quay.io", "plenty");
         assert_eq!(
             counts.left(),
             BTreeMap::from([("docker.io".to_owned(), 75)])
@@ -99,15 +99,15 @@ mod tests {
     }
 
     #[test]
-    fn hosts_are_counted_up_to_a_limit() {
+    fn number_of_counted_hosts_is_bounded() {
         let counts = Counts::default();
-        for n in 0..MOST_HOSTS + 10 {
+        for n in 0..MAX_HOSTS + 10 {
             counts.add(&format!("h{n}"), Operation::Manifest);
         }
         counts.add("h1", Operation::Token);
         assert_eq!(counts.host("h1"), 2);
         assert_eq!(counts.of("h1", Operation::Token), 1);
         assert_eq!(counts.host(OTHERS), 10);
-        assert_eq!(counts.all().len(), MOST_HOSTS + 2);
+        assert_eq!(counts.all().len(), MAX_HOSTS + 2);
     }
 }

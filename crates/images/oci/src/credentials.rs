@@ -1,5 +1,4 @@
-//! Who asks: credentials from pull secrets and configuration files, and which of them are for which
-//! repository.
+//! Credentials from pull secrets and configuration files, and the repositories they apply to.
 
 mod config;
 mod keyring;
@@ -18,29 +17,29 @@ use crate::secret::Secret;
 pub use config::{CredentialError, Origin};
 pub use keyring::Keyring;
 
-/// Something to show to a registry.
+/// A credential for a registry.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Credential {
-    /// A name and a password.
+    /// Username and password.
     Password {
-        /// The name.
+        /// The username.
         username: String,
         /// The password.
         password: Secret,
     },
-    /// A token that token servers change for others (`identitytoken`).
+    /// A refresh token that token servers exchange for access tokens (`identitytoken`).
     Identity {
-        /// The name, if there is one.
+        /// The username; may be empty.
         username: String,
         /// The token.
         token: Secret,
     },
-    /// A token that registries take as it is (`registrytoken`).
+    /// An access token that registries accept directly (`registrytoken`).
     Bearer(Secret),
 }
 
 impl Credential {
-    /// A name and a password.
+    /// A credential with username and password.
     pub fn password(username: impl Into<String>, password: impl Into<String>) -> Self {
         Self::Password {
             username: username.into(),
@@ -48,7 +47,7 @@ impl Credential {
         }
     }
 
-    /// The value of an `Authorization` header, for those that have one of their own.
+    /// The value of a `Basic` `Authorization` header; `None` for tokens.
     pub(crate) fn basic(&self) -> Option<Secret> {
         match self {
             Self::Password { username, password } => {
@@ -59,7 +58,7 @@ impl Credential {
         }
     }
 
-    /// Words that must not be repeated, even if a server says them.
+    /// The secret strings that must be redacted from messages, even if a server repeats them.
     pub(crate) fn secrets(&self) -> Vec<Secret> {
         match self {
             Self::Password { username, password } => {
@@ -70,7 +69,7 @@ impl Credential {
         }
     }
 
-    /// What tells this credential from all others.
+    /// The identity of this credential.
     pub fn id(&self) -> CredentialId {
         let (kind, username, secret) = match self {
             Self::Password { username, password } => (1_u8, username.as_str(), password),
@@ -85,8 +84,8 @@ impl Credential {
         CredentialId(Some(hash.finalize().into()))
     }
 
-    /// Whose it is, for messages.
-    pub(crate) fn whose(credential: Option<&Self>) -> String {
+    /// A description of the credential for messages, without secrets.
+    pub(crate) fn describe(credential: Option<&Self>) -> String {
         match credential {
             None => "without credentials".to_owned(),
             Some(Self::Password { username, .. } | Self::Identity { username, .. })
@@ -102,18 +101,18 @@ impl Credential {
 impl fmt::Debug for Credential {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Credential(")?;
-        f.write_str(&Self::whose(Some(self)))?;
+        f.write_str(&Self::describe(Some(self)))?;
         f.write_str(")")
     }
 }
 
-/// What tells one credential from another, without telling either. Nobody is answered with what was
-/// read under another one.
+/// Distinguishes credentials without revealing them. Content read with one is never returned for
+/// another.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CredentialId(Option<[u8; 32]>);
 
 impl CredentialId {
-    /// That of nobody.
+    /// The identity of anonymous requests.
     pub const ANONYMOUS: Self = Self(None);
 
     pub(crate) fn of(credential: Option<&Credential>) -> Self {
@@ -123,7 +122,7 @@ impl CredentialId {
 
 impl fmt::Debug for CredentialId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A hash of a weak password would tell it.
+        // A hash of a weak password would reveal it.
         f.write_str(if self.0.is_some() {
             "CredentialId(***)"
         } else {

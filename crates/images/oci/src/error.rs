@@ -1,25 +1,25 @@
-//! What can go wrong on the way to an image, and what that means to whoever waits for it.
+//! Errors of registry requests, and their reasons in conditions.
 
 use std::fmt;
 use std::time::Duration;
 
 use platform::Digest;
 
-/// What was being done.
+/// The operation that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Operation {
-    /// Asking which digest a tag has.
+    /// Reading the digest of a tag.
     Check,
     /// Reading an index or a manifest.
     Manifest,
     /// Reading a blob.
     Blob,
-    /// Asking for a token.
+    /// Requesting a token.
     Token,
 }
 
 impl Operation {
-    /// A short word, for metrics.
+    /// The label value in metrics.
     pub fn name(self) -> &'static str {
         match self {
             Self::Check => "check",
@@ -41,14 +41,14 @@ impl fmt::Display for Operation {
     }
 }
 
-/// The step that took too long.
+/// The step that timed out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Step {
     /// Connecting, with TLS.
     Connect,
-    /// From the request to the headers of the answer.
+    /// From the request to the response headers.
     Headers,
-    /// From one piece of the body to the next.
+    /// From one chunk of the body to the next.
     Body,
 }
 
@@ -62,80 +62,80 @@ impl fmt::Display for Step {
     }
 }
 
-/// Why it failed.
+/// The cause of a failure.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Cause {
-    /// It is not there, or not visible with these credentials.
+    /// It does not exist, or is not visible with these credentials.
     #[error("not found{}", suffix(.said))]
     NotFound {
-        /// What the registry said.
+        /// The registry's message.
         said: String,
     },
-    /// The credentials are missing, wrong, or not enough.
+    /// The credentials are missing, wrong, or not sufficient.
     #[error("access denied {with}{}", suffix(.said))]
     Unauthorized {
-        /// Which credentials were used, without any secret.
+        /// The credentials used, without secrets.
         with: String,
-        /// What the registry said.
+        /// The registry's message.
         said: String,
     },
-    /// Content is not what its digest says.
+    /// The content does not match its digest.
     #[error("expected {expected}, but the content is {actual}")]
     DigestMismatch {
-        /// What was asked for.
+        /// The requested digest.
         expected: Digest,
-        /// What came.
+        /// The digest of the content.
         actual: Digest,
     },
-    /// There is more than is accepted.
+    /// The content exceeds a limit.
     #[error("{} than the {limit} bytes that are accepted", found.map_or_else(|| "more".to_owned(), |found| format!("{found} bytes, more")))]
     TooLarge {
-        /// The most that is accepted.
+        /// The limit in bytes.
         limit: u64,
-        /// How much it is, if that is known.
+        /// The size, if known.
         found: Option<u64>,
     },
-    /// There is less than there should be.
+    /// The content is shorter than expected.
     #[error("ended after {found} of {expected} bytes")]
     Truncated {
-        /// How much there should be.
+        /// The expected size.
         expected: u64,
-        /// How much came.
+        /// The size received.
         found: u64,
     },
-    /// The registry wants to be left alone for a while.
+    /// The registry limits the request rate.
     #[error("too many requests{}", retry_after.map(|wait| format!("; try again in {} s", wait.as_secs())).unwrap_or_default())]
     RateLimited {
-        /// For how long, if it said so.
+        /// Its `Retry-After`, if it sent one.
         retry_after: Option<Duration>,
     },
-    /// Nobody answers there.
+    /// The host cannot be reached.
     #[error("cannot be reached: {0}")]
     Unreachable(String),
-    /// It takes too long.
+    /// A timeout expired.
     #[error("{step} within {} ms", after.as_millis())]
     Timeout {
-        /// What took too long.
+        /// The step that timed out.
         step: Step,
-        /// How long was waited.
+        /// The timeout.
         after: Duration,
     },
-    /// The server failed.
+    /// The server returned an error.
     #[error("the server answered {code}{}", suffix(.said))]
     Server {
         /// The status code.
         code: u16,
-        /// What it said.
+        /// Its message.
         said: String,
     },
-    /// An answer or a document makes no sense.
+    /// A response or document is malformed.
     #[error("{0}")]
     Invalid(String),
-    /// The server wants something that is not done for safety.
+    /// The server requested something that is refused for security.
     #[error("refused: {0}")]
     Refused(String),
-    /// The configuration forbids it.
-    #[error("blocked by the configuration of registries: {0}")]
+    /// The configuration forbids the request.
+    #[error("blocked by the registry configuration: {0}")]
     Blocked(String),
     /// A local file cannot be read.
     #[error("{0}")]
@@ -150,19 +150,19 @@ fn suffix(text: &str) -> String {
     }
 }
 
-/// Something went wrong on the way to an image.
+/// A failed registry request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{operation} {subject} at {place}: {cause}{}", before(.earlier))]
 pub struct Error {
-    /// What was being done.
+    /// The operation.
     pub operation: Operation,
-    /// With what: a repository and a tag or digest.
+    /// The repository with tag or digest.
     pub subject: String,
     /// The host, archive or folder.
     pub place: String,
     /// Why it failed.
     pub cause: Cause,
-    /// What went wrong before, in other places or as somebody else.
+    /// Earlier failures, at other endpoints or with other credentials.
     pub earlier: Vec<(String, Cause)>,
 }
 
@@ -173,11 +173,11 @@ fn before(earlier: &[(String, Cause)]) -> String {
 }
 
 impl Error {
-    /// What came of trying several places: the last is the one that the image names.
+    /// The error after several endpoints failed: the last one is the registry the image names.
     pub(crate) fn of(operation: Operation, subject: String, failed: Vec<(String, Cause)>) -> Self {
         let mut earlier = failed;
         let (place, cause) = earlier.pop().unwrap_or_else(|| {
-            let cause = Cause::Blocked("there is no place to ask".to_owned());
+            let cause = Cause::Blocked("no endpoint is allowed".to_owned());
             (String::new(), cause)
         });
         Self {
@@ -189,7 +189,7 @@ impl Error {
         }
     }
 
-    /// A word for conditions and metrics.
+    /// The reason for conditions and metrics.
     pub fn reason(&self) -> &'static str {
         match &self.cause {
             Cause::NotFound { .. } => "NotFound",
@@ -208,12 +208,12 @@ impl Error {
         }
     }
 
-    /// Whether the same may pass if it is tried again soon.
+    /// Whether a retry may succeed soon.
     pub fn is_transient(&self) -> bool {
         self.cause.is_transient()
     }
 
-    /// How long the registry wants to be left alone.
+    /// The registry's `Retry-After`.
     pub fn retry_after(&self) -> Option<Duration> {
         match self.cause {
             Cause::RateLimited { retry_after } => retry_after,
@@ -250,11 +250,11 @@ impl Cause {
     }
 }
 
-/// The longest text of a server that is repeated to people.
-const LONGEST: usize = 200;
+/// The longest server message included in errors.
+const MAX_MESSAGE_CHARS: usize = 200;
 
-/// What somebody else wrote, fit for a message: one line, not long, nothing invisible, and none of
-/// the secrets that the same server was told.
+/// Text of a server, made fit for a message: one line, bounded, without control characters, and without
+/// the secrets sent to that server.
 pub(crate) fn clean(text: &str, secrets: &[&str]) -> String {
     let mut text = text.to_owned();
     for secret in secrets.iter().filter(|secret| secret.len() >= 3) {
@@ -262,7 +262,7 @@ pub(crate) fn clean(text: &str, secrets: &[&str]) -> String {
     }
     let mut out = String::new();
     for c in text.chars() {
-        if out.len() >= LONGEST {
+        if out.len() >= MAX_MESSAGE_CHARS {
             out.push_str("...");
             break;
         }

@@ -1,4 +1,4 @@
-//! Equal requests at the same time are one.
+//! Single-flight: concurrent equal requests share one execution.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -7,7 +7,7 @@ use futures::FutureExt as _;
 use futures::future::{BoxFuture, Shared, WeakShared};
 use parking_lot::Mutex;
 
-/// What is under way. It ends when nobody waits for it any more.
+/// Requests in flight. A request is cancelled when its last waiter drops it.
 pub(crate) struct Flights<K, T: Clone> {
     under_way: Mutex<HashMap<K, WeakShared<BoxFuture<'static, T>>>>,
 }
@@ -21,14 +21,14 @@ impl<K, T: Clone> Default for Flights<K, T> {
 }
 
 impl<K: Hash + Eq, T: Clone> Flights<K, T> {
-    /// Waits for what is under way under this key, or else for what is made now.
+    /// Waits for the request in flight under this key, or starts one.
     pub(crate) async fn join(&self, key: K, make: impl FnOnce() -> BoxFuture<'static, T>) -> T {
         let shared: Shared<BoxFuture<'static, T>> = {
             let mut under_way = self.under_way.lock();
             let found = under_way
                 .get(&key)
                 .and_then(WeakShared::upgrade)
-                // What is done may be as old as its slowest reader: it is no longer under way.
+                // A completed request is not joined: its result may be as old as its slowest waiter.
                 .filter(|shared| shared.peek().is_none());
             if let Some(shared) = found {
                 shared
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn equal_work_is_done_once_at_a_time() {
+    async fn concurrent_equal_requests_are_sent_once() {
         let flights = Flights::default();
         let count = Arc::new(AtomicUsize::new(0));
         let both = futures::join!(
@@ -75,7 +75,7 @@ mod tests {
             flights.join("a", counting(&count))
         );
         assert_eq!(both, (0, 0));
-        // What is done is done again for those who come later.
+        // A later caller starts a new request.
         assert_eq!(flights.join("a", counting(&count)).await, 1);
         let others = futures::join!(
             flights.join("a", counting(&count)),
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_stays_gets_the_result_when_others_leave() {
+    async fn remaining_waiter_gets_the_result() {
         let flights = Flights::default();
         let count = Arc::new(AtomicUsize::new(0));
         let mut first = Box::pin(flights.join("a", counting(&count)));
@@ -94,7 +94,7 @@ mod tests {
         assert!(futures::poll!(&mut second).is_pending());
         drop(first);
         assert_eq!(second.await, 0);
-        // When all have left, it is given up.
+        // When all waiters are gone, the request is cancelled.
         let mut gone = Box::pin(flights.join("a", counting(&count)));
         assert!(futures::poll!(&mut gone).is_pending());
         drop(gone);

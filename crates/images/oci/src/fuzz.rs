@@ -1,4 +1,4 @@
-//! Ways in for the fuzzer: each takes whatever bytes, and panics if something that always holds does not.
+//! Fuzzing entry points: each takes arbitrary bytes and panics if an invariant is violated.
 
 use std::fmt::Write as _;
 
@@ -7,8 +7,8 @@ use url::Url;
 
 use crate::auth::{Demand, Token, check, origin};
 
-/// Challenges, one header on a line: what is understood is understood the same when it is written in
-/// order, and leads only where a registry may send anybody.
+/// Challenges, one header per line: re-serializing a parsed challenge gives the same one, and its realm
+/// is an address a registry may redirect to.
 pub fn challenge(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
@@ -49,7 +49,7 @@ pub fn challenge(data: &[u8]) {
     }
 }
 
-/// Said in other words than `check` does.
+/// The rules of `check`, implemented independently.
 fn allowed(url: &Url, registry: &Url, has_credentials: bool) {
     assert!(
         url.username().is_empty() && url.password().is_none(),
@@ -84,7 +84,7 @@ fn allowed(url: &Url, registry: &Url, has_credentials: bool) {
     }
 }
 
-/// The answer of a token server: a token that a header can hold and that is valid for a while.
+/// The response of a token server: an accepted token fits in a header and is valid for a while.
 pub fn token(data: &[u8]) {
     let asked = Instant::now();
     if let Ok(token) = Token::read(data, asked) {

@@ -1,4 +1,4 @@
-//! An image, wherever it is: in a registry, in an archive, or in a folder.
+//! An image in a registry, an archive or a folder.
 
 mod archive;
 mod layout;
@@ -18,7 +18,7 @@ pub use reader::BlobReader;
 
 use layout::Store;
 
-/// An image that can be read. Clones read the same.
+/// A readable image. Clones read the same image.
 #[derive(Debug, Clone)]
 pub struct Image {
     place: Place,
@@ -38,8 +38,9 @@ enum Place {
 }
 
 impl Image {
-    /// The image that a source names. Archives are searched through; registries are not asked yet. The client of a
-    /// service ([`Settings::for_service`](crate::Settings::for_service)) refuses archives and folders.
+    /// Opens the image of a source. Archives are indexed; registries are not contacted yet. The client
+    /// of a service ([`Settings::for_service`](crate::Settings::for_service)) rejects archives and
+    /// folders.
     pub async fn open(
         source: &Source,
         client: &Client,
@@ -47,7 +48,8 @@ impl Image {
     ) -> Result<Self, Error> {
         let place = match source {
             Source::Folder(layout) | Source::Archive(layout) if !client.opens_local_files() => {
-                // Neither opened nor looked for: whether it exists is nothing that the author may learn.
+                // The path is not even checked: the author of the object must not learn whether a file
+                // exists.
                 let why = format!(
                     "{source} is a local file, which controllers and importer pods do not open; docker:// is accepted"
                 );
@@ -68,7 +70,7 @@ impl Image {
                 pick: layout.pick().clone(),
             },
             Source::Web(address) => {
-                let why = "a file on a web server is no image; an image in a registry, an archive or a folder is expected";
+                let why = "a file on a web server is not an image; expected an image in a registry, an archive or a folder";
                 let cause = Cause::Invalid(why.to_owned());
                 return Err(cause.at(Operation::Manifest, address.as_str(), address.host()));
             }
@@ -76,7 +78,7 @@ impl Image {
         Ok(Self { place })
     }
 
-    /// Whose word the content is: the host of a registry; nothing for archives and folders.
+    /// The origin of the content: the registry host; empty for archives and folders.
     pub(crate) fn origin(&self) -> &str {
         match &self.place {
             Place::Registry { reference, .. } => reference.host().as_str(),
@@ -84,7 +86,7 @@ impl Image {
         }
     }
 
-    /// The index or manifest that the image's name stands for.
+    /// The index or manifest the image name refers to.
     pub async fn resolve(&self, freshness: Freshness) -> Result<Arc<Content>, Error> {
         match &self.place {
             Place::Registry {
@@ -96,7 +98,7 @@ impl Image {
         }
     }
 
-    /// The index or manifest of a digest in the same place: an entry of an index.
+    /// The index or manifest of a digest in the same repository: an entry of an index.
     pub async fn manifest(&self, digest: &Digest) -> Result<Arc<Content>, Error> {
         match &self.place {
             Place::Registry {
@@ -111,7 +113,7 @@ impl Image {
         }
     }
 
-    /// A blob that is a document, such as a configuration, as a whole.
+    /// A small blob, such as a config, read at once.
     pub async fn document(&self, descriptor: &Descriptor) -> Result<Arc<Content>, Error> {
         match &self.place {
             Place::Registry {
@@ -127,8 +129,8 @@ impl Image {
         }
     }
 
-    /// A blob as a stream, from an offset on. If that is 0, the stream ends with an error unless the
-    /// digest is right.
+    /// A blob as a stream from an offset. Read from 0, the stream ends with an error unless the digest
+    /// matches.
     pub fn blob(&self, descriptor: &Descriptor, offset: u64) -> Result<BlobStream, Error> {
         match &self.place {
             Place::Registry {
@@ -151,7 +153,7 @@ impl Image {
         }
     }
 
-    /// A blob for code that blocks. `runtime` does the asking, somewhat ahead of the reader.
+    /// A blob for blocking code. `runtime` performs the requests, somewhat ahead of the reader.
     pub fn reader(
         &self,
         descriptor: &Descriptor,

@@ -17,18 +17,18 @@
 //!
 //! | where | what |
 //! |---|---|
-//! | [`Image`], [`BlobReader`] | one interface for all three, for code that waits and for code that blocks |
+//! | [`Image`], [`BlobReader`] | one interface for all three, async and blocking |
 //! | [`Client`] | registries: caches, merging, retries, resuming, verification |
-//! | [`WebFile`] | files on web servers: conditional questions, resuming |
+//! | [`WebFile`] | files on web servers: conditional requests, resuming |
 //! | [`Keyring`] | credentials, by the rules of the kubelet |
-//! | [`Routes`], [`mirrors`] | where to ask: `registries.conf`, `hosts.toml`, OpenShift's objects |
-//! | [`BlobStore`] | blobs in a folder: whole and verified, or not there; downloads that go on |
-//! | [`Error`] | what went wrong, with a reason for conditions |
+//! | [`Routes`], [`mirrors`] | endpoints: `registries.conf`, `hosts.toml`, OpenShift's objects |
+//! | [`BlobStore`] | blobs in a folder: complete and verified, or absent; resumable downloads |
+//! | [`Error`] | failures, with a reason for conditions |
 //!
-//! Registries are named by users, and so may be anybody: all that they send has limits and is checked,
-//! they are sent nothing that is not theirs, and they lead nowhere that only we can go. What was read
-//! with one credential is never given to another. A client of a service ([`Settings::for_service`]) connects
-//! only where an address policy allows, and opens no local file.
+//! Users name registries, so they are untrusted: all responses are bounded and verified, credentials go
+//! only to the host they are for, and redirects cannot reach hosts that only this process can reach.
+//! Content read with one credential is never returned for another. The client of a service
+//! ([`Settings::for_service`]) connects only where an address policy allows, and opens no local file.
 
 mod auth;
 mod client;
@@ -38,25 +38,28 @@ mod credentials;
 mod error;
 mod flights;
 #[cfg(feature = "fuzz")]
-#[expect(clippy::expect_used, reason = "that is how something is found")]
+#[expect(
+    clippy::expect_used,
+    reason = "a panic is how the fuzzer reports a finding"
+)]
 pub mod fuzz;
 mod image;
+mod keyed_locks;
 pub mod mirrors;
 mod secret;
 mod settings;
 mod store;
 mod transport;
 mod trust;
-mod turns;
 
 pub use client::{BlobStream, Client, Content, FileVersion, Freshness, Headers, WebFile};
 pub use counts::Counts;
 pub use credentials::{Credential, CredentialError, CredentialId, Keyring, Origin};
 pub use error::{Cause, Error, Operation, Step};
 pub use image::{BlobReader, Image};
+pub use keyed_locks::KeyedLocks;
 pub use mirrors::{Endpoint, Hosts, MirrorError, Registries, Routes, Security};
 pub use secret::Secret;
 pub use settings::{Retry, Settings};
 pub use store::{BlobStore, Kept, StoreError};
 pub use trust::{Roots, Tls};
-pub use turns::Turns;

@@ -1,7 +1,7 @@
-//! Where an image is really read from: mirrors first, in order, then the registry that it names.
+//! Where an image is read from: mirrors in order, then the registry it names.
 //!
-//! Three ways to say so are understood: `registries.conf` of containers/image, `hosts.toml` of
-//! containerd, and the objects of OpenShift. They all become [`Routes`], which turn a reference into
+//! Three configurations are supported: `registries.conf` of containers/image, `hosts.toml` of
+//! containerd, and the mirror objects of OpenShift. All become [`Routes`], which turn a reference into
 //! a list of [`Endpoint`]s.
 
 mod hosts;
@@ -42,43 +42,43 @@ impl MirrorError {
     }
 }
 
-/// How a host is spoken to.
+/// The transport security of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Security {
-    /// Over TLS, and it has to prove who it is.
+    /// TLS with certificate verification.
     Verified,
-    /// Over TLS, whoever it is.
+    /// TLS without certificate verification.
     Unverified,
-    /// Over TLS, whoever it is, or without TLS if it has none.
+    /// TLS without certificate verification, or plain HTTP if the host has no TLS.
     Insecure,
-    /// Without TLS.
+    /// Plain HTTP.
     Plain,
 }
 
-/// One place to read an image from.
+/// One endpoint to read an image from.
 #[derive(Debug, Clone)]
 pub struct Endpoint {
-    /// Who is connected to: `host[:port]`.
+    /// The host to connect to: `host[:port]`.
     pub host: String,
-    /// What stands before the repository in paths, `/v2` as a rule.
+    /// The path prefix before the repository, usually `/v2`.
     pub base: String,
-    /// The path of the image there.
+    /// The repository at this endpoint.
     pub repository: String,
-    /// How it is spoken to.
+    /// Its transport security.
     pub security: Security,
-    /// The name under which credentials for it are found: `docker.io` for Docker Hub.
+    /// The host under which its credentials are configured: `docker.io` for Docker Hub.
     pub known_as: String,
-    /// The registry that the image names, for mirrors that serve several (`?ns=`).
+    /// The registry the image names, for mirrors that serve several (`?ns=`).
     pub namespace: Option<String>,
-    /// Headers to be sent along.
+    /// Additional request headers.
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// Certificates for this place alone.
+    /// CA and client certificates for this endpoint alone.
     pub tls: Option<Arc<Tls>>,
-    /// Whether it is a mirror: something else is left to try.
+    /// Whether it is a mirror: further endpoints remain to be tried.
     pub is_mirror: bool,
 }
 
-/// All that is configured about where images come from.
+/// The configuration of endpoints and mirrors.
 #[derive(Debug, Clone, Default)]
 pub struct Routes {
     registries: Registries,
@@ -88,41 +88,42 @@ pub struct Routes {
 }
 
 impl Routes {
-    /// Without mirrors: every image comes from the registry that it names, over TLS.
+    /// Without mirrors: every image comes from the registry it names, over TLS.
     pub fn direct() -> Self {
         Self::default()
     }
 
-    /// With what `registries.conf` or the objects of a cluster say. It comes before `hosts.toml`.
+    /// Adds the entries of `registries.conf` or of OpenShift's objects. They take precedence over
+    /// `hosts.toml`.
     #[must_use]
     pub fn with_registries(mut self, registries: Registries) -> Self {
         self.registries = registries;
         self
     }
 
-    /// With what containerd's `hosts.toml` files say.
+    /// Adds containerd's `hosts.toml` files.
     #[must_use]
     pub fn with_hosts(mut self, hosts: Hosts) -> Self {
         self.hosts = hosts;
         self
     }
 
-    /// With a host (`host[:port]`) that does not have to prove who it is, and may have no TLS: CDI's
-    /// `insecureRegistries`.
+    /// Marks a host (`host[:port]`) as insecure: its certificate is not verified, and it may lack TLS.
+    /// CDI's `insecureRegistries`.
     #[must_use]
     pub fn with_insecure(mut self, host: impl Into<String>) -> Self {
         self.insecure.insert(host.into());
         self
     }
 
-    /// With a host (`host[:port]`) that has no TLS.
+    /// Marks a host (`host[:port]`) as plain HTTP.
     #[must_use]
     pub fn with_plain(mut self, host: impl Into<String>) -> Self {
         self.plain.insert(host.into());
         self
     }
 
-    /// Where to look for an image, in order. Never empty: if nothing may be asked, that is an error.
+    /// The endpoints of an image, in order. Never empty: if all are blocked, that is an error.
     pub fn endpoints(&self, reference: &Reference) -> Result<Vec<Endpoint>, Cause> {
         let by_digest = reference.digest().is_some();
         let host = reference.host();
@@ -142,7 +143,7 @@ impl Routes {
         Ok(found)
     }
 
-    /// Whether a host has to prove who it is.
+    /// Whether the certificate of a host is verified.
     pub(crate) fn verifies(&self, host: &str) -> bool {
         self.security(host, Security::Verified) == Security::Verified
     }
@@ -158,7 +159,7 @@ impl Routes {
     }
 }
 
-/// A host as references name it, without any configuration.
+/// The endpoint of a host without any configuration.
 fn direct(host: &str, repository: &str) -> Endpoint {
     let endpoint = match host {
         "docker.io" | "index.docker.io" => "registry-1.docker.io",

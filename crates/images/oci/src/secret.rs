@@ -1,23 +1,23 @@
-//! Words that nobody may see.
+//! Secrets that are never displayed.
 
 use std::fmt;
 
-/// A password or a token. It is in no message, no log and no `Debug`.
+/// A password or a token. It appears in no message, log or `Debug` output.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Wraps it.
+    /// Wraps a secret string.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The word itself, for the one who has to send it.
+    /// The secret itself, for sending it.
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// Whether there is nothing to hide.
+    /// Whether it is the empty string.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

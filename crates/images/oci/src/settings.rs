@@ -1,4 +1,4 @@
-//! What can be set about the client, with the values that suit a cluster.
+//! Settings of the client, with defaults for use in a cluster.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,56 +9,56 @@ use platform::AddressPolicy;
 
 use crate::trust::{Roots, Tls};
 
-/// How long, how much and how often.
+/// Timeouts, limits and policies of a client.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// What the client calls itself.
+    /// The `User-Agent` header.
     pub user_agent: String,
-    /// For connecting, with TLS.
+    /// The timeout for connecting, including TLS.
     pub connect_timeout: Duration,
-    /// From a request to the headers of its answer.
+    /// The timeout from a request to its response headers.
     pub header_timeout: Duration,
-    /// From one piece of a body to the next.
+    /// The timeout from one chunk of a body to the next.
     pub stall_timeout: Duration,
-    /// How many redirects are followed.
+    /// The maximum number of redirects.
     pub redirects: usize,
-    /// The largest index or manifest (4 MiB is the specification's).
+    /// The maximum size of an index or manifest (4 MiB is the specification's).
     pub manifest_limit: u64,
-    /// The largest blob that is read as a whole, such as a configuration.
+    /// The maximum size of a blob read at once, such as a config.
     pub document_limit: u64,
-    /// The largest blob that is streamed.
+    /// The maximum size of a streamed blob.
     pub blob_limit: u64,
-    /// How failures are followed up.
+    /// The retry policy.
     pub retry: Retry,
-    /// How long a tag is believed to be what it was, where that is enough.
-    pub tag_life: Duration,
-    /// How long something that was not found, or was denied, is not asked for again.
-    pub miss_life: Duration,
-    /// Bytes of documents that are kept.
+    /// How long the digest of a tag is cached under [`Freshness::Usual`](crate::Freshness::Usual).
+    pub tag_ttl: Duration,
+    /// How long a 404 or denied access is cached.
+    pub negative_ttl: Duration,
+    /// The size of the document cache in bytes.
     pub cache_bytes: u64,
-    /// Tags that are remembered.
+    /// The number of cached tags.
     pub cache_tags: u64,
-    /// Token servers (`host[:port]`) that registries may name although they are at an inner address
-    /// or without TLS.
+    /// Token servers (`host[:port]`) that registries may name although they are at an internal address
+    /// or lack TLS.
     pub trusted_realms: Vec<String>,
-    /// Which addresses are connected to. It is decided after names are resolved, for every connection.
+    /// Which addresses may be connected to. Checked after name resolution, for every connection.
     pub addresses: AddressPolicy,
-    /// Whether archives and folders are opened.
+    /// Whether archives and folders may be opened.
     pub local_files: bool,
-    /// Authorities for all hosts.
+    /// CA certificates for all hosts.
     pub roots: Roots,
-    /// Authorities and client certificates for one host each (`host[:port]`).
+    /// CA and client certificates of single hosts (`host[:port]`).
     pub tls: BTreeMap<String, Tls>,
 }
 
 impl Settings {
-    /// For a program that a user runs: it reaches and opens what the user could reach and open without it.
+    /// For a program run by a user: it may reach and open whatever the user could without it.
     pub fn for_user(roots: Roots) -> Self {
         Self::new(roots, AddressPolicy::unrestricted(), true)
     }
 
-    /// For a program that reads what others name: a controller, a webhook, a pod that imports. It opens no local
-    /// file, since the file would be one of its own and not of the object's author.
+    /// For a program that reads images named by others: a controller, a webhook, an importer pod. It
+    /// opens no local file, as that would be a file of the pod, not of the object's author.
     pub fn for_service(roots: Roots, addresses: AddressPolicy) -> Self {
         Self::new(roots, addresses, false)
     }
@@ -74,8 +74,8 @@ impl Settings {
             document_limit: 8 << 20,
             blob_limit: 1 << 40,
             retry: Retry::default(),
-            tag_life: Duration::from_mins(1),
-            miss_life: Duration::from_secs(15),
+            tag_ttl: Duration::from_mins(1),
+            negative_ttl: Duration::from_secs(15),
             cache_bytes: 64 << 20,
             cache_tags: 10_000,
             trusted_realms: Vec::new(),
@@ -87,22 +87,22 @@ impl Settings {
     }
 }
 
-/// How failures are followed up.
+/// The retry policy.
 #[derive(Clone)]
 pub struct Retry {
-    /// How often a registry is asked for the same before it is given up.
+    /// Attempts per registry.
     pub attempts: u32,
-    /// The same for mirrors, after which there is somebody else to ask.
+    /// Attempts per mirror; further endpoints follow after it.
     pub mirror_attempts: u32,
-    /// How often the rest of a blob is asked for, without anything more to speak of having come.
+    /// How often an interrupted blob is resumed without significant progress in between.
     pub resumes: u32,
     /// The first wait; it doubles with every failure.
     pub first: Duration,
     /// The longest wait.
     pub longest: Duration,
-    /// A registry that asks for more time than this is not waited for: the caller is told.
+    /// A `Retry-After` longer than this is not waited for but returned to the caller.
     pub patience: Duration,
-    /// Where chance comes from: a number from 0 up to 1.
+    /// The source of jitter: a number in 0..1.
     pub chance: Arc<dyn Fn() -> f64 + Send + Sync>,
 }
 
@@ -133,7 +133,7 @@ impl fmt::Debug for Retry {
 }
 
 impl Retry {
-    /// How long to wait after so many failures (from 1): between half and all of a time that doubles.
+    /// The wait after this many failures (from 1): between half and all of a duration that doubles.
     pub fn wait(&self, failures: u32) -> Duration {
         let doubled = 2_u32
             .checked_pow(failures.saturating_sub(1))
@@ -141,7 +141,7 @@ impl Retry {
             .unwrap_or(self.longest)
             .min(self.longest);
         let chance = (self.chance)();
-        // Not a number is no chance.
+        // NaN counts as no jitter.
         let chance = if chance.is_nan() {
             0.0
         } else {
@@ -166,7 +166,7 @@ mod tests {
     #[case(1.0, 7, 10_000)]
     #[case(0.0, 4_000_000_000, 5000)]
     #[case(1.0, 0, 250)]
-    // Whatever chance says.
+    // For any jitter.
     #[case(f64::INFINITY, 1, 250)]
     #[case(-7.0, 1, 125)]
     fn waits_double_up_to_a_limit(

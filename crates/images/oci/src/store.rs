@@ -1,19 +1,18 @@
-//! Blobs in a folder, as an OCI layout keeps them: whole, verified and durable, or not there.
+//! Blobs in a folder in OCI layout: complete, verified and durable, or absent.
 //!
 //! ```text
-//! FOLDER/oci-layout               so that others can read it, too
-//! FOLDER/blobs/sha256/9f86d0...   what is complete
-//! FOLDER/ingest/sha256-9f86d0...  what is not: the next download goes on with it
+//! FOLDER/oci-layout               marks the layout for other tools
+//! FOLDER/blobs/sha256/9f86d0...   complete blobs
+//! FOLDER/ingest/sha256-9f86d0...  partial downloads, resumed by the next fetch
 //! ```
 //!
-//! A download belongs to a digest, a size and the registry that it comes from. So an image that names a blob with
-//! another size, or a registry that sends something else or nothing at all, spoils and delays only its own
-//! downloads. What has its name is removed by [`BlobStore::remove`] and [`BlobStore::verify`] alone, never by a
-//! download.
+//! A download is identified by digest, size and registry. So an image that states a wrong size for a
+//! blob, or a registry that sends wrong data or stalls, affects only its own downloads. Complete blobs
+//! are removed by [`BlobStore::remove`] and [`BlobStore::verify`] alone, never by a download.
 //!
-//! A blob gets its name when all of it is there, has been verified, and is on the disk. So whatever ends
-//! the process, a name means the content. Who wants a blob that another one is downloading waits for
-//! it; if that fails, the next one tries, with its own credentials.
+//! A blob is renamed into place once it is complete, verified and synced to disk, so after any crash
+//! the name guarantees the content. A caller that needs a blob being downloaded by another waits for
+//! it; if that fails, the next one tries with its own credentials.
 
 #[cfg(test)]
 mod tests;
@@ -34,55 +33,55 @@ use tokio::task::JoinError;
 
 use crate::error::{Cause, Error};
 use crate::image::Image;
-use crate::turns::Turns;
+use crate::keyed_locks::KeyedLocks;
 
-/// What marks a layout.
+/// The contents of the `oci-layout` file.
 const MARKER: &str = r#"{"imageLayoutVersion":"1.0.0"}"#;
 
-/// Bytes that are hashed at once.
-const PIECE: usize = 1 << 20;
+/// The chunk size for hashing.
+const CHUNK_BYTES: usize = 1 << 20;
 
-/// Pieces that may wait to be written.
-const AHEAD: usize = 32;
+/// Chunks that may be queued for writing.
+const QUEUED_CHUNKS: usize = 32;
 
-/// Why a blob is not there.
+/// Why a blob could not be stored or read.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// It could not be had.
+    /// The registry request failed.
     #[error(transparent)]
     Registry(#[from] Error),
-    /// A file or a folder did not do as it should.
+    /// A file operation failed.
     #[error("{operation} {}", path.display())]
     File {
         /// `writing`, `reading`...
         operation: &'static str,
-        /// Which.
+        /// The file or folder.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// An image says that a blob has another size than it has.
+    /// An image states another size than the blob has.
     #[error("blob {digest} has {found} bytes; the image says {expected}")]
     Size {
-        /// The blob, which is as it should be.
+        /// The blob, which is intact.
         digest: Digest,
-        /// Its bytes.
+        /// The size of the blob.
         found: u64,
-        /// What the image says.
+        /// The size the image states.
         expected: u64,
     },
-    /// What is there is not what its name says.
+    /// The content does not match the digest in the name.
     #[error("reading {}: the content is {found}", path.display())]
     Damaged {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What the content is.
+        /// The digest of the content.
         found: Digest,
     },
 }
 
 impl StoreError {
-    /// Says whether there is no room left.
+    /// Whether the file system is full.
     pub fn is_full(&self) -> bool {
         matches!(self, Self::File { source, .. } if is_full(source))
     }
@@ -98,15 +97,15 @@ fn is_full(error: &io::Error) -> bool {
 /// A file of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
-    /// Its name, or the one it is to have.
+    /// The digest of the complete blob.
     pub digest: Digest,
-    /// How many bytes there are.
+    /// The number of bytes present.
     pub size: u64,
-    /// When it was last written to.
+    /// When it was last modified.
     pub modified: SystemTime,
 }
 
-/// Blobs in a folder. Clones are the same.
+/// Blobs in a folder; clones share it.
 #[derive(Debug, Clone)]
 pub struct BlobStore {
     inner: Arc<Inner>,
@@ -115,19 +114,19 @@ pub struct BlobStore {
 #[derive(Debug)]
 struct Inner {
     folder: PathBuf,
-    /// Which downloads are under way, by their files.
-    busy: Turns<PathBuf>,
-    /// Names for what is small.
+    /// Locks of downloads in progress, by their files.
+    busy: KeyedLocks<PathBuf>,
+    /// Numbers the temporary files of small blobs.
     number: AtomicU64,
 }
 
 impl BlobStore {
-    /// The store in a folder, which is made if it is not there. One process at a time may have it.
+    /// Opens the store in a folder, creating it if needed. Only one process at a time may use it.
     pub fn open(folder: &Path) -> Result<Self, StoreError> {
         let store = Self {
             inner: Arc::new(Inner {
                 folder: folder.to_owned(),
-                busy: Turns::default(),
+                busy: KeyedLocks::default(),
                 number: AtomicU64::new(0),
             }),
         };
@@ -136,7 +135,7 @@ impl BlobStore {
         }
         let ingest = folder.join("ingest");
         make_folder(&ingest)?;
-        // What a process before this one did not name.
+        // Temporary files of an earlier process.
         let wrong = |source| failed("emptying", &ingest, source);
         for entry in fs::read_dir(&ingest).map_err(wrong)? {
             let entry = entry.map_err(wrong)?;
@@ -146,7 +145,7 @@ impl BlobStore {
         }
         let marker = folder.join("oci-layout");
         if !marker.exists() {
-            // Not through a link to a file that is not there.
+            // `create_new` does not follow a dangling link.
             let made = File::create_new(&marker);
             let done = made.and_then(|mut file| file.write_all(MARKER.as_bytes()));
             done.map_err(|source| failed("writing", &marker, source))?;
@@ -154,12 +153,12 @@ impl BlobStore {
         Ok(store)
     }
 
-    /// Where a blob is, if it is there.
+    /// The path of a complete blob; it need not exist.
     pub fn path(&self, digest: &Digest) -> PathBuf {
         self.inner.folder.join(digest.blob_path())
     }
 
-    /// Where a download of a blob from the place of an image is kept.
+    /// The path of a partial download from the registry of an image.
     fn part(&self, descriptor: &Descriptor, image: &Image) -> PathBuf {
         let digest = &descriptor.digest;
         let download = Digest::sha256(format!("{} {}", descriptor.size, image.origin()).as_bytes());
@@ -168,13 +167,13 @@ impl BlobStore {
         self.inner.folder.join("ingest").join(name)
     }
 
-    /// How large a blob is; none if it is not there.
+    /// The size of a blob; `None` if it is absent.
     pub fn size(&self, digest: &Digest) -> Option<u64> {
         let found = fs::metadata(self.path(digest)).ok()?;
         found.is_file().then_some(found.len())
     }
 
-    /// How many bytes have to come from the place of an image until a blob is there.
+    /// How many bytes remain to be downloaded from the registry of an image.
     pub fn missing(&self, descriptor: &Descriptor, image: &Image) -> u64 {
         if self.size(&descriptor.digest) == Some(descriptor.size) {
             return 0;
@@ -183,7 +182,7 @@ impl BlobStore {
         descriptor.size.saturating_sub(part)
     }
 
-    /// Keeps a small blob, such as a manifest.
+    /// Stores a small blob, such as a manifest.
     pub fn put(&self, digest: &Digest, bytes: &[u8]) -> Result<(), StoreError> {
         if self.size(digest) == Some(bytes.len() as u64) {
             return Ok(());
@@ -192,7 +191,7 @@ impl BlobStore {
             let (path, found) = (self.path(digest), mismatch.actual);
             return Err(StoreError::Damaged { path, found });
         }
-        // Not the name of a download: several may keep the same at the same time.
+        // A unique name, not that of a download: several callers may store the same blob concurrently.
         let number = self.inner.number.fetch_add(1, Ordering::Relaxed);
         let part = self.inner.folder.join(format!("ingest/.{number}"));
         let mut file = open(&part)?;
@@ -201,7 +200,7 @@ impl BlobStore {
         self.name(&file, &part, digest)
     }
 
-    /// A small blob, whole and verified.
+    /// Reads and verifies a small blob.
     pub fn read(&self, digest: &Digest) -> Result<Vec<u8>, StoreError> {
         let path = self.path(digest);
         let bytes = fs::read(&path).map_err(|source| failed("reading", &path, source))?;
@@ -214,12 +213,12 @@ impl BlobStore {
         }
     }
 
-    /// Sees to it that a blob is there, downloading what is missing of it. Dropping this ends the
-    /// download; what has come stays.
+    /// Ensures that a blob is present, downloading the missing part. Dropping the future stops the
+    /// download; the data received is kept.
     pub async fn fetch(&self, descriptor: &Descriptor, image: &Image) -> Result<(), StoreError> {
         let part = self.part(descriptor, image);
-        let mut guard = self.inner.busy.wait(&part).await;
-        // What was there before may not be what it should have been: then once more, from the start.
+        let mut guard = self.inner.busy.lock(&part).await;
+        // The data received earlier may be wrong: then try once more from the start.
         for _ in 0..2 {
             let (store, wanted, place) = (self.clone(), descriptor.clone(), part.clone());
             let begun = tokio::task::spawn_blocking(move || store.begin(&wanted, place, guard));
@@ -228,8 +227,8 @@ impl BlobStore {
                 return Ok(());
             };
             match self.download(descriptor, image, writer).await? {
-                Ended::Named => return Ok(()),
-                Ended::Damaged(again) => guard = again,
+                WriteResult::Named => return Ok(()),
+                WriteResult::Damaged(again) => guard = again,
             }
         }
         Err(failed("writing", &part, io::ErrorKind::InvalidData.into()))
@@ -240,10 +239,10 @@ impl BlobStore {
         descriptor: &Descriptor,
         image: &Image,
         writer: Writer,
-    ) -> Result<Ended, StoreError> {
+    ) -> Result<WriteResult, StoreError> {
         let mut stream = image.blob(descriptor, writer.written)?;
         let part = writer.part.clone();
-        let (sender, receiver) = mpsc::channel(AHEAD);
+        let (sender, receiver) = mpsc::channel(QUEUED_CHUNKS);
         let store = self.clone();
         let writing = tokio::task::spawn_blocking(move || writer.run(&store, receiver));
         let mut failure = None;
@@ -251,8 +250,8 @@ impl BlobStore {
             let message = match piece {
                 Ok(piece) => Message::Piece(piece),
                 Err(error) => {
-                    // Only what is known to be something else goes. That a registry does not know a blob, or
-                    // the caller, says nothing of what came before.
+                    // Discard only data known to be wrong. That a registry does not have a blob, or
+                    // denies access, proves nothing about the data received before.
                     if matches!(
                         error.cause,
                         Cause::DigestMismatch { .. } | Cause::TooLarge { .. }
@@ -263,7 +262,7 @@ impl BlobStore {
                     break;
                 }
             };
-            // The writer says itself why it has gone.
+            // The writer reports itself why it ended.
             if sender.send(message).await.is_err() {
                 break;
             }
@@ -284,7 +283,7 @@ impl BlobStore {
         }
     }
 
-    /// Opens what is there of a blob, and hashes it; none if the blob is there. Blocks.
+    /// Opens and hashes a partial download; `None` if the blob is complete. Blocking.
     fn begin(
         &self,
         descriptor: &Descriptor,
@@ -293,8 +292,8 @@ impl BlobStore {
     ) -> Result<Option<Writer>, StoreError> {
         match self.size(&descriptor.digest) {
             Some(found) if found == descriptor.size => return Ok(None),
-            // One that is as it should be is not fetched again because an image has its size wrong; one that
-            // is damaged is.
+            // An intact blob is not fetched again because an image states a wrong size; a damaged one
+            // is.
             Some(found) if self.is_intact(&descriptor.digest, None)? => {
                 return Err(StoreError::Size {
                     digest: descriptor.digest.clone(),
@@ -326,7 +325,7 @@ impl BlobStore {
         }))
     }
 
-    /// Gives what is complete its name. Blocks until it is on the disk.
+    /// Syncs a complete download to disk and renames it. Blocking.
     fn name(&self, file: &File, part: &Path, digest: &Digest) -> Result<(), StoreError> {
         let path = self.path(digest);
         file.sync_data()
@@ -336,7 +335,7 @@ impl BlobStore {
         sync_folder(folder)
     }
 
-    /// Says whether a blob is what its name says; one that is not is removed. Stops early when told to.
+    /// Whether a blob matches its digest; a damaged one is removed. Stops early when `stop` is set.
     pub fn verify(&self, digest: &Digest, stop: &AtomicBool) -> Result<bool, StoreError> {
         let is_intact = self.is_intact(digest, Some(stop))?;
         if is_intact || stop.load(Ordering::Relaxed) {
@@ -354,7 +353,8 @@ impl BlobStore {
         Ok(found == *digest)
     }
 
-    /// Removes a blob and all downloads of it. For content that nothing needs and nothing is fetching.
+    /// Removes a blob and all downloads of it. Only for content that is neither referenced nor being
+    /// fetched.
     pub fn remove(&self, digest: &Digest) -> Result<(), StoreError> {
         remove_file(&self.path(digest))?;
         let ingest = self.inner.folder.join("ingest");
@@ -368,7 +368,7 @@ impl BlobStore {
         Ok(())
     }
 
-    /// All blobs that are complete.
+    /// All complete blobs.
     pub fn complete(&self) -> Result<Vec<Kept>, StoreError> {
         let mut found = Vec::new();
         for algorithm in [Algorithm::Sha256, Algorithm::Sha512] {
@@ -380,7 +380,7 @@ impl BlobStore {
         Ok(found)
     }
 
-    /// All blobs of which a part is there.
+    /// All partial downloads.
     pub fn unfinished(&self) -> Result<Vec<Kept>, StoreError> {
         let mut found = Vec::new();
         let ingest = self.inner.folder.join("ingest");
@@ -389,7 +389,7 @@ impl BlobStore {
     }
 }
 
-/// What the one who writes is told.
+/// Messages to the writer.
 enum Message {
     Piece(Bytes),
     Commit,
@@ -397,31 +397,31 @@ enum Message {
 }
 
 /// How writing ended.
-enum Ended {
-    /// The blob has its name.
+enum WriteResult {
+    /// The blob is complete and renamed.
     Named,
-    /// It was something else, and has gone.
+    /// The content was wrong and has been removed.
     Damaged(OwnedMutexGuard<()>),
 }
 
-/// A blob that is being written.
+/// A blob being written.
 struct Writer {
     digest: Digest,
     part: PathBuf,
     file: File,
     written: u64,
-    /// The stream verifies what is read from its beginning; else this does.
+    /// The stream verifies a blob read from its beginning; otherwise the writer does.
     hasher: Option<Hasher>,
     guard: OwnedMutexGuard<()>,
 }
 
 impl Writer {
-    /// Writes what comes; none if it was neither told to commit nor to discard.
+    /// Writes the chunks received; `None` if the sender is dropped without commit or discard.
     fn run(
         mut self,
         store: &BlobStore,
         mut from: mpsc::Receiver<Message>,
-    ) -> Result<Option<Ended>, StoreError> {
+    ) -> Result<Option<WriteResult>, StoreError> {
         let part = self.part.clone();
         while let Some(message) = from.blocking_recv() {
             match message {
@@ -441,10 +441,10 @@ impl Writer {
                     let found = self.hasher.map(Hasher::finish);
                     if found.is_some_and(|found| found != self.digest) {
                         remove_file(&part)?;
-                        return Ok(Some(Ended::Damaged(self.guard)));
+                        return Ok(Some(WriteResult::Damaged(self.guard)));
                     }
                     store.name(&self.file, &part, &self.digest)?;
-                    return Ok(Some(Ended::Named));
+                    return Ok(Some(WriteResult::Named));
                 }
             }
         }
@@ -464,7 +464,7 @@ fn interrupted(part: &Path, error: &JoinError) -> StoreError {
     failed("writing", part, io::Error::other(error.to_string()))
 }
 
-/// Removes a file; none is no error.
+/// Removes a file; a missing one is not an error.
 fn remove_file(path: &Path) -> Result<(), StoreError> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -474,7 +474,7 @@ fn remove_file(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// The blob that a download is for, by the name of its file.
+/// The digest in the file name of a download.
 fn digest_of_part(name: &str) -> Option<Digest> {
     let (digest, _) = name.split_once('.').unwrap_or((name, ""));
     digest.replacen('-', ":", 1).parse().ok()
@@ -498,10 +498,10 @@ fn sync_folder(path: &Path) -> Result<(), StoreError> {
     done.map_err(|source| failed("writing", path, source))
 }
 
-/// Hashes a file to its end, or until it is told to stop.
+/// Hashes a file to its end, or until `stop` is set.
 fn hash(file: &mut File, digest: &Digest, stop: Option<&AtomicBool>) -> io::Result<Hasher> {
     let mut hasher = digest.hasher();
-    let mut piece = vec![0; PIECE];
+    let mut piece = vec![0; CHUNK_BYTES];
     while !stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
         match file.read(&mut piece) {
             Ok(0) => break,
@@ -526,7 +526,7 @@ fn list(
         let Some(digest) = name.to_str().and_then(&digest_of) else {
             continue;
         };
-        // It may have gone, or have been named, since.
+        // It may have been removed or renamed in the meantime.
         let Ok(about) = entry.metadata() else {
             continue;
         };

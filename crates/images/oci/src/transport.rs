@@ -1,4 +1,4 @@
-//! Requests and answers: connections, time limits, redirects, bodies.
+//! HTTP transport: connections, timeouts, redirects, bodies.
 
 use std::collections::HashMap;
 use std::error::Error as _;
@@ -30,15 +30,15 @@ use crate::error::{Cause, Operation, Step};
 use crate::settings::Settings;
 use crate::trust::Tls;
 
-/// The largest piece of a body: what readers hold in memory is a small number of these.
-const LARGEST_PIECE: usize = 128 * 1024;
+/// The maximum chunk size of a body: readers hold a small number of chunks in memory.
+const MAX_CHUNK_BYTES: usize = 128 * 1024;
 
-/// Connections that are kept for the next request, for each host.
+/// Idle connections kept per host.
 const IDLE_CONNECTIONS: usize = 4;
 
-/// Kinds of TLS for which connections are kept. There are as many as there are places with
-/// certificates of their own.
-const MOST_CLIENTS: usize = 256;
+/// Upper bound of TLS configurations whose connections are kept: one per endpoint with certificates of
+/// its own.
+const MAX_CLIENTS: usize = 256;
 
 /// One request.
 pub(crate) struct Call<'a> {
@@ -49,7 +49,7 @@ pub(crate) struct Call<'a> {
     pub(crate) body: Bytes,
     pub(crate) tls: &'a Tls,
     pub(crate) verify: bool,
-    /// What redirects have to pass besides the rules for all.
+    /// The check of redirect targets besides the general rules.
     pub(crate) check: &'a (dyn Fn(&Url) -> Result<(), Cause> + Sync),
 }
 
@@ -71,7 +71,7 @@ impl Transport {
         }
     }
 
-    /// Sends a request and follows redirects. Any status is an answer.
+    /// Sends a request and follows redirects. Any final status is returned.
     pub(crate) async fn send(&self, call: &Call<'_>) -> Result<Answer, Cause> {
         let mut url = call.url.clone();
         let mut headers = call.headers.clone();
@@ -86,7 +86,7 @@ impl Transport {
             let next = next_hop(&url, &answer.parts.headers)?;
             (call.check)(&next)?;
             if origin(&next) != origin(&url) || next.scheme() != url.scheme() {
-                // Neither credentials nor certificates are for somebody else.
+                // Credentials and client certificates must not go to another host.
                 headers.remove(AUTHORIZATION);
                 for name in private_headers(&headers) {
                     headers.remove(name);
@@ -97,7 +97,8 @@ impl Transport {
                     .get(&origin(&next))
                     .cloned()
                     .unwrap_or_default();
-                // Who may be anybody may send to itself only.
+                // A host whose certificate is not verified may redirect to itself without verification,
+                // not to others.
                 verify = true;
             }
             url = next;
@@ -121,12 +122,12 @@ impl Transport {
         *request.uri_mut() = url
             .as_str()
             .parse::<Uri>()
-            .map_err(|_| Cause::Invalid("the address cannot be asked for".to_owned()))?;
+            .map_err(|_| Cause::Invalid("the URL cannot be requested".to_owned()))?;
         *request.headers_mut() = headers;
         let client = if url.scheme() == "https" {
             self.client(tls, verify)?
         } else {
-            // Without TLS there is nothing to verify, and there may be nobody who could vouch.
+            // Plain HTTP needs no CA certificates, and there may be none.
             self.client(&Tls::default(), false)?
         };
         self.counts.add(&origin(url), call.operation);
@@ -146,12 +147,12 @@ impl Transport {
                 .and_then(|value| value.to_str().ok())
         };
         if let Some(left) = header("ratelimit-remaining") {
-            self.counts.said(&origin(url), left);
+            self.counts.record_rate_limit(&origin(url), left);
         }
-        // Registries warn so of what will cease to work; it is told, and never acted upon.
+        // Registries announce deprecations with code 299; log it only.
         if let Some(warning) = header("warning").filter(|warning| warning.starts_with("299")) {
             let warning = crate::error::clean(warning, &[]);
-            tracing::warn!(host = origin(url), warning, "a registry warns");
+            tracing::warn!(host = origin(url), warning, "registry warning");
         }
         let length = parts
             .headers
@@ -182,12 +183,12 @@ impl Transport {
             if let Some(forbidden) = inner.downcast_ref::<ForbiddenAddress>() {
                 return Cause::Refused(forbidden.to_string());
             }
-            let said = of_tls(inner).unwrap_or_else(|| inner.to_string());
-            if !text.ends_with(&said) {
+            let described = of_tls(inner).unwrap_or_else(|| inner.to_string());
+            if !text.ends_with(&described) {
                 if !text.is_empty() {
                     text.push_str(": ");
                 }
-                text.push_str(&said);
+                text.push_str(&described);
             }
             source = inner.source();
         }
@@ -210,7 +211,7 @@ impl Transport {
             .map_err(|why| Cause::Unreachable(format!("setting up TLS: {why}")))?;
         let limit = self.settings.connect_timeout;
         let guarded = GuardedConnector::new(self.settings.addresses.clone(), limit);
-        // HTTP/1.1 alone: a blob then has a connection of its own, and stops no other request.
+        // HTTP/1.1 only: each blob then has a connection of its own and does not block other requests.
         let https = HttpsConnectorBuilder::new()
             .with_tls_config(configuration)
             .https_or_http()
@@ -219,12 +220,12 @@ impl Transport {
         let client: Pool = Client::builder(TokioExecutor::new())
             .pool_idle_timeout(Duration::from_secs(30))
             .pool_max_idle_per_host(IDLE_CONNECTIONS)
-            .http1_max_buf_size(LARGEST_PIECE)
+            .http1_max_buf_size(MAX_CHUNK_BYTES)
             .build(Timed {
                 inner: https,
                 limit,
             });
-        if clients.len() >= MOST_CLIENTS {
+        if clients.len() >= MAX_CLIENTS {
             clients.clear();
         }
         clients.insert(key, client.clone());
@@ -232,28 +233,28 @@ impl Transport {
     }
 }
 
-/// What is wrong with TLS, and what would be accepted instead; nothing of other errors.
+/// A description of a TLS error, with what would be accepted; `None` for other errors.
 fn of_tls(error: &(dyn std::error::Error + 'static)) -> Option<String> {
-    // Whoever passes it on wraps it once more.
+    // The error may be wrapped several times.
     if let Some(wrapped) = error.downcast_ref::<io::Error>() {
         return of_tls(wrapped.get_ref()?);
     }
     match error.downcast_ref::<rustls::Error>()? {
-        // The one thing that is sent to a port of TLS without being TLS.
-        rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) => Some(
-            "it answers without TLS, as only servers may that are named as insecure".to_owned(),
-        ),
+        // Typical of a server that speaks plain HTTP on this port.
+        rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
+            Some("it answers without TLS; configure it as insecure to allow that".to_owned())
+        }
         error @ rustls::Error::InvalidCertificate(
             CertificateError::UnknownIssuer | CertificateError::BadSignature,
         ) => Some(format!(
-            "{error}; its authority has to be named, or the server as insecure"
+            "{error}; configure its CA certificate, or the server as insecure"
         )),
         _ => None,
     }
 }
 
-/// Headers that are for the host they were set for, besides `Authorization`: all but those that say
-/// what is asked for.
+/// Headers bound to the host they were set for, besides `Authorization`: all but those that describe
+/// the request.
 fn private_headers(headers: &HeaderMap) -> Vec<HeaderName> {
     let public = [
         "accept",
@@ -271,13 +272,13 @@ fn private_headers(headers: &HeaderMap) -> Vec<HeaderName> {
         .collect()
 }
 
-/// Where a redirect leads.
+/// The target of a redirect.
 fn next_hop(from: &Url, headers: &HeaderMap) -> Result<Url, Cause> {
     let next = headers
         .get(LOCATION)
         .and_then(|location| location.to_str().ok())
         .and_then(|location| from.join(location).ok())
-        .ok_or_else(|| Cause::Invalid("a redirect to nowhere".to_owned()))?;
+        .ok_or_else(|| Cause::Invalid("a redirect without a valid Location".to_owned()))?;
     let refuse = |why: &str| {
         Err(Cause::Refused(format!(
             "a redirect from {} to {}: {why}",
@@ -289,7 +290,7 @@ fn next_hop(from: &Url, headers: &HeaderMap) -> Result<Url, Cause> {
         return refuse("only http and https are followed");
     }
     if from.scheme() == "https" && next.scheme() != "https" {
-        return refuse("it leads out of encryption");
+        return refuse("it leads from https to http");
     }
     if !next.username().is_empty() || next.password().is_some() {
         return refuse("its address has a name or password");
@@ -298,13 +299,13 @@ fn next_hop(from: &Url, headers: &HeaderMap) -> Result<Url, Cause> {
     Ok(next)
 }
 
-/// An answer whose body has not been read.
+/// A response whose body has not been read.
 pub(crate) struct Answer {
     pub(crate) parts: response::Parts,
     body: Incoming,
     pub(crate) length: Option<u64>,
     taken: u64,
-    /// A piece that was taken too early.
+    /// A chunk that was put back.
     waiting: Option<Bytes>,
     stall: Duration,
     pub(crate) url: Url,
@@ -319,12 +320,12 @@ impl Answer {
             .and_then(|value| value.to_str().ok())
     }
 
-    /// Gives back a piece, which then comes next.
+    /// Puts back a chunk; it is returned next.
     pub(crate) fn put_back(&mut self, piece: Bytes) {
         self.waiting = Some(piece);
     }
 
-    /// The next piece of the body.
+    /// The next chunk of the body.
     pub(crate) async fn piece(&mut self) -> Result<Option<Bytes>, Cause> {
         if let Some(piece) = self.waiting.take() {
             return Ok(Some(piece));
@@ -352,7 +353,7 @@ impl Answer {
         }
     }
 
-    /// What it means that a body broke off.
+    /// The cause of an interrupted body.
     fn broken(&self, error: &hyper::Error) -> Cause {
         let source = error.source();
         let ended = error.is_incomplete_message()
@@ -371,7 +372,7 @@ impl Answer {
         }
     }
 
-    /// The whole body, if it is not larger than a limit.
+    /// The whole body, up to a limit.
     pub(crate) async fn read(mut self, limit: u64) -> Result<Bytes, Cause> {
         if let Some(found) = self.length.filter(|length| *length > limit) {
             return Err(Cause::TooLarge {
@@ -390,16 +391,16 @@ impl Answer {
     }
 }
 
-/// A value for a header, which is not shown.
+/// A header value marked as sensitive.
 pub(crate) fn sensitive(text: &str) -> Result<HeaderValue, Cause> {
     let mut value = HeaderValue::from_str(text).map_err(|_| {
-        Cause::Invalid("credentials have characters that no header can hold".to_owned())
+        Cause::Invalid("credentials have characters that are invalid in a header".to_owned())
     })?;
     value.set_sensitive(true);
     Ok(value)
 }
 
-/// Connects within a time limit, TLS included.
+/// Connects within a timeout, TLS included.
 #[derive(Clone)]
 struct Timed {
     inner: HttpsConnector<GuardedConnector>,

@@ -1,4 +1,4 @@
-//! Whom to believe over TLS: the authorities of the system, those of one host, or anybody.
+//! TLS trust: CA certificates of the system, of single hosts, or none.
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
@@ -10,11 +10,10 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
-/// Nobody has more certificates in one file.
-const MOST: usize = 4096;
+/// Upper bound of certificates per file.
+const MAX_CERTIFICATES: usize = 4096;
 
-/// Certificates for one place: authorities that are believed besides those of the system, and what is
-/// shown to a server that asks.
+/// Certificates for one endpoint: additional CA certificates, and a client certificate.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Tls {
     authorities: Vec<CertificateDer<'static>>,
@@ -24,7 +23,7 @@ pub struct Tls {
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Client {
     chain: Vec<CertificateDer<'static>>,
-    /// PKCS#8, PKCS#1 or SEC1, as PEM: keys themselves cannot be cloned.
+    /// PKCS#8, PKCS#1 or SEC1 in PEM: rustls keys cannot be cloned.
     key: Vec<u8>,
 }
 
@@ -38,32 +37,32 @@ impl fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// Certificates of authorities, in PEM.
+    /// CA certificates in PEM.
     pub fn authorities(pem: &[u8]) -> Result<Self, String> {
         let mut tls = Self::default();
         tls.add_authorities(pem)?;
         Ok(tls)
     }
 
-    /// Whether there is nothing in it.
+    /// Whether it contains no certificates.
     pub fn is_empty(&self) -> bool {
         self.authorities.is_empty() && self.client.is_none()
     }
 
-    /// Adds certificates of authorities, in PEM.
+    /// Adds CA certificates in PEM.
     pub fn add_authorities(&mut self, pem: &[u8]) -> Result<(), String> {
         let certificates = certificates(pem)?;
         if certificates.is_empty() {
             return Err("expected certificates in PEM, found none".to_owned());
         }
         self.authorities.extend(certificates);
-        if self.authorities.len() > MOST {
-            return Err(format!("more than {MOST} certificates"));
+        if self.authorities.len() > MAX_CERTIFICATES {
+            return Err(format!("more than {MAX_CERTIFICATES} certificates"));
         }
         Ok(())
     }
 
-    /// Sets what is shown to servers that ask: certificates and their key, in PEM.
+    /// Sets the client certificate and its key, in PEM.
     pub fn set_client(&mut self, pem: &[u8]) -> Result<(), String> {
         let chain = certificates(pem)?;
         if chain.is_empty() || PrivateKeyDer::from_pem_slice(pem).is_err() {
@@ -83,7 +82,7 @@ impl Tls {
         }
     }
 
-    /// Both together.
+    /// Merges two sets of certificates.
     #[must_use]
     pub(crate) fn and(&self, other: Option<&Self>) -> Self {
         let mut both = self.clone();
@@ -96,26 +95,26 @@ impl Tls {
 
 fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     CertificateDer::pem_slice_iter(pem)
-        .take(MOST)
+        .take(MAX_CERTIFICATES)
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| format!("expected certificates in PEM: {error}"))
 }
 
-/// The authorities that every host may be vouched for by.
+/// The CA certificates trusted for every host.
 #[derive(Debug, Clone)]
 pub struct Roots(Arc<LazyLock<RootCertStore, Load>>);
 
-/// How they are found.
+/// How they are loaded.
 type Load = Box<dyn FnOnce() -> RootCertStore + Send>;
 
 impl Roots {
-    /// Those of the system. Files are read when somebody has to be vouched for: that there are many
-    /// takes longer than asking a registry that needs none.
+    /// Those of the system. They are loaded on first use: parsing the many files takes longer than a
+    /// request to a registry that needs none.
     pub fn of_system() -> Self {
         Self::found(|| {
             let found = rustls_native_certs::load_native_certs();
             for error in &found.errors {
-                tracing::debug!(%error, "a certificate of the system cannot be read");
+                tracing::debug!(%error, "cannot read a system CA certificate");
             }
             let mut store = RootCertStore::empty();
             store.add_parsable_certificates(found.certs);
@@ -127,7 +126,7 @@ impl Roots {
         Self(Arc::new(LazyLock::new(Box::new(load))))
     }
 
-    /// Those, and these besides them.
+    /// These and additional ones.
     pub fn and(&self, tls: &Tls) -> Result<Self, String> {
         let mut store = RootCertStore::clone(&self.0);
         for authority in &tls.authorities {
@@ -136,12 +135,12 @@ impl Roots {
         Ok(Self::found(|| store))
     }
 
-    /// None: only what is named for a host counts.
+    /// None: only certificates configured for a host are trusted.
     pub fn none() -> Self {
         Self::found(RootCertStore::empty)
     }
 
-    /// A configuration of TLS for one place.
+    /// The TLS configuration of one endpoint.
     pub(crate) fn configuration(&self, tls: &Tls, verify: bool) -> Result<ClientConfig, String> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -153,15 +152,15 @@ impl Roots {
                 add(&mut store, authority)?;
             }
             if store.is_empty() {
-                return Err("there is no certificate of any authority".to_owned());
+                return Err("there are no CA certificates".to_owned());
             }
             WebPkiServerVerifier::builder_with_provider(Arc::new(store), provider)
                 .build()
                 .map_err(|error| error.to_string())?
         } else {
-            Arc::new(Anybody(provider))
+            Arc::new(Unverified(provider))
         };
-        // The verifier above is rustls's own unless the configuration says that anybody will do.
+        // rustls's own verifier is used unless the configuration disables verification.
         let builder = builder
             .dangerous()
             .with_custom_certificate_verifier(verifier);
@@ -178,14 +177,15 @@ impl Roots {
 fn add(store: &mut RootCertStore, authority: &CertificateDer<'static>) -> Result<(), String> {
     store
         .add(authority.clone())
-        .map_err(|error| format!("a certificate of an authority is none: {error}"))
+        .map_err(|error| format!("a CA certificate is invalid: {error}"))
 }
 
-/// Believes every certificate, where the configuration says so. That its holder signs is still checked.
+/// Accepts every certificate, where the configuration disables verification. The handshake signature is
+/// still checked.
 #[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
+struct Unverified(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for Unverified {
     fn verify_server_cert(
         &self,
         _end_entity: &CertificateDer<'_>,

@@ -1,5 +1,5 @@
-//! A client of a service connects where its policy allows and nowhere else, whatever names, redirects, token
-//! servers and mirrors say.
+//! The client of a service connects only where its policy allows, regardless of names, redirects, token
+//! servers and mirrors.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -17,7 +17,7 @@ use oci::{
 };
 use platform::{AddressPolicy, AddressRange, Reference, Source};
 use rstest::rstest;
-use testkit::{HostileServer, Misdeed};
+use testkit::{FaultyServer, ScriptedResponse};
 
 const MANIFEST: &str =
     r#"{"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json","manifests":[]}"#;
@@ -48,7 +48,7 @@ impl Inner {
 
 fn settings(allowed: &[AddressRange]) -> Settings {
     let addresses = AddressPolicy::allowing(allowed.iter().copied());
-    // Some authority, so that it is not TLS that fails.
+    // Some CA, so that the failure is not a TLS failure.
     let other = rcgen::generate_simple_self_signed(vec!["x".to_owned()]).unwrap();
     let tls = Tls::authorities(other.cert.pem().as_bytes()).unwrap();
     let roots = Roots::none().and(&tls).unwrap();
@@ -59,8 +59,8 @@ fn settings(allowed: &[AddressRange]) -> Settings {
     settings
 }
 
-/// The one port that is allowed.
-fn only(server: &HostileServer) -> [AddressRange; 1] {
+/// The only allowed port.
+fn only(server: &FaultyServer) -> [AddressRange; 1] {
     let address: SocketAddr = server.host().parse().unwrap();
     [address.into()]
 }
@@ -87,7 +87,7 @@ fn assert_refused(error: &Error) {
     assert!(text.contains("(--allow-address "), "{text}");
 }
 
-/// However an address is written.
+/// In every notation of an address.
 #[rstest]
 #[case::literal("127.0.0.1")]
 #[case::another("127.8.9.1")]
@@ -131,7 +131,7 @@ async fn metadata_and_link_local_are_refused(#[case] url: &str) {
     assert_refused(&get(&client, url).await.unwrap_err());
 }
 
-/// A scope is no way around: such an address is none.
+/// An address with a zone is not accepted as a way around.
 #[tokio::test]
 async fn zones_are_not_accepted() {
     let client = Client::new(settings(&[]), Routes::direct());
@@ -172,7 +172,7 @@ async fn registries_on_loopback_are_refused() {
 async fn redirects_do_not_lead_to_other_inner_addresses(#[case] to: &str) {
     let inner = Inner::listen();
     let to = to.replace("PORT", &inner.port.to_string());
-    let server = HostileServer::start(move |_| Misdeed::redirect(&to))
+    let server = FaultyServer::start(move |_| ScriptedResponse::redirect(&to))
         .await
         .unwrap();
     let routes = Routes::direct().with_plain(server.host());
@@ -192,14 +192,14 @@ async fn token_servers_are_not_at_other_inner_addresses() {
     let inner = Inner::listen();
     let realm = format!("http://localhost:{}/token", inner.port);
     let challenge = format!("Bearer realm=\"{realm}\",service=\"x\"");
-    let server = HostileServer::start(move |_| {
-        Misdeed::answer(401, "").with("WWW-Authenticate", &challenge)
+    let server = FaultyServer::start(move |_| {
+        ScriptedResponse::answer(401, "").with("WWW-Authenticate", &challenge)
     })
     .await
     .unwrap();
     let host = server.host();
     let mut settings = settings(&only(&server));
-    // Not even one that is trusted with credentials.
+    // Not even one trusted with credentials.
     settings.trusted_realms = vec![format!("localhost:{}", inner.port)];
     let client = Client::new(settings, Routes::direct().with_plain(host.clone()));
     let keyring = Keyring::for_host(&host, Credential::password("me", "hunter2"));
@@ -212,8 +212,8 @@ async fn token_servers_are_not_at_other_inner_addresses() {
 #[tokio::test]
 async fn mirrors_are_not_at_other_inner_addresses() {
     let inner = Inner::listen();
-    let server = HostileServer::start(|_| {
-        Misdeed::answer(200, MANIFEST)
+    let server = FaultyServer::start(|_| {
+        ScriptedResponse::answer(200, MANIFEST)
             .with("Content-Type", "application/vnd.oci.image.index.v1+json")
     })
     .await
@@ -236,8 +236,8 @@ async fn mirrors_are_not_at_other_inner_addresses() {
 
 #[tokio::test]
 async fn allowed_addresses_are_reached_by_any_name() {
-    let server = HostileServer::start(|_| {
-        Misdeed::answer(200, MANIFEST)
+    let server = FaultyServer::start(|_| {
+        ScriptedResponse::answer(200, MANIFEST)
             .with("Content-Type", "application/vnd.oci.image.index.v1+json")
     })
     .await
@@ -255,7 +255,7 @@ async fn allowed_addresses_are_reached_by_any_name() {
     assert_eq!(server.asked().len(), 2);
 }
 
-/// What is not opened tells nothing: whether a file is there, or whether it is one.
+/// The error does not reveal whether a file exists or what type it has.
 #[tokio::test]
 async fn services_open_no_local_files() {
     let folder = tempfile::tempdir().unwrap();
@@ -264,7 +264,7 @@ async fn services_open_no_local_files() {
     assert!(made.unwrap().success());
     let client = Client::new(settings(&[]), Routes::direct());
     let keyring = Arc::new(Keyring::anonymous());
-    // Opening a pipe that nobody writes to never ends.
+    // Opening a FIFO without a writer would block forever.
     for source in [
         format!("oci-archive:{}", pipe.display()),
         "oci-archive:///etc/shadow".to_owned(),

@@ -1,4 +1,4 @@
-//! The client against a server that misbehaves.
+//! The client against a misbehaving server.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -17,14 +17,14 @@ use oci::{
 };
 use platform::{Digest, Reference};
 use rstest::rstest;
-use testkit::{Asked, HostileServer, Misdeed};
+use testkit::{Asked, FaultyServer, ScriptedResponse};
 
 const MANIFEST: &str =
     r#"{"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json","manifests":[]}"#;
 const TYPE: &str = "application/vnd.oci.image.index.v1+json";
 
-fn good() -> Misdeed {
-    Misdeed::answer(200, MANIFEST).with("Content-Type", TYPE)
+fn good() -> ScriptedResponse {
+    ScriptedResponse::answer(200, MANIFEST).with("Content-Type", TYPE)
 }
 
 fn settings() -> Settings {
@@ -38,64 +38,70 @@ fn settings() -> Settings {
     settings
 }
 
-fn client(server: &HostileServer) -> Client {
+fn client(server: &FaultyServer) -> Client {
     Client::new(settings(), Routes::direct().with_plain(server.host()))
 }
 
-fn tag(server: &HostileServer) -> Reference {
+fn tag(server: &FaultyServer) -> Reference {
     format!("{}/disks/fedora:41", server.host())
         .parse()
         .unwrap()
 }
 
-async fn resolve(server: &HostileServer, keyring: &Keyring) -> Result<Digest, Error> {
+async fn resolve(server: &FaultyServer, keyring: &Keyring) -> Result<Digest, Error> {
     let content = client(server)
         .resolve(&tag(server), keyring, Freshness::Usual)
         .await?;
     Ok(content.digest.clone())
 }
 
-async fn start(script: impl Fn(&Asked) -> Misdeed + Send + Sync + 'static) -> HostileServer {
-    HostileServer::start(script).await.unwrap()
+async fn start(
+    script: impl Fn(&Asked) -> ScriptedResponse + Send + Sync + 'static,
+) -> FaultyServer {
+    FaultyServer::start(script).await.unwrap()
 }
 
-/// Answers by how often it has been asked.
+/// Answers by the number of requests so far.
 async fn start_counting(
-    script: impl Fn(usize, &Asked) -> Misdeed + Send + Sync + 'static,
-) -> HostileServer {
+    script: impl Fn(usize, &Asked) -> ScriptedResponse + Send + Sync + 'static,
+) -> FaultyServer {
     let count = AtomicUsize::new(0);
     start(move |asked| script(count.fetch_add(1, Ordering::SeqCst), asked)).await
 }
 
 #[rstest]
 #[case::not_found(
-    Misdeed::answer(404, r#"{"errors":[{"code":"MANIFEST_UNKNOWN"}]}"#),
+    ScriptedResponse::answer(404, r#"{"errors":[{"code":"MANIFEST_UNKNOWN"}]}"#),
     "NotFound",
     1
 )]
-#[case::denied(Misdeed::answer(403, ""), "PullUnauthorized", 1)]
-#[case::unauthorized(Misdeed::answer(401, ""), "PullUnauthorized", 1)]
-#[case::teapot(Misdeed::answer(418, ""), "ServerError", 1)]
-#[case::broken(Misdeed::answer(500, "oh"), "ServerError", 4)]
-#[case::gone(Misdeed::closed(), "Unreachable", 4)]
-#[case::silent(Misdeed::silent(), "Timeout", 4)]
-#[case::stalled(Misdeed::stalled(100).with("Content-Type", TYPE), "Timeout", 4)]
-#[case::cut(Misdeed::cut(200, "{\"sch", 100), "Truncated", 4)]
-#[case::long(Misdeed::stalled(5 << 20), "TooLarge", 1)]
-#[case::endless(Misdeed::endless(vec![b' '; 65536]), "TooLarge", 1)]
-#[case::no_json(Misdeed::answer(200, "<html>"), "Invalid", 1)]
-#[case::no_document(Misdeed::answer(200, "{}"), "Invalid", 1)]
-#[case::other_type(Misdeed::answer(200, MANIFEST).with("Content-Type", "application/vnd.oci.image.manifest.v1+json"), "Invalid", 1)]
+#[case::denied(ScriptedResponse::answer(403, ""), "PullUnauthorized", 1)]
+#[case::unauthorized(ScriptedResponse::answer(401, ""), "PullUnauthorized", 1)]
+#[case::teapot(ScriptedResponse::answer(418, ""), "ServerError", 1)]
+#[case::broken(ScriptedResponse::answer(500, "oh"), "ServerError", 4)]
+#[case::gone(ScriptedResponse::closed(), "Unreachable", 4)]
+#[case::silent(ScriptedResponse::silent(), "Timeout", 4)]
+#[case::stalled(ScriptedResponse::stalled(100).with("Content-Type", TYPE), "Timeout", 4)]
+#[case::cut(ScriptedResponse::cut(200, "{\"sch", 100), "Truncated", 4)]
+#[case::long(ScriptedResponse::stalled(5 << 20), "TooLarge", 1)]
+#[case::endless(ScriptedResponse::endless(vec![b' '; 65536]), "TooLarge", 1)]
+#[case::no_json(ScriptedResponse::answer(200, "<html>"), "Invalid", 1)]
+#[case::no_document(ScriptedResponse::answer(200, "{}"), "Invalid", 1)]
+#[case::other_type(ScriptedResponse::answer(200, MANIFEST).with("Content-Type", "application/vnd.oci.image.manifest.v1+json"), "Invalid", 1)]
 #[case::lies(good().with("Docker-Content-Digest", "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"), "DigestMismatch", 1)]
-#[case::unasked(Misdeed::answer(304, ""), "Invalid", 1)]
-#[case::nowhere(Misdeed::answer(307, ""), "Invalid", 1)]
-#[case::ftp(Misdeed::redirect("ftp://x/"), "Refused", 1)]
-#[case::metadata(Misdeed::redirect("http://169.254.169.254/latest"), "Refused", 1)]
-#[case::named(Misdeed::redirect("https://u:p@example.com/"), "Refused", 1)]
-#[case::circle(Misdeed::redirect("/again"), "Refused", 11)]
+#[case::unasked(ScriptedResponse::answer(304, ""), "Invalid", 1)]
+#[case::nowhere(ScriptedResponse::answer(307, ""), "Invalid", 1)]
+#[case::ftp(ScriptedResponse::redirect("ftp://x/"), "Refused", 1)]
+#[case::metadata(
+    ScriptedResponse::redirect("http://169.254.169.254/latest"),
+    "Refused",
+    1
+)]
+#[case::named(ScriptedResponse::redirect("https://u:p@example.com/"), "Refused", 1)]
+#[case::circle(ScriptedResponse::redirect("/again"), "Refused", 11)]
 #[tokio::test]
 async fn manifests_fail_with_a_reason(
-    #[case] misdeed: Misdeed,
+    #[case] misdeed: ScriptedResponse,
     #[case] reason: &str,
     #[case] requests: usize,
 ) {
@@ -111,11 +117,11 @@ async fn manifests_fail_with_a_reason(
 }
 
 #[tokio::test]
-async fn what_passes_the_second_time_passes() {
+async fn transient_failure_is_retried() {
     let server = start_counting(|count, _| match count {
-        0 => Misdeed::answer(503, ""),
-        1 => Misdeed::cut(200, "{", 50),
-        2 => Misdeed::closed(),
+        0 => ScriptedResponse::answer(503, ""),
+        1 => ScriptedResponse::cut(200, "{", 50),
+        2 => ScriptedResponse::closed(),
         _ => good(),
     })
     .await;
@@ -144,9 +150,9 @@ async fn wrong_content_for_a_digest_is_refused() {
 }
 
 #[tokio::test]
-async fn registries_that_ask_for_time_get_it() {
+async fn retry_after_is_honoured() {
     let server = start_counting(|count, _| match count {
-        0 => Misdeed::answer(429, "").with("Retry-After", "1"),
+        0 => ScriptedResponse::answer(429, "").with("Retry-After", "1"),
         _ => good(),
     })
     .await;
@@ -157,8 +163,8 @@ async fn registries_that_ask_for_time_get_it() {
 }
 
 #[tokio::test]
-async fn registries_that_ask_for_much_time_are_left_alone() {
-    let server = start(|_| Misdeed::answer(429, "").with("Retry-After", "3600")).await;
+async fn long_retry_after_pauses_the_registry() {
+    let server = start(|_| ScriptedResponse::answer(429, "").with("Retry-After", "3600")).await;
     let client = client(&server);
     let anonymous = Keyring::anonymous();
     let error = client
@@ -166,7 +172,7 @@ async fn registries_that_ask_for_much_time_are_left_alone() {
         .await
         .unwrap_err();
     assert_eq!(error.retry_after(), Some(Duration::from_hours(1)));
-    // Nobody asks again, for anything, while it lasts.
+    // No request is sent during the pause, not even for another repository.
     let other: Reference = format!("{}/other:1", server.host()).parse().unwrap();
     let error = client
         .resolve(&other, &anonymous, Freshness::Now)
@@ -175,7 +181,7 @@ async fn registries_that_ask_for_much_time_are_left_alone() {
     assert_eq!(error.reason(), "RateLimited");
     assert!(error.retry_after().unwrap() > Duration::from_mins(59));
     assert_eq!(server.asked().len(), 1);
-    // Somebody else may.
+    // Another credential is not affected.
     let me = Keyring::for_host(&server.host(), Credential::password("me", "hunter2"));
     client
         .resolve(&other, &me, Freshness::Now)
@@ -185,7 +191,7 @@ async fn registries_that_ask_for_much_time_are_left_alone() {
 }
 
 #[tokio::test]
-async fn nobody_listening_is_unreachable() {
+async fn closed_port_is_unreachable() {
     let host = format!("127.0.0.1:{}", testkit::free_port().unwrap());
     let client = Client::new(settings(), Routes::direct().with_plain(host.clone()));
     let reference: Reference = format!("{host}/x:1").parse().unwrap();
@@ -201,8 +207,8 @@ async fn nobody_listening_is_unreachable() {
 }
 
 #[tokio::test]
-async fn a_handshake_that_never_ends_is_too_late() {
-    // It takes the connection, and says nothing in the language of TLS or any other.
+async fn stalled_handshake_times_out() {
+    // The server accepts the connection and never sends a byte.
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let host = listener.local_addr().unwrap().to_string();
     let mut settings = settings();
@@ -229,10 +235,10 @@ async fn a_handshake_that_never_ends_is_too_late() {
     );
 }
 
-/// A registry with tokens: only who shows `right` is answered.
-fn with_tokens(asked: &Asked, realm: &str) -> Misdeed {
+/// A registry with tokens: only requests with token `right` succeed.
+fn with_tokens(asked: &Asked, realm: &str) -> ScriptedResponse {
     if asked.path.starts_with("/token") {
-        return Misdeed::answer(200, r#"{"token":"right","expires_in":300}"#);
+        return ScriptedResponse::answer(200, r#"{"token":"right","expires_in":300}"#);
     }
     if asked.header("authorization") == Some("Bearer right") {
         let digest = Digest::sha256(MANIFEST.as_bytes()).to_string();
@@ -240,10 +246,10 @@ fn with_tokens(asked: &Asked, realm: &str) -> Misdeed {
     }
     let challenge =
         format!("Bearer realm=\"{realm}\",service=\"here\",scope=\"repository:disks/fedora:pull\"");
-    Misdeed::answer(401, "").with("WWW-Authenticate", &challenge)
+    ScriptedResponse::answer(401, "").with("WWW-Authenticate", &challenge)
 }
 
-/// The address that the client has reached the server under.
+/// The address under which the client reached the server.
 fn own(asked: &Asked, path: &str) -> String {
     format!("http://{}{path}", asked.header("host").unwrap_or_default())
 }
@@ -259,7 +265,7 @@ async fn tokens_are_fetched_once_for_each_credential_and_repository() {
         .resolve(&tag(&server), &me, Freshness::Now)
         .await
         .unwrap();
-    let paths = |server: &HostileServer| -> Vec<String> {
+    let paths = |server: &FaultyServer| -> Vec<String> {
         server
             .asked()
             .into_iter()
@@ -280,7 +286,7 @@ async fn tokens_are_fetched_once_for_each_credential_and_repository() {
         asked[1].header("authorization"),
         Some("Basic bWU6aHVudGVyMg==")
     );
-    // The token is kept, and another repository goes straight to the token server.
+    // The token is cached, and a request for another repository goes straight to the token server.
     client
         .resolve(&tag(&server), &me, Freshness::Now)
         .await
@@ -309,7 +315,7 @@ async fn tokens_are_fetched_once_for_each_credential_and_repository() {
 }
 
 #[tokio::test]
-async fn tokens_are_asked_for_once_at_a_time() {
+async fn concurrent_token_requests_are_shared() {
     let server = start(|asked| with_tokens(asked, &own(asked, "/token"))).await;
     let client = client(&server);
     let anonymous = Keyring::anonymous();
@@ -335,10 +341,10 @@ async fn tokens_are_asked_for_once_at_a_time() {
 }
 
 #[tokio::test]
-async fn tokens_that_do_not_do_are_not_asked_for_for_ever() {
+async fn rejected_token_is_not_refetched() {
     let server = start(|asked| {
         if asked.path.starts_with("/token") {
-            Misdeed::answer(200, r#"{"access_token":"wrong"}"#)
+            ScriptedResponse::answer(200, r#"{"access_token":"wrong"}"#)
         } else {
             with_tokens(asked, &own(asked, "/token"))
         }
@@ -350,8 +356,8 @@ async fn tokens_that_do_not_do_are_not_asked_for_for_ever() {
 }
 
 #[tokio::test]
-async fn identity_tokens_are_changed_by_a_form() {
-    let keyring = |server: &HostileServer| {
+async fn identity_tokens_are_exchanged_by_form() {
+    let keyring = |server: &FaultyServer| {
         let token = Secret::new("hunter2");
         let username = "me".to_owned();
         Keyring::for_host(&server.host(), Credential::Identity { username, token })
@@ -370,9 +376,9 @@ async fn identity_tokens_are_changed_by_a_form() {
         "{}",
         form.body
     );
-    // Those who do not know the form are asked in the old way.
+    // A server without the OAuth form is asked by query.
     let server = start(|asked| match asked.method.as_str() {
-        "POST" => Misdeed::answer(404, ""),
+        "POST" => ScriptedResponse::answer(404, ""),
         _ => with_tokens(asked, &own(asked, "/token")),
     })
     .await;
@@ -380,10 +386,10 @@ async fn identity_tokens_are_changed_by_a_form() {
 }
 
 #[tokio::test]
-async fn credentials_go_to_nobody_else() {
-    let thief = start(|_| Misdeed::answer(200, r#"{"token":"right"}"#)).await;
+async fn credentials_are_not_sent_to_other_hosts() {
+    let thief = start(|_| ScriptedResponse::answer(200, r#"{"token":"right"}"#)).await;
     let address = format!("http://{}/token", thief.host());
-    // Another token server without TLS; inner addresses; what is no address.
+    // Another token server without TLS; internal addresses; not a URL.
     for realm in [
         address.as_str(),
         "http://169.254.169.254/",
@@ -398,13 +404,13 @@ async fn credentials_go_to_nobody_else() {
         assert_eq!(error.reason(), "Refused", "{error}");
     }
     assert_eq!(thief.asked().len(), 0);
-    // A redirect, of a token server or of the registry itself, loses the credentials.
+    // A redirect, of a token server or of the registry, drops the credentials.
     let to = format!("http://{}/blob", thief.host());
     let server = start(move |asked| {
         if asked.header("authorization").is_some() {
-            Misdeed::redirect(&to)
+            ScriptedResponse::redirect(&to)
         } else {
-            Misdeed::answer(401, "").with("WWW-Authenticate", "Basic realm=x")
+            ScriptedResponse::answer(401, "").with("WWW-Authenticate", "Basic realm=x")
         }
     })
     .await;
@@ -416,12 +422,12 @@ async fn credentials_go_to_nobody_else() {
 }
 
 #[tokio::test]
-async fn a_token_server_may_not_send_further_to_inner_addresses() {
-    let thief = start(|_| Misdeed::answer(200, r#"{"token":"right"}"#)).await;
+async fn token_server_cannot_redirect_to_internal_addresses() {
+    let thief = start(|_| ScriptedResponse::answer(200, r#"{"token":"right"}"#)).await;
     let to = format!("http://{}/token", thief.host());
     let server = start(move |asked| {
         if asked.path.starts_with("/token") {
-            Misdeed::redirect(&to)
+            ScriptedResponse::redirect(&to)
         } else {
             with_tokens(asked, &own(asked, "/token"))
         }
@@ -435,11 +441,11 @@ async fn a_token_server_may_not_send_further_to_inner_addresses() {
 #[tokio::test]
 async fn secrets_that_a_server_repeats_are_hidden() {
     let server = start(|asked| match asked.header("authorization") {
-        None => Misdeed::answer(401, "").with("WWW-Authenticate", "Basic realm=x"),
+        None => ScriptedResponse::answer(401, "").with("WWW-Authenticate", "Basic realm=x"),
         Some(shown) => {
             let body =
                 format!(r#"{{"errors":[{{"code":"DENIED","message":"{shown} is hunter2"}}]}}"#);
-            Misdeed::answer(403, body)
+            ScriptedResponse::answer(403, body)
         }
     })
     .await;
@@ -494,9 +500,11 @@ async fn blobs_that_break_off_are_resumed(#[case] ranges: bool) {
         let code = if at > 0 { 206 } else { 200 };
         let range = format!("bytes {at}-{}/{}", whole.len() - 1, whole.len());
         let answer = match count {
-            // Longer each time, so that it gets on without ranges, too.
-            0..4 => Misdeed::cut(code, rest.slice(..rest.len() / (8 - 2 * count)), rest.len()),
-            _ => Misdeed::answer(code, rest),
+            // Longer each time, so that it makes progress without ranges, too.
+            0..4 => {
+                ScriptedResponse::cut(code, rest.slice(..rest.len() / (8 - 2 * count)), rest.len())
+            }
+            _ => ScriptedResponse::answer(code, rest),
         };
         if at > 0 {
             answer.with("Content-Range", &range)
@@ -514,23 +522,23 @@ async fn blobs_that_break_off_are_resumed(#[case] ranges: bool) {
 }
 
 #[rstest]
-#[case::wrong(|_: &Asked, blob: &Bytes| Misdeed::answer(200, vec![0; blob.len()]), "DigestMismatch")]
-#[case::longer(|_: &Asked, blob: &Bytes| Misdeed::answer(200, vec![0; blob.len() + 1]), "TooLarge")]
-#[case::endless(|_: &Asked, _: &Bytes| Misdeed::endless(vec![0; 4096]), "TooLarge")]
-#[case::always_cut(|_: &Asked, blob: &Bytes| Misdeed::cut(200, blob.slice(..10), blob.len()), "Truncated")]
-#[case::stalled(|_: &Asked, blob: &Bytes| Misdeed::stalled(blob.len()), "Timeout")]
-#[case::missing(|_: &Asked, _: &Bytes| Misdeed::answer(404, ""), "NotFound")]
+#[case::wrong(|_: &Asked, blob: &Bytes| ScriptedResponse::answer(200, vec![0; blob.len()]), "DigestMismatch")]
+#[case::longer(|_: &Asked, blob: &Bytes| ScriptedResponse::answer(200, vec![0; blob.len() + 1]), "TooLarge")]
+#[case::endless(|_: &Asked, _: &Bytes| ScriptedResponse::endless(vec![0; 4096]), "TooLarge")]
+#[case::always_cut(|_: &Asked, blob: &Bytes| ScriptedResponse::cut(200, blob.slice(..10), blob.len()), "Truncated")]
+#[case::stalled(|_: &Asked, blob: &Bytes| ScriptedResponse::stalled(blob.len()), "Timeout")]
+#[case::missing(|_: &Asked, _: &Bytes| ScriptedResponse::answer(404, ""), "NotFound")]
 #[case::no_range(|asked: &Asked, blob: &Bytes| match asked.offset() {
-    0 => Misdeed::cut(200, blob.slice(..10), blob.len()),
-    _ => Misdeed::answer(206, blob.clone()),
+    0 => ScriptedResponse::cut(200, blob.slice(..10), blob.len()),
+    _ => ScriptedResponse::answer(206, blob.clone()),
 }, "Invalid")]
 #[case::other_range(|asked: &Asked, blob: &Bytes| match asked.offset() {
-    0 => Misdeed::cut(200, blob.slice(..10), blob.len()),
-    _ => Misdeed::answer(206, blob.clone()).with("Content-Range", "bytes 5-99/100000"),
+    0 => ScriptedResponse::cut(200, blob.slice(..10), blob.len()),
+    _ => ScriptedResponse::answer(206, blob.clone()).with("Content-Range", "bytes 5-99/100000"),
 }, "Invalid")]
 #[tokio::test]
 async fn blobs_fail_with_a_reason(
-    #[case] script: fn(&Asked, &Bytes) -> Misdeed,
+    #[case] script: fn(&Asked, &Bytes) -> ScriptedResponse,
     #[case] reason: &str,
 ) {
     let blob = noise(100_000);
@@ -543,11 +551,12 @@ async fn blobs_fail_with_a_reason(
 }
 
 #[tokio::test]
-async fn slow_bodies_are_read_as_long_as_they_go_on() {
+async fn slow_body_is_read_while_it_progresses() {
     let blob = noise(10);
     let whole = blob.clone();
-    let server = start(move |_| Misdeed::slow(whole.clone(), 1, Duration::from_millis(100))).await;
-    // A second in all, which is longer than any single wait may be.
+    let server =
+        start(move |_| ScriptedResponse::slow(whole.clone(), 1, Duration::from_millis(100))).await;
+    // A second in total, which exceeds every single timeout.
     assert!(
         drain(&client(&server), &tag(&server), &blob, 0)
             .await
@@ -559,15 +568,15 @@ async fn slow_bodies_are_read_as_long_as_they_go_on() {
 
 #[tokio::test]
 async fn empty_blobs_are_blobs() {
-    let server = start(|_| Misdeed::answer(200, "")).await;
+    let server = start(|_| ScriptedResponse::answer(200, "")).await;
     let bytes = drain(&client(&server), &tag(&server), &Bytes::new(), 0)
         .await
         .unwrap();
     assert!(bytes.is_empty());
 }
 
-/// A client that asks the mirror of a registry before the registry itself.
-fn mirrored(origin: &HostileServer, mirror: &HostileServer) -> Client {
+/// A client that uses the mirror of a registry before the registry.
+fn mirrored(origin: &FaultyServer, mirror: &FaultyServer) -> Client {
     let conf = format!(
         "[[registry]]\nlocation='{}'\n[[registry.mirror]]\nlocation='{}'\n",
         origin.host(),
@@ -582,18 +591,18 @@ fn mirrored(origin: &HostileServer, mirror: &HostileServer) -> Client {
 }
 
 #[tokio::test]
-async fn blobs_go_on_at_the_registry_when_a_mirror_fails() {
+async fn blob_resumes_at_the_registry_when_a_mirror_fails() {
     let blob = noise(300_000);
     let (first, second) = (blob.clone(), blob.clone());
     let mirror = start_counting(move |count, _| match count {
-        0 => Misdeed::cut(200, first.slice(..100_000), first.len()),
-        _ => Misdeed::answer(404, ""),
+        0 => ScriptedResponse::cut(200, first.slice(..100_000), first.len()),
+        _ => ScriptedResponse::answer(404, ""),
     })
     .await;
     let origin = start(move |asked| {
         let at = asked.offset();
         let range = format!("bytes {at}-{}/{}", second.len() - 1, second.len());
-        Misdeed::answer(206, second.slice(at..)).with("Content-Range", &range)
+        ScriptedResponse::answer(206, second.slice(at..)).with("Content-Range", &range)
     })
     .await;
     let client = mirrored(&origin, &mirror);
@@ -604,11 +613,11 @@ async fn blobs_go_on_at_the_registry_when_a_mirror_fails() {
 }
 
 #[tokio::test]
-async fn a_mirror_with_wrong_content_is_not_asked_twice() {
+async fn mirror_with_wrong_content_is_not_retried() {
     let blob = noise(1000);
     let whole = blob.clone();
-    let mirror = start(|_| Misdeed::answer(200, vec![9; 1000])).await;
-    let origin = start(move |_| Misdeed::answer(200, whole.clone())).await;
+    let mirror = start(|_| ScriptedResponse::answer(200, vec![9; 1000])).await;
+    let origin = start(move |_| ScriptedResponse::answer(200, whole.clone())).await;
     let client = mirrored(&origin, &mirror);
     let error = drain(&client, &tag(&origin), &blob, 0).await.unwrap_err();
     assert_eq!(
@@ -620,11 +629,11 @@ async fn a_mirror_with_wrong_content_is_not_asked_twice() {
 }
 
 #[tokio::test]
-async fn registries_that_say_no_digest_are_asked_with_a_condition() {
+async fn missing_digest_header_causes_conditional_request() {
     let server = start(
         |asked| match (asked.method.as_str(), asked.header("if-none-match")) {
-            ("HEAD", _) => Misdeed::answer(405, ""),
-            (_, Some("\"v1\"")) => Misdeed::answer(304, ""),
+            ("HEAD", _) => ScriptedResponse::answer(405, ""),
+            (_, Some("\"v1\"")) => ScriptedResponse::answer(304, ""),
             _ => good().with("ETag", "\"v1\""),
         },
     )
@@ -650,7 +659,7 @@ async fn registries_that_say_no_digest_are_asked_with_a_condition() {
 }
 
 #[tokio::test]
-async fn large_documents_and_blobs_are_not_asked_for() {
+async fn oversized_documents_and_blobs_are_not_requested() {
     let server = start(|_| good()).await;
     let client = client(&server);
     let (digest, anonymous) = (Digest::sha256(b"x"), Keyring::anonymous());

@@ -22,7 +22,7 @@ use testkit::{Layout, PASSWORD, Registry, RegistryOptions, USERNAME};
 
 const BIG: usize = 3 << 20;
 
-/// Bytes that no two places share.
+/// Bytes unique to a seed.
 fn noise(seed: u64, length: usize) -> Vec<u8> {
     let mut state = seed * 2 + 1;
     let mut bytes = Vec::with_capacity(length);
@@ -80,9 +80,9 @@ fn manifest(content: &Content) -> Manifest {
     }
 }
 
-/// The promise to placement: an index costs one request, a single manifest two, what is known nothing.
+/// The guarantee to placement: an index costs one request, a single manifest two, cached content none.
 #[tokio::test]
-async fn questions_cost_as_little_as_they_can() -> anyhow::Result<()> {
+async fn requests_are_minimal() -> anyhow::Result<()> {
     let registry = Registry::start().await?;
     let (_folder, layout) = images(1)?;
     registry.push(&layout.source("all"), "disks/fedora:41")?;
@@ -104,7 +104,7 @@ async fn questions_cost_as_little_as_they_can() -> anyhow::Result<()> {
         .await?;
     assert_eq!(client.counts().host(&host), 3);
 
-    // Known: by tag for a while, by digest for ever.
+    // Cached: tags for a while, digests for good.
     client.resolve(&all, &anonymous, Freshness::Usual).await?;
     let pinned = one.with_digest(content.digest.clone());
     client.resolve(&pinned, &anonymous, Freshness::Now).await?;
@@ -123,7 +123,7 @@ async fn questions_cost_as_little_as_they_can() -> anyhow::Result<()> {
     // The registry saw the same number.
     assert_eq!(registry.requests().len() - before, 3);
 
-    // Asked whether it is still the same: one request that reads nothing.
+    // A freshness check is one request without a body.
     client.resolve(&all, &anonymous, Freshness::Now).await?;
     assert_eq!(client.counts().host(&host), 4);
     assert_eq!(client.counts().of(&host, Operation::Check), 1);
@@ -160,7 +160,7 @@ async fn a_tag_that_moves_is_followed() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn equal_questions_at_the_same_time_are_one() -> anyhow::Result<()> {
+async fn concurrent_equal_requests_are_shared() -> anyhow::Result<()> {
     let registry = Registry::start().await?;
     let (_folder, layout) = images(1)?;
     registry.push(&layout.source("all"), "disks/fedora:41")?;
@@ -221,7 +221,7 @@ async fn layers_are_streamed_and_read_from_anywhere() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn passwords_are_asked_for_and_kept_apart() -> anyhow::Result<()> {
+async fn passwords_are_sent_on_challenge_and_isolated() -> anyhow::Result<()> {
     let options = RegistryOptions {
         password: true,
         tls: None,
@@ -235,7 +235,7 @@ async fn passwords_are_asked_for_and_kept_apart() -> anyhow::Result<()> {
     let wrong = Keyring::for_host(&host, Credential::password(USERNAME, "nonsense"));
 
     let content = client.resolve(&reference, &right, Freshness::Usual).await?;
-    // Once asked with a challenge, once with the password; from then on at once.
+    // One request is challenged, one has the password; later ones send it at once.
     assert_eq!(client.counts().host(&host), 2);
     let config = manifest(&content).config;
     client
@@ -243,7 +243,7 @@ async fn passwords_are_asked_for_and_kept_apart() -> anyhow::Result<()> {
         .await?;
     assert_eq!(client.counts().host(&host), 3);
 
-    // Nobody else is answered with what was read, by tag or by digest.
+    // Cached content is not returned for another credential, by tag or by digest.
     let pinned = reference.with_digest(content.digest.clone());
     for keyring in [&wrong, &Keyring::anonymous()] {
         for reference in [&reference, &pinned] {
@@ -259,7 +259,7 @@ async fn passwords_are_asked_for_and_kept_apart() -> anyhow::Result<()> {
             .await;
         assert_eq!(error.unwrap_err().reason(), "PullUnauthorized");
     }
-    // A failure is remembered for a while.
+    // A failure is cached for a while.
     let before = client.counts().host(&host);
     client
         .resolve(&pinned, &wrong, Freshness::Usual)
@@ -282,7 +282,7 @@ async fn passwords_are_asked_for_and_kept_apart() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_not_found() -> anyhow::Result<()> {
+async fn missing_image_is_not_found() -> anyhow::Result<()> {
     let registry = Registry::start().await?;
     let (_folder, layout) = images(1)?;
     registry.push(&layout.source("one"), "disks/single:1")?;
@@ -298,7 +298,7 @@ async fn what_is_not_there_is_not_found() -> anyhow::Result<()> {
         assert!(text.contains(name) && text.contains("_UNKNOWN"), "{text}");
     }
     assert_eq!(client.counts().host(&registry.host()), 2);
-    // It is not asked for again at once, unless that is wanted.
+    // It is not requested again at once, unless `Freshness::Now` is used.
     let reference = named(&registry, "disks/single:2");
     client
         .resolve(&reference, &anonymous, Freshness::Usual)
@@ -316,7 +316,7 @@ async fn what_is_not_there_is_not_found() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn mirrors_come_first_and_registries_last() -> anyhow::Result<()> {
+async fn mirrors_are_tried_before_the_registry() -> anyhow::Result<()> {
     let (mirror, origin) = (Registry::start().await?, Registry::start().await?);
     let (_folder, layout) = images(1)?;
     mirror.push(&layout.source("one"), "cache/disks/both:1")?;
@@ -348,7 +348,7 @@ async fn mirrors_come_first_and_registries_last() -> anyhow::Result<()> {
         )
         .await?;
     assert!(client.counts().of(&origin.host(), Operation::Manifest) > 0);
-    // What went wrong on the way is told, and what is at the end of it comes first.
+    // The error lists failures of earlier endpoints, and the final one first.
     let missing = "origin.example/disks/missing:1".parse()?;
     let error = client
         .resolve(&missing, &anonymous, Freshness::Usual)
@@ -367,7 +367,7 @@ async fn mirrors_come_first_and_registries_last() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn private_authorities_are_believed_where_they_are_named() -> anyhow::Result<()> {
+async fn private_cas_are_trusted_where_configured() -> anyhow::Result<()> {
     let key = rcgen::KeyPair::generate()?;
     let mut parameters = rcgen::CertificateParams::new(Vec::<String>::new())?;
     parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
@@ -395,7 +395,7 @@ async fn private_authorities_are_believed_where_they_are_named() -> anyhow::Resu
         }
         Client::new(settings, routes)
     };
-    // An authority of somebody else does not do.
+    // A CA of another host is not trusted.
     let other = rcgen::generate_simple_self_signed(vec!["x".to_owned()])?;
     let strange = make(Routes::direct(), Some(&other.cert.pem()));
     let error = strange
@@ -406,7 +406,7 @@ async fn private_authorities_are_believed_where_they_are_named() -> anyhow::Resu
     assert!(
         error
             .to_string()
-            .contains("; its authority has to be named, or the server as insecure"),
+            .contains("; configure its CA certificate, or the server as insecure"),
         "{error}"
     );
 
@@ -419,7 +419,7 @@ async fn private_authorities_are_believed_where_they_are_named() -> anyhow::Resu
         .resolve(&reference, &anonymous, Freshness::Usual)
         .await?;
 
-    // The same by the folders of containerd and of Docker.
+    // The same with the folders of containerd and of Docker.
     let folder = tempfile::tempdir()?;
     let own = folder.path().join(format!(
         "127.0.0.1_{}_",
@@ -447,13 +447,13 @@ async fn private_authorities_are_believed_where_they_are_named() -> anyhow::Resu
 }
 
 #[tokio::test]
-async fn http_is_spoken_only_where_it_is_allowed() -> anyhow::Result<()> {
+async fn plain_http_is_used_only_where_allowed() -> anyhow::Result<()> {
     let registry = Registry::start().await?;
     let (_folder, layout) = images(1)?;
     registry.push(&layout.source("one"), "disks/single:1")?;
     let (reference, anonymous) = (named(&registry, "disks/single:1"), Keyring::anonymous());
     let before = registry.requests().len();
-    // TLS is tried with the authorities of the system; without any there would be nothing to try.
+    // TLS is tried with the system's CA certificates; without any there would be nothing to try.
     let mut settings = Settings::for_user(Roots::of_system());
     settings.retry.first = Duration::from_millis(5);
     let strict = Client::new(settings, Routes::direct());
@@ -465,7 +465,7 @@ async fn http_is_spoken_only_where_it_is_allowed() -> anyhow::Result<()> {
     assert!(
         error
             .to_string()
-            .contains("it answers without TLS, as only servers may that are named as insecure"),
+            .contains("it answers without TLS; configure it as insecure to allow that"),
         "{error}"
     );
     assert_eq!(registry.requests().len(), before);
@@ -473,7 +473,7 @@ async fn http_is_spoken_only_where_it_is_allowed() -> anyhow::Result<()> {
     insecure
         .resolve(&reference, &anonymous, Freshness::Usual)
         .await?;
-    // It is remembered that there is no TLS.
+    // That the host has no TLS is cached.
     let asked = insecure.counts().host(&registry.host());
     insecure
         .resolve(&reference, &anonymous, Freshness::Now)

@@ -1,4 +1,4 @@
-//! Files on web servers: those that behave, and those that do not.
+//! Files on web servers, well-behaved and not.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -16,7 +16,7 @@ use oci::{
     WebFile,
 };
 use platform::Source;
-use testkit::{HostileServer, Misdeed, Registry, RegistryOptions};
+use testkit::{FaultyServer, Registry, RegistryOptions, ScriptedResponse};
 
 fn client() -> Client {
     let mut settings = Settings::for_user(Roots::none());
@@ -37,7 +37,7 @@ fn at(url: &str) -> WebFile {
     }
 }
 
-fn of(server: &HostileServer) -> WebFile {
+fn of(server: &FaultyServer) -> WebFile {
     at(&format!("http://{}/disk.img", server.host()))
 }
 
@@ -71,10 +71,10 @@ fn served() -> testkit::WebFile {
 }
 
 #[tokio::test]
-async fn a_file_that_did_not_change_costs_an_empty_answer() {
+async fn unchanged_file_costs_an_empty_response() {
     let newer = Arc::new(AtomicUsize::new(0));
     let switch = Arc::clone(&newer);
-    let server = HostileServer::start(move |asked| {
+    let server = FaultyServer::start(move |asked| {
         let etag = ["one", "two"][switch.load(Ordering::Relaxed)];
         testkit::WebFile::new(data(), etag).answer(asked)
     })
@@ -98,10 +98,10 @@ async fn a_file_that_did_not_change_costs_an_empty_answer() {
 }
 
 #[tokio::test]
-async fn a_server_that_knows_no_head_is_asked_for_a_byte() {
-    let server = HostileServer::start(|asked| {
+async fn server_without_head_gets_a_one_byte_range() {
+    let server = FaultyServer::start(|asked| {
         if asked.method == "HEAD" {
-            return Misdeed::answer(403, "signed for GET");
+            return ScriptedResponse::answer(403, "signed for GET");
         }
         served().answer(asked)
     })
@@ -114,17 +114,20 @@ async fn a_server_that_knows_no_head_is_asked_for_a_byte() {
     assert_eq!(whole(&client, &of(&server)).await.unwrap(), data());
 }
 
-/// Answers with what is broken off after so many bytes, the first two times.
-async fn breaking(then: fn(&testkit::Asked) -> Misdeed, file: testkit::WebFile) -> HostileServer {
+/// Answers with a body that breaks off after this many bytes, the first two times.
+async fn breaking(
+    then: fn(&testkit::Asked) -> ScriptedResponse,
+    file: testkit::WebFile,
+) -> FaultyServer {
     let breaks = AtomicUsize::new(0);
-    HostileServer::start(move |asked| {
+    FaultyServer::start(move |asked| {
         if asked.method == "HEAD" {
             return file.answer(asked);
         }
         match breaks.fetch_add(1, Ordering::Relaxed) {
             0 => {
                 let part = file.bytes.slice(..1 << 20);
-                file.stamped(Misdeed::cut(200, part, file.bytes.len()))
+                file.stamped(ScriptedResponse::cut(200, part, file.bytes.len()))
             }
             _ => then(asked),
         }
@@ -134,20 +137,24 @@ async fn breaking(then: fn(&testkit::Asked) -> Misdeed, file: testkit::WebFile) 
 }
 
 #[tokio::test]
-async fn what_breaks_off_goes_on_where_it_did() {
+async fn interrupted_file_is_resumed() {
     let server = breaking(|asked| served().answer(asked), served()).await;
     assert_eq!(whole(&client(), &of(&server)).await.unwrap(), data());
     let asked = server.asked();
     let again = asked.last().unwrap();
     assert_eq!(again.header("if-range"), Some("\"one\""));
     assert_eq!(again.offset(), 1 << 20);
-    // A server that knows no ranges sends all of it once more.
-    let server = breaking(|_| served().stamped(Misdeed::answer(200, data())), served()).await;
+    // A server without range support sends the whole file again.
+    let server = breaking(
+        |_| served().stamped(ScriptedResponse::answer(200, data())),
+        served(),
+    )
+    .await;
     assert_eq!(whole(&client(), &of(&server)).await.unwrap(), data());
 }
 
 #[tokio::test]
-async fn two_versions_do_not_become_one_file() {
+async fn versions_are_never_mixed() {
     let server = breaking(
         |asked| testkit::WebFile::new(vec![7; 3 << 20], "two").answer(asked),
         served(),
@@ -155,33 +162,33 @@ async fn two_versions_do_not_become_one_file() {
     .await;
     let error = whole(&client(), &of(&server)).await.unwrap_err();
     assert!(
-        error.to_string().contains("was changed while it was read"),
+        error.to_string().contains("changed while it was read"),
         "{error}"
     );
-    // Nor is anything gone on with that nobody can tell the version of.
+    // Without validators an interrupted file is not resumed.
     let mut nameless = served();
     (nameless.etag, nameless.modified) = (None, None);
-    let server = breaking(|_| Misdeed::answer(200, data()), nameless).await;
+    let server = breaking(|_| ScriptedResponse::answer(200, data()), nameless).await;
     let error = whole(&client(), &of(&server)).await.unwrap_err();
     assert!(matches!(error.cause, Cause::Truncated { .. }), "{error}");
-    // One that changed between looking and reading is not read.
-    let server = HostileServer::start(|asked| {
+    // A file that changed between the version check and the read is not read.
+    let server = FaultyServer::start(|asked| {
         let etag = if asked.method == "HEAD" { "one" } else { "two" };
         testkit::WebFile::new(data(), etag).answer(asked)
     })
     .await
     .unwrap();
     let error = whole(&client(), &of(&server)).await.unwrap_err();
-    assert!(error.to_string().contains("was changed"), "{error}");
+    assert!(error.to_string().contains("the file changed"), "{error}");
 }
 
 #[tokio::test]
-async fn secrets_stay_with_the_host_that_they_are_for() {
-    let mirror = HostileServer::start(|asked| served().answer(asked))
+async fn secret_headers_are_not_sent_to_other_hosts() {
+    let mirror = FaultyServer::start(|asked| served().answer(asked))
         .await
         .unwrap();
     let to = format!("http://{}/elsewhere", mirror.host());
-    let server = HostileServer::start(move |_| Misdeed::redirect(&to))
+    let server = FaultyServer::start(move |_| ScriptedResponse::redirect(&to))
         .await
         .unwrap();
     let client = client();
@@ -211,20 +218,20 @@ async fn secrets_stay_with_the_host_that_they_are_for() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_has_a_name() {
+async fn failures_have_causes() {
     for (answer, reason) in [
-        (Misdeed::answer(404, ""), "NotFound"),
-        (Misdeed::answer(401, ""), "PullUnauthorized"),
-        (Misdeed::answer(410, ""), "ServerError"),
-        (Misdeed::closed(), "Unreachable"),
+        (ScriptedResponse::answer(404, ""), "NotFound"),
+        (ScriptedResponse::answer(401, ""), "PullUnauthorized"),
+        (ScriptedResponse::answer(410, ""), "ServerError"),
+        (ScriptedResponse::closed(), "Unreachable"),
         (
-            Misdeed::answer(429, "").with("Retry-After", "3600"),
+            ScriptedResponse::answer(429, "").with("Retry-After", "3600"),
             "RateLimited",
         ),
-        (Misdeed::redirect("ftp://example.com/x"), "Refused"),
-        (Misdeed::redirect("/disk.img"), "Refused"),
+        (ScriptedResponse::redirect("ftp://example.com/x"), "Refused"),
+        (ScriptedResponse::redirect("/disk.img"), "Refused"),
     ] {
-        let server = HostileServer::start(move |_| answer.clone()).await.unwrap();
+        let server = FaultyServer::start(move |_| answer.clone()).await.unwrap();
         let error = look(&client(), &of(&server)).await.unwrap_err();
         assert_eq!(error.reason(), reason, "{error}");
         assert!(error.to_string().contains("/disk.img"), "{error}");
@@ -233,11 +240,11 @@ async fn what_is_wrong_has_a_name() {
 
 #[tokio::test]
 async fn a_file_has_limits() {
-    let server = HostileServer::start(|asked| {
+    let server = FaultyServer::start(|asked| {
         if asked.method == "HEAD" {
-            return Misdeed::answer(200, "").with("ETag", "\"x\"");
+            return ScriptedResponse::answer(200, "").with("ETag", "\"x\"");
         }
-        Misdeed::endless(Bytes::from(vec![1; 1 << 20])).with("ETag", "\"x\"")
+        ScriptedResponse::endless(Bytes::from(vec![1; 1 << 20])).with("ETag", "\"x\"")
     })
     .await
     .unwrap();

@@ -204,17 +204,17 @@ fn starts_with(address: IpAddr, network: IpAddr, bits: u8) -> bool {
     }
 }
 
-/// Why a text names no range.
+/// Why a text is not an address range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{text} is no range of addresses: {why}; 192.0.2.0/24, 2001:db8::/32, 192.0.2.7 and 192.0.2.7:5000 are accepted"
+    "{text} is not an address range: {why}; 192.0.2.0/24, 2001:db8::/32, 192.0.2.7 and 192.0.2.7:5000 are accepted"
 )]
 pub struct RangeError {
     text: String,
     why: &'static str,
 }
 
-/// Addresses that an administrator names: a CIDR, one address, or one port of one address.
+/// Addresses configured by an administrator: a CIDR, one address, or one port of one address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct AddressRange {
     network: IpAddr,
@@ -290,7 +290,7 @@ impl FromStr for AddressRange {
             .and_then(|it| it.parse().ok())
             .filter(|bits| *bits <= most)
             .ok_or_else(|| wrong("expected a prefix length after /, up to 32 or 128"))?;
-        // A typing error in a permission must not allow more than was meant.
+        // A typing error in a permission must not allow more than intended.
         let trailing = match network {
             IpAddr::V4(network) => network.to_bits().trailing_zeros(),
             IpAddr::V6(network) => network.to_bits().trailing_zeros(),
@@ -316,13 +316,13 @@ impl fmt::Display for AddressRange {
     }
 }
 
-/// An address that is not connected to.
+/// An address the policy forbids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{} is a {class} address, which only an administrator can allow ({OPTION} {})", .address.ip(), AddressRange::from(*.address))]
 pub struct ForbiddenAddress {
-    /// Where the connection would have gone.
+    /// The target of the connection.
     pub address: SocketAddr,
-    /// Why it must not.
+    /// Its class, which is forbidden.
     pub class: AddressClass,
 }
 
@@ -350,14 +350,14 @@ impl AddressPolicy {
         Self { rule: Rule::Any }
     }
 
-    /// Restricted, but for these ranges.
+    /// Restricted, except for these ranges.
     pub fn allowing(ranges: impl IntoIterator<Item = AddressRange>) -> Self {
         Self {
             rule: Rule::Restricted(ranges.into_iter().collect()),
         }
     }
 
-    /// The ranges that the administrator allows, to be passed on to importer pods.
+    /// The ranges the administrator allows, to be passed on to importer pods.
     pub fn allowed(&self) -> &[AddressRange] {
         match &self.rule {
             Rule::Any => &[],
@@ -365,7 +365,7 @@ impl AddressPolicy {
         }
     }
 
-    /// Decides about one connection.
+    /// Checks one connection.
     pub fn check(&self, address: SocketAddr) -> Result<(), ForbiddenAddress> {
         let Rule::Restricted(ranges) = &self.rule else {
             return Ok(());
@@ -377,8 +377,8 @@ impl AddressPolicy {
         Err(ForbiddenAddress { address, class })
     }
 
-    /// The addresses of a name that may be connected to, in their order. Others are left out, so that a name
-    /// with one good address works; the error is that of the first if none is left.
+    /// The allowed addresses of a name, in order. Others are skipped, so that a name with one allowed
+    /// address works; if none is left, the error is that of the first.
     pub fn filter(
         &self,
         addresses: impl IntoIterator<Item = SocketAddr>,

@@ -1,5 +1,5 @@
-//! Lists and maps of JSON that have a greatest length: a document of a few megabytes must not become
-//! hundreds in memory.
+//! JSON lists and maps of bounded length: a document of a few megabytes must not take hundreds in
+//! memory.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,19 +7,19 @@ use std::marker::PhantomData;
 
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
-/// Reads a list of at most `MOST`; `null` is empty, as Go has it.
-pub(crate) fn list<'de, T, const MOST: usize, D>(deserializer: D) -> Result<Vec<T>, D::Error>
+/// Reads a list of at most `MAX` elements; `null` is empty, as in Go.
+pub(crate) fn list<'de, T, const MAX: usize, D>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     T: Deserialize<'de>,
     D: Deserializer<'de>,
 {
-    struct List<T, const MOST: usize>(PhantomData<T>);
+    struct List<T, const MAX: usize>(PhantomData<T>);
 
-    impl<'de, T: Deserialize<'de>, const MOST: usize> Visitor<'de> for List<T, MOST> {
+    impl<'de, T: Deserialize<'de>, const MAX: usize> Visitor<'de> for List<T, MAX> {
         type Value = Vec<T>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            write!(f, "a list of at most {MOST} elements, or null")
+            write!(f, "a list of at most {MAX} elements, or null")
         }
 
         fn visit_unit<E: de::Error>(self) -> Result<Self::Value, E> {
@@ -29,8 +29,8 @@ where
         fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Self::Value, A::Error> {
             let mut list = Vec::new();
             while let Some(element) = elements.next_element()? {
-                if list.len() == MOST {
-                    return Err(de::Error::invalid_length(MOST.saturating_add(1), &self));
+                if list.len() == MAX {
+                    return Err(de::Error::invalid_length(MAX.saturating_add(1), &self));
                 }
                 list.push(element);
             }
@@ -38,23 +38,23 @@ where
         }
     }
 
-    deserializer.deserialize_any(List::<T, MOST>(PhantomData))
+    deserializer.deserialize_any(List::<T, MAX>(PhantomData))
 }
 
-/// Reads a map of texts with at most `MOST` keys; `null` is empty, and so is a value that is `null`.
-pub(crate) fn map<'de, const MOST: usize, D>(
+/// Reads a map of strings with at most `MAX` keys; `null` is empty, and so is a `null` value.
+pub(crate) fn map<'de, const MAX: usize, D>(
     deserializer: D,
 ) -> Result<BTreeMap<String, String>, D::Error>
 where
     D: Deserializer<'de>,
 {
-    struct Map<const MOST: usize>;
+    struct Map<const MAX: usize>;
 
-    impl<'de, const MOST: usize> Visitor<'de> for Map<MOST> {
+    impl<'de, const MAX: usize> Visitor<'de> for Map<MAX> {
         type Value = BTreeMap<String, String>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            write!(f, "a map of at most {MOST} texts, or null")
+            write!(f, "a map of at most {MAX} texts, or null")
         }
 
         fn visit_unit<E: de::Error>(self) -> Result<Self::Value, E> {
@@ -64,8 +64,8 @@ where
         fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
             let mut map = BTreeMap::new();
             while let Some((key, value)) = entries.next_entry::<String, Option<String>>()? {
-                if map.len() == MOST {
-                    return Err(de::Error::invalid_length(MOST.saturating_add(1), &self));
+                if map.len() == MAX {
+                    return Err(de::Error::invalid_length(MAX.saturating_add(1), &self));
                 }
                 map.insert(key, value.unwrap_or_default());
             }
@@ -73,5 +73,5 @@ where
         }
     }
 
-    deserializer.deserialize_any(Map::<MOST>)
+    deserializer.deserialize_any(Map::<MAX>)
 }

@@ -1,14 +1,14 @@
-//! Chooses from an index: which of its images is meant, and why.
+//! Chooses an image from an index, with the reason.
 //!
 //! ```text
 //! Index + Matcher --survey--> attempts, the best first     (one index, nothing fetched)
-//!                   Search --> fetch this, fetch that ... --> the image, or why there is none
-//!                Discovery --> fetch this, fetch that ... --> all images and their platforms
+//!                   Search --> documents to fetch ... --> the image, or why there is none
+//!                Discovery --> documents to fetch ... --> all images and their platforms
 //! ```
 //!
-//! Entries are tried as containerd tries them: those that say a platform by how good it is, equals in
-//! the order of the index, and then those that say none, since only their config tells. Indexes in
-//! indexes are opened when their turn comes. Entries that are no images are left out.
+//! Entries are tried in containerd's order: those with a platform by rank, equal ones in the order of
+//! the index, then those without one, whose config has to be read. Nested indexes are opened when their
+//! turn comes. Entries that are not images are skipped.
 
 mod discovery;
 mod search;
@@ -26,125 +26,127 @@ pub use discovery::{Discovery, DiscoveryStep, Listing};
 pub use search::{Found, Search, SearchStep, Why};
 pub use walk::{Fetch, Image, MAX_DEPTH, MAX_FETCHES, PlatformMismatch};
 
-/// The most platforms that an error lists.
+/// Upper bound of platforms listed in an error.
 const MAX_LISTED: usize = 16;
 
-/// What there is in one index.
+/// The candidates of one index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Survey<'a> {
-    /// Entries that may be it, the best first.
+    /// Entries that may match, best first.
     pub attempts: Vec<Attempt<'a>>,
-    /// Entries that are not, in the order of the index.
+    /// Entries that do not match, in the order of the index.
     pub refused: Vec<Refused<'a>>,
 }
 
-/// An entry that may be it.
+/// An entry that may match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attempt<'a> {
-    /// Where in the index it stands.
+    /// Its position in the index.
     pub position: usize,
     /// The entry.
     pub entry: &'a Descriptor,
-    /// What has to be done to know.
+    /// What has to be fetched to decide.
     pub next: Next,
-    /// How good it is, if it says so itself.
+    /// Its rank, if it states a platform.
     pub rank: Option<Rank>,
 }
 
-/// What has to be done with an entry.
+/// What has to be fetched for an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Next {
-    /// Nothing: it is an image, and its platform is known.
+    /// Nothing: it is an image with a known platform.
     Take,
-    /// It is another index, or nobody knows: it has to be read.
+    /// The document itself: it is another index, or of unknown type.
     Open,
-    /// It says no platform: its manifest and config have to be read.
+    /// Its manifest and config: it states no platform.
     ReadConfig,
 }
 
-/// An entry that is not it.
+/// An entry that does not match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused<'a> {
-    /// Where in the index it stands.
+    /// Its position in the index.
     pub position: usize,
     /// The entry.
     pub entry: &'a Descriptor,
-    /// Why not.
+    /// Why it does not match.
     pub why: Refusal,
 }
 
-/// Why an entry is not it.
+/// Why an entry does not match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
-    /// It is no image.
+    /// It is not an image.
     NoImage(NoImage),
-    /// It is for something else.
+    /// Its platform does not match.
     Unfit(Unfit),
 }
 
-/// Why there is no image for what is wanted.
+/// Why there is no matching image.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoMatch {
-    /// There is no image at all.
+    /// The index contains no image.
     #[error(
         "choosing an image for {wanted}: the index has none; {skipped} entries are attestations or artifacts"
     )]
     Empty {
-        /// What was wanted.
+        /// The requested platform.
         wanted: Platform,
-        /// How many entries are no images.
+        /// The number of entries that are not images.
         skipped: usize,
     },
-    /// There are images, but they are for something else.
+    /// The images are for other platforms.
     #[error("choosing an image for {wanted}: the index has none, all are for {nearest}; it has {}", listed(.available))]
     NotFound {
-        /// What was wanted.
+        /// The requested platform.
         wanted: Platform,
-        /// What was wrong with the one that came nearest.
+        /// Why the closest one does not match.
         nearest: Unfit,
-        /// Platforms that there are, in order and once.
+        /// The available platforms, sorted and unique.
         available: Vec<Platform>,
     },
-    /// It is one image and no index, and it is for something else.
+    /// It is a single image for another platform.
     #[error("choosing an image for {wanted}: this is not an index, but one image for {found}")]
     NotAnIndex {
-        /// What was wanted.
+        /// The requested platform.
         wanted: Platform,
-        /// What the config says.
+        /// The platform in its config.
         found: Platform,
-        /// What is wrong with it.
+        /// Why it does not match.
         why: Unfit,
     },
-    /// It is something else than an image.
-    #[error("choosing an image for {wanted}: this is no image, but an artifact of type {artifact}")]
+    /// It is not an image.
+    #[error(
+        "choosing an image for {wanted}: this is not an image but an artifact of type {artifact}"
+    )]
     NotAnImage {
-        /// What was wanted.
+        /// The requested platform.
         wanted: Platform,
-        /// What it is instead.
+        /// Its artifact type.
         artifact: String,
     },
-    /// Something that had to be read to know was not there.
+    /// A required document is missing in the registry.
     #[error(
         "choosing an image for {wanted}: the registry does not have {missing}, which the index lists"
     )]
     Unavailable {
-        /// What was wanted.
+        /// The requested platform.
         wanted: Platform,
-        /// The first that was missing.
+        /// The first missing document.
         missing: Digest,
     },
-    /// Indexes are nested too deeply, or too much would have to be read.
+    /// Indexes are nested too deeply, or too many documents would have to be read.
     #[error(
         "choosing an image for {wanted}: none was found in {MAX_FETCHES} documents and {MAX_DEPTH} nested indexes, which are the most that are read"
     )]
     TooMuch {
-        /// What was wanted.
+        /// The requested platform.
         wanted: Platform,
     },
 }
 
 impl NoMatch {
-    /// A word for conditions and metrics.
+    /// The reason for conditions and metrics.
     pub fn category(&self) -> &'static str {
         match self {
             Self::Empty { .. } => "EmptyIndex",
@@ -170,8 +172,7 @@ fn listed(available: &[Platform]) -> String {
     shown.join(", ")
 }
 
-/// Looks through one index. Without a matcher everything that is an image is good, in the order of the
-/// index.
+/// Ranks the entries of one index. Without a matcher all images match, in the order of the index.
 pub fn survey<'a>(index: &'a Index, matcher: Option<&Matcher>) -> Survey<'a> {
     let mut survey = Survey {
         attempts: Vec::new(),
@@ -233,7 +234,7 @@ impl Survey<'_> {
     }
 }
 
-/// What was seen that was not it.
+/// The entries that did not match.
 #[derive(Debug, Clone, Default)]
 struct Misses {
     nearest: Option<Unfit>,

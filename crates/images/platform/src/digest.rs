@@ -1,7 +1,7 @@
-//! Digests: the name of content by its hash (`sha256:9f86d0...`).
+//! Digests: content addressed by its hash (`sha256:9f86d0...`).
 //!
-//! Algorithms are those that the image specification registers and registries use: sha256 and sha512.
-//! The hash is in lower case, as `go-digest` demands, so that equal content has one name.
+//! The algorithms are those registered in the image specification: sha256 and sha512. The hash is in
+//! lower case, as `go-digest` requires, so that equal content has one digest.
 
 #[cfg(test)]
 mod tests;
@@ -15,17 +15,17 @@ use sha2::{Digest as _, Sha256, Sha512};
 
 use crate::excerpt::excerpt;
 
-/// How content is hashed.
+/// The hash algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Algorithm {
-    /// SHA-256, the usual one.
+    /// SHA-256, the common one.
     Sha256,
     /// SHA-512.
     Sha512,
 }
 
 impl Algorithm {
-    /// The name, as it stands before the colon.
+    /// The name before the colon.
     pub fn name(self) -> &'static str {
         match self {
             Self::Sha256 => "sha256",
@@ -33,7 +33,7 @@ impl Algorithm {
         }
     }
 
-    /// Digits of a hash, in hexadecimal.
+    /// The number of hexadecimal digits of a hash.
     pub fn digits(self) -> usize {
         match self {
             Self::Sha256 => 64,
@@ -54,54 +54,54 @@ impl fmt::Display for Algorithm {
     }
 }
 
-/// Why a text is no digest.
+/// Why a text is not a digest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DigestError {
-    /// There is no colon, or nothing before it.
+    /// The colon or the algorithm is missing.
     #[error(
         "reading digest {text}: expected algorithm:hash, as in \"sha256:\" and 64 hexadecimal digits"
     )]
     Form {
-        /// What was read, shortened.
+        /// The text, shortened.
         text: String,
     },
-    /// The algorithm is not one of ours.
+    /// The algorithm is not supported.
     #[error("reading digest {text}: algorithm {algorithm} is not supported; sha256 and sha512 are")]
     Algorithm {
-        /// What was read, shortened.
+        /// The text, shortened.
         text: String,
-        /// The algorithm that it names.
+        /// The algorithm given.
         algorithm: String,
     },
-    /// The hash is too long or too short.
+    /// The hash has the wrong length.
     #[error("reading digest {text}: a {algorithm} hash has {expected} digits, not {found}", expected = .algorithm.digits())]
     Length {
-        /// What was read, shortened.
+        /// The text, shortened.
         text: String,
-        /// The algorithm that it names.
+        /// The algorithm given.
         algorithm: Algorithm,
-        /// How many bytes follow the colon.
+        /// The number of bytes after the colon.
         found: usize,
     },
-    /// The hash is not in lower-case hexadecimal.
+    /// The hash is not lower-case hexadecimal.
     #[error("reading digest {text}: only the digits 0-9 and a-f may follow the colon")]
     Digits {
-        /// What was read, shortened.
+        /// The text, shortened.
         text: String,
     },
 }
 
-/// Content is not what its digest says.
+/// Content does not match its digest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("comparing digests: expected {expected}, but the content is {actual}")]
 pub struct Mismatch {
-    /// What was asked for.
+    /// The expected digest.
     pub expected: Digest,
-    /// What came.
+    /// The digest of the content.
     pub actual: Digest,
 }
 
-/// The name of some content: an algorithm and the hash that it gives.
+/// A digest: an algorithm and a hash.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Digest {
     algorithm: Algorithm,
@@ -121,7 +121,7 @@ impl Digest {
         Self::of(Algorithm::Sha256, content)
     }
 
-    /// How the content was hashed.
+    /// The hash algorithm.
     pub fn algorithm(&self) -> Algorithm {
         self.algorithm
     }
@@ -131,23 +131,23 @@ impl Digest {
         &self.hash
     }
 
-    /// The first digits of the hash, for names: all of them if there are fewer.
+    /// The first digits of the hash, at most all.
     pub fn short(&self, digits: usize) -> &str {
         self.hash.get(..digits).unwrap_or(&self.hash)
     }
 
-    /// Where a layout keeps the content: `blobs/sha256/9f86d0...`. It cannot lead anywhere else.
+    /// The path of the content in an OCI layout: `blobs/sha256/9f86d0...`. It cannot escape the folder.
     pub fn blob_path(&self) -> String {
         format!("blobs/{}/{}", self.algorithm, self.hash)
     }
 
-    /// Says whether content is what this digest names, hashing it in the same way.
+    /// Checks content against this digest.
     pub fn verify(&self, content: &[u8]) -> Result<(), Mismatch> {
         self.expect(Self::of(self.algorithm, content))
     }
 
-    /// Says whether a digest that was computed is this one. Digests of different algorithms are never
-    /// the same: hash what comes with the algorithm of what is expected.
+    /// Checks a computed digest against this one. Digests of different algorithms never match: hash
+    /// with the algorithm of the expected digest.
     pub fn expect(&self, actual: Self) -> Result<(), Mismatch> {
         if *self == actual {
             return Ok(());
@@ -158,7 +158,7 @@ impl Digest {
         })
     }
 
-    /// A hasher whose result can be compared with this digest.
+    /// A hasher of the same algorithm.
     pub fn hasher(&self) -> Hasher {
         Hasher::new(self.algorithm)
     }
@@ -219,7 +219,7 @@ impl<'de> Deserialize<'de> for Digest {
     }
 }
 
-/// Hashes content that comes in pieces.
+/// Hashes content incrementally.
 #[derive(Debug, Clone)]
 pub struct Hasher(State);
 
@@ -230,7 +230,7 @@ enum State {
 }
 
 impl Hasher {
-    /// A hasher that has seen nothing.
+    /// A hasher without input.
     pub fn new(algorithm: Algorithm) -> Self {
         Self(match algorithm {
             Algorithm::Sha256 => State::Sha256(Sha256::new()),
@@ -238,7 +238,7 @@ impl Hasher {
         })
     }
 
-    /// Takes the next piece.
+    /// Adds the next chunk.
     pub fn update(&mut self, piece: &[u8]) {
         match &mut self.0 {
             State::Sha256(state) => state.update(piece),
@@ -246,7 +246,7 @@ impl Hasher {
         }
     }
 
-    /// What it needs to go on later.
+    /// The state to resume from later.
     pub fn state(&self) -> Vec<u8> {
         match &self.0 {
             State::Sha256(state) => state.serialize().to_vec(),
@@ -254,7 +254,7 @@ impl Hasher {
         }
     }
 
-    /// Goes on from such a state; none if it is no state of this algorithm.
+    /// Resumes from a state; `None` if it is not a state of this algorithm.
     pub fn resume(algorithm: Algorithm, state: &[u8]) -> Option<Self> {
         let state = match algorithm {
             Algorithm::Sha256 => Sha256::deserialize(state.try_into().ok()?).map(State::Sha256),
@@ -263,7 +263,7 @@ impl Hasher {
         state.ok().map(Self)
     }
 
-    /// The digest of everything that was taken.
+    /// The digest of all input.
     pub fn finish(self) -> Digest {
         match self.0 {
             State::Sha256(state) => named(Algorithm::Sha256, &state.finalize()),

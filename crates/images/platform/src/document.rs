@@ -1,12 +1,12 @@
-//! What registries keep beside blobs: indexes, manifests and configs.
+//! Image documents: indexes, manifests and configs.
 //!
 //! ```text
 //! Index --manifests[]--> Manifest --config--> ImageConfig (platform, labels)
 //!    `--> Index ...         `--layers[]--> blobs
 //! ```
 //!
-//! Documents are read from bytes whose digest was checked by the caller. Their types are the same for OCI
-//! and for Docker, whose words differ only in the media types. Unknown fields are ignored.
+//! Documents are parsed from bytes whose digest the caller has verified. OCI and Docker documents share
+//! these types; they differ only in media types. Unknown fields are ignored.
 
 mod read;
 #[cfg(test)]
@@ -23,37 +23,37 @@ use crate::platform::Platform;
 
 pub use read::{DocumentError, read, read_config};
 
-/// The most bytes of an index or a manifest that are read: what registries are told to accept at most.
+/// Upper bound of an index or manifest: the OCI distribution specification's limit.
 pub const MAX_MANIFEST: usize = 4 * 1024 * 1024;
 
-/// The most bytes of a config that are read.
+/// Upper bound of a config.
 pub const MAX_CONFIG: usize = 8 * 1024 * 1024;
 
-/// The most entries of an index.
+/// Upper bound of entries of an index.
 pub const MAX_ENTRIES: usize = 4096;
 
-/// The most layers of an image. Overlay file systems stop far earlier.
+/// Upper bound of layers. Overlay file systems support far fewer.
 pub const MAX_LAYERS: usize = 1024;
 
-/// The most labels, annotations or variables of anything.
+/// Upper bound of labels, annotations or variables.
 pub const MAX_LABELS: usize = 4096;
 
-/// Docker's mark of entries that say something of another entry.
+/// Docker's annotation of entries that refer to another entry, such as attestations.
 const REFERENCE_TYPE: &str = "vnd.docker.reference.type";
 
-/// Docker's name of that other entry.
+/// Docker's annotation with the digest of that other entry.
 const REFERENCE_DIGEST: &str = "vnd.docker.reference.digest";
 
-/// What stands in a registry under a tag.
+/// The document a tag refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Document {
-    /// Several images, of which one is to be chosen.
+    /// Several images to choose from.
     Index(Index),
     /// One image.
     Manifest(Box<Manifest>),
 }
 
-/// The schema of all documents that are read. In JSON it is the number 2.
+/// The schema version of all supported documents: the number 2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Schema2;
 
@@ -69,59 +69,59 @@ impl Serialize for Schema2 {
 pub struct Index {
     /// Always 2.
     pub schema_version: Schema2,
-    /// Which of the two it is; unsaid in some indexes of OCI.
+    /// The media type; empty in some OCI indexes.
     #[serde(skip_serializing_if = "MediaType::is_empty")]
     pub media_type: MediaType,
     /// The entries, in order.
     pub manifests: Vec<Descriptor>,
-    /// What else is said of the whole.
+    /// Its annotations.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
 }
 
-/// What an image is made of.
+/// The manifest of an image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Manifest {
     /// Always 2.
     pub schema_version: Schema2,
-    /// Whether it is of OCI or of Docker; unsaid in some manifests of OCI.
+    /// The media type; empty in some OCI manifests.
     #[serde(skip_serializing_if = "MediaType::is_empty")]
     pub media_type: MediaType,
-    /// What it is, if it is no image.
+    /// The artifact type; empty for images.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub artifact_type: String,
     /// The config: an [`ImageConfig`], if it is an image.
     pub config: Descriptor,
-    /// The layers, the lowest first.
+    /// The layers, lowest first.
     pub layers: Vec<Descriptor>,
-    /// What else is said of it.
+    /// Its annotations.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
 }
 
-/// The name of some content, and what is known of it beforehand.
+/// A reference to content by digest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Descriptor {
-    /// What it is. Unknown types are no error, but nothing is done with them.
+    /// The media type. Unknown types are accepted but not used.
     #[serde(default)]
     pub media_type: MediaType,
-    /// Its name.
+    /// Its digest.
     pub digest: Digest,
-    /// How many bytes it has.
+    /// The size in bytes.
     pub size: u64,
-    /// What it is for, if it is an entry of an index that says so.
+    /// The platform, for an index entry that states one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub platform: Option<Platform>,
-    /// What it is, if it is no image.
+    /// The artifact type; empty for images.
     #[serde(
         default,
         deserialize_with = "null_is_empty",
         skip_serializing_if = "String::is_empty"
     )]
     pub artifact_type: String,
-    /// What else is said of it.
+    /// Its annotations.
     #[serde(
         default,
         deserialize_with = "bounded::map::<MAX_LABELS, _>",
@@ -134,43 +134,43 @@ fn null_is_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// What is needed of an image's config.
+/// The used part of an image config.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ImageConfig {
-    /// What the image is for.
+    /// The platform of the image.
     pub platform: Platform,
     /// Labels of the image.
     pub labels: BTreeMap<String, String>,
     /// Environment of its processes, as `NAME=value`.
     pub env: Vec<String>,
-    /// Who its processes run as: `user`, `uid`, `user:group` or nothing.
+    /// The user its processes run as: `user`, `uid`, `user:group` or empty.
     pub user: String,
-    /// Digests of the layers when they are unpacked, the lowest first.
+    /// The digests of the unpacked layers, lowest first.
     pub diff_ids: Vec<Digest>,
 }
 
-/// Why an entry of an index is no image that could be chosen.
+/// Why an index entry is not an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum NoImage {
-    /// It attests something about another entry.
+    /// It is an attestation of another entry.
     Attestation,
     /// Its platform is `unknown/unknown`.
     UnknownPlatform,
-    /// It is an artifact of some other type.
+    /// It is an artifact of another type.
     Artifact,
-    /// Its media type is not one of an index or a manifest.
+    /// Its media type is neither an index nor a manifest.
     MediaType,
 }
 
 impl Descriptor {
-    /// The platform, if it says anything: one without operating system and architecture does not.
+    /// The platform, unless it lacks both operating system and architecture.
     pub fn stated_platform(&self) -> Option<&Platform> {
         self.platform
             .as_ref()
             .filter(|platform| !platform.architecture.is_empty())
     }
 
-    /// Why this entry of an index is no image, if it is none.
+    /// Why this index entry is not an image; `None` if it is one.
     pub fn no_image(&self) -> Option<NoImage> {
         let marked = |key| self.annotations.contains_key(key);
         if marked(REFERENCE_TYPE) || marked(REFERENCE_DIGEST) {
@@ -179,7 +179,7 @@ impl Descriptor {
         if self.platform.as_ref().is_some_and(Platform::is_unknown) {
             return Some(NoImage::UnknownPlatform);
         }
-        // Lists of referrers repeat the type of the config here, which for images is this one.
+        // Referrer lists repeat the config's media type here, which for images is this one.
         let of_image = MediaType::read(&self.artifact_type).kind() == Kind::Config;
         if !self.artifact_type.is_empty() && !of_image {
             return Some(NoImage::Artifact);
@@ -193,7 +193,8 @@ impl Descriptor {
 }
 
 impl Manifest {
-    /// What this is, if it is no image: `artifactType`, or a config that is none of an image.
+    /// The artifact type, if this is not an image: `artifactType`, or the media type of a config that
+    /// is not an image config.
     pub fn artifact(&self) -> Option<&str> {
         let config = &self.config.media_type;
         let of_image = MediaType::read(&self.artifact_type).kind() == Kind::Config;
@@ -202,21 +203,21 @@ impl Manifest {
         }
         match config {
             MediaType::OciConfig | MediaType::DockerConfig => None,
-            // The first clients of schema 2 did not say what a config is.
+            // The first clients of schema 2 did not set the media type of the config.
             MediaType::Other(name) if name.is_empty() || name == "application/octet-stream" => None,
             other => Some(other.as_str()),
         }
     }
 
-    /// How many bytes the layers have as they are stored; none if nobody has so many.
+    /// The total compressed size of the layers; `None` on overflow.
     pub fn size(&self) -> Option<u64> {
         self.layers
             .iter()
             .try_fold(0u64, |sum, layer| sum.checked_add(layer.size))
     }
 
-    /// Layers with the digests that they have unpacked. An image whose config has another number of
-    /// them contradicts itself.
+    /// The layers with their diff-ids. An image whose config has another number of them is
+    /// inconsistent.
     pub fn layers_of<'a>(
         &'a self,
         config: &'a ImageConfig,

@@ -1,11 +1,11 @@
-//! Foreign text in messages: short, and on one line.
+//! Untrusted text in messages: short, and on one line.
 
-/// The most characters of a foreign text that a message repeats.
-const LONGEST: usize = 96;
+/// Upper bound of characters quoted.
+const MAX_CHARS: usize = 96;
 
-/// The text as a message shows it: quoted, control characters escaped, cut where it gets long.
+/// The text in quotes, with control characters escaped, and truncated.
 pub(crate) fn excerpt(text: &str) -> String {
-    let mut shown: String = text.chars().take(LONGEST).collect();
+    let mut shown: String = text.chars().take(MAX_CHARS).collect();
     if shown.len() < text.len() {
         shown.push_str("...");
     }

@@ -1,4 +1,4 @@
-//! What runs where: platforms, image references, digests and manifests, and the choice from an index.
+//! Platforms, image references, digests and manifests, and the choice of an image from an index.
 //!
 //! ```text
 //! "docker://quay.io/x:9" --Source--> Reference (host, repository, tag, digest)
@@ -9,9 +9,8 @@
 //!                    Discovery ----------+--> fetch this ... --> all images and their platforms
 //! ```
 //!
-//! Nothing here reads a registry, a file or a clock: bytes come in, and what was decided goes out as
-//! data with its reason. Everything that is read may have been written by somebody hostile, so that
-//! all of it has limits, and whatever breaks them is a typed error.
+//! Nothing here accesses a registry, a file or a clock: bytes come in, and decisions with their reasons
+//! go out as data. All input is untrusted, so it is bounded, and violations are typed errors.
 
 pub mod addresses;
 mod bounded;
@@ -34,6 +33,6 @@ pub use digest::{Algorithm, Digest, DigestError, Hasher, Mismatch};
 pub use document::{Descriptor, Document, DocumentError, ImageConfig, Index, Manifest, NoImage};
 pub use matcher::{Matcher, Rank, Unfit};
 pub use media::MediaType;
-pub use platform::{Meant, Platform, PlatformError, known_architecture};
+pub use platform::{NormalisedPlatform, Platform, PlatformError, known_architecture};
 pub use reference::{Host, Reference, ReferenceError, Repository, Tag};
 pub use source::{Address, Layout, Pick, PickError, Picked, Source, SourceError};

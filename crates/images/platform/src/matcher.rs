@@ -1,7 +1,7 @@
-//! What may run: whether an image of a platform is good for what is wanted, and how good.
+//! Whether an image of a platform runs on a node, and how good the match is.
 //!
-//! The rules are those of containerd (`platforms.Only`): every node has a list of architectures and
-//! variants that it runs, the best first, and the place in that list is what images are compared by.
+//! The rules are containerd's (`platforms.Only`): every node has a list of architectures and variants
+//! it runs, best first, and images are ranked by their position in that list.
 
 mod fallback;
 #[cfg(test)]
@@ -10,14 +10,14 @@ mod tests;
 use std::cmp::Reverse;
 use std::fmt;
 
-use crate::platform::{Meant, Platform};
+use crate::platform::{NormalisedPlatform, Platform};
 use crate::windows::{Isolation, Version};
 use fallback::Step;
 
-/// Windows images name this feature, and every host has it.
+/// A feature Windows images may require, and every host has.
 const WIN32K: &str = "win32k";
 
-/// What is wanted, ready to be compared with images.
+/// A requested platform, prepared for comparison with images.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Matcher {
     wanted: Platform,
@@ -26,7 +26,7 @@ pub struct Matcher {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Rule {
-    /// One of these, the best first.
+    /// One of these, best first.
     Steps(Vec<Step>, Isolation),
     /// This operating system; this architecture before others.
     AnyArchitecture,
@@ -34,7 +34,7 @@ enum Rule {
     AnyVariant,
 }
 
-/// How good an image is: smaller is better.
+/// The rank of a match: smaller is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Rank {
     step: usize,
@@ -43,29 +43,29 @@ pub struct Rank {
 }
 
 impl Rank {
-    /// How many better architectures and variants there would have been; zero is what was asked for.
+    /// How many better architectures and variants are possible; zero is an exact match.
     pub fn step(self) -> usize {
         self.step
     }
 }
 
-/// Why an image is not good for what is wanted. Later ones came nearer.
+/// Why an image does not match. Later variants are closer matches.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Unfit {
-    /// It is for another operating system.
+    /// Another operating system.
     Os,
-    /// It is for another architecture.
+    /// Another architecture.
     Architecture,
-    /// It needs another variant of the architecture.
+    /// Another variant of the architecture.
     Variant,
-    /// It needs another version of Windows.
+    /// Another version of Windows.
     OsVersion,
-    /// It needs features that are not there.
+    /// Missing features.
     OsFeatures(Vec<String>),
 }
 
 impl Unfit {
-    /// A word for metrics and reasons.
+    /// The reason for conditions and metrics.
     pub fn category(&self) -> &'static str {
         match self {
             Self::Os => "OSNotFound",
@@ -90,15 +90,15 @@ impl fmt::Display for Unfit {
 }
 
 impl Matcher {
-    /// What a node runs, older variants and 32-bit architectures included.
+    /// A node, including older variants and 32-bit architectures it runs.
     pub fn node(node: &Platform) -> Self {
         Self::isolated(node, Isolation::Process)
     }
 
-    /// What a node runs if containers of Windows are isolated in this way.
+    /// A node with this isolation of Windows containers.
     pub fn isolated(node: &Platform, isolation: Isolation) -> Self {
         let wanted = node.normalised();
-        // containerd has no other architectures on Windows.
+        // containerd supports no other architectures on Windows.
         let steps = if wanted.os == "windows" {
             vec![Step::of(&wanted)]
         } else {
@@ -110,7 +110,7 @@ impl Matcher {
         }
     }
 
-    /// One platform and nothing like it (`OnlyStrict`): neither older variants nor 32 bits.
+    /// One platform exactly (`OnlyStrict`): neither older variants nor 32-bit architectures.
     pub fn exact(platform: &Platform) -> Self {
         let wanted = platform.normalised();
         let steps = vec![Step::of(&wanted)];
@@ -120,7 +120,7 @@ impl Matcher {
         }
     }
 
-    /// An operating system on whatever architecture (`OnlyOS`), that of the platform first.
+    /// An operating system on any architecture (`OnlyOS`), that of the platform first.
     pub fn any_architecture(platform: &Platform) -> Self {
         Self {
             wanted: platform.normalised(),
@@ -128,9 +128,9 @@ impl Matcher {
         }
     }
 
-    /// An architecture, when nothing is known of what will run it, as for the disk of a virtual
-    /// machine: its plain form first, then variants, the least demanding first. Other architectures
-    /// are never good, since a machine of 64 bits does not boot a disk of 32.
+    /// An architecture without a known node, as for the disk of a VM: the base variant first, then
+    /// others, the least demanding first. Other architectures never match, as a 64-bit VM does not boot
+    /// a 32-bit disk.
     pub fn architecture(os: &str, architecture: &str) -> Self {
         Self {
             wanted: Platform::new(os, architecture).normalised(),
@@ -138,20 +138,20 @@ impl Matcher {
         }
     }
 
-    /// What is wanted, normalised.
+    /// The requested platform, normalised.
     pub fn wanted(&self) -> &Platform {
         &self.wanted
     }
 
-    /// Says how good an image is, or why it is not.
+    /// The rank of an image, or why it does not match.
     ///
-    /// An operating system that the image does not name is taken to be the one that is wanted.
+    /// If the image does not state an operating system, the requested one is assumed.
     pub fn judge(&self, image: &Platform) -> Result<Rank, Unfit> {
-        self.judge_meant(&image.meant())
+        self.judge_normalised(&image.meant())
     }
 
-    /// The same of an image that is compared with many.
-    pub fn judge_meant(&self, image: &Meant) -> Result<Rank, Unfit> {
+    /// Like [`Self::judge`] for an image that is compared repeatedly.
+    pub fn judge_normalised(&self, image: &NormalisedPlatform) -> Result<Rank, Unfit> {
         let image = image.platform();
         if !image.os.is_empty() && image.os != self.wanted.os {
             return Err(Unfit::Os);
@@ -176,12 +176,12 @@ impl Matcher {
         })
     }
 
-    /// Says whether an image is good enough.
+    /// Whether an image matches.
     pub fn matches(&self, image: &Platform) -> bool {
         self.judge(image).is_ok()
     }
 
-    /// The version of a Windows image, if the host runs it. Elsewhere versions do not count.
+    /// The version of a Windows image the host can run. For other systems versions are ignored.
     fn version(&self, image: &Platform, isolation: Isolation) -> Result<Option<Version>, Unfit> {
         if self.wanted.os != "windows" {
             return Ok(None);
@@ -197,7 +197,7 @@ impl Matcher {
         }
     }
 
-    /// How many features an image asks for, if all of them are there.
+    /// The number of features an image requires, if all are present.
     fn features(&self, image: &Platform) -> Result<usize, Unfit> {
         let given = |feature: &&String| {
             self.wanted.os_features.contains(feature)
@@ -217,7 +217,7 @@ impl Matcher {
     }
 }
 
-/// Where in the list an image is.
+/// The position of an image in the list.
 fn place(steps: &[Step], image: &Platform) -> Result<usize, Unfit> {
     steps.iter().position(|step| step.is(image)).ok_or_else(|| {
         if steps

@@ -1,4 +1,4 @@
-//! Media types of what registries keep.
+//! Media types of image documents.
 
 #[cfg(test)]
 mod tests;
@@ -7,8 +7,7 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// What a registry is asked for: everything that can be read. A registry that finds something else
-/// says that there is nothing.
+/// The `Accept` header: all supported types. A registry answers 404 for other documents.
 pub const ACCEPT: [&str; 4] = [OCI_INDEX, DOCKER_LIST, OCI_MANIFEST, DOCKER_MANIFEST];
 
 const OCI_INDEX: &str = "application/vnd.oci.image.index.v1+json";
@@ -25,36 +24,36 @@ const OCI_EMPTY: &str = "application/vnd.oci.empty.v1+json";
 /// The type of a document.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum MediaType {
-    /// An index of OCI.
+    /// An OCI index.
     OciIndex,
-    /// The manifest list of Docker, which is the same.
+    /// A Docker manifest list, equivalent to an index.
     DockerList,
-    /// A manifest of OCI.
+    /// An OCI manifest.
     OciManifest,
-    /// The manifest of Docker, version 2, schema 2, which is the same.
+    /// A Docker manifest of version 2, schema 2, equivalent to OCI's.
     DockerManifest,
-    /// The config of an image of OCI.
+    /// The config of an OCI image.
     OciConfig,
-    /// The config of an image of Docker, which is the same.
+    /// The config of a Docker image, equivalent to OCI's.
     DockerConfig,
-    /// Docker's manifest of schema 1, with or without signatures. Nobody makes them any more.
+    /// A Docker manifest of schema 1, signed or not. Obsolete.
     DockerSchema1,
-    /// The artifact manifest that OCI gave up before it was released.
+    /// OCI's artifact manifest, withdrawn before its release.
     OciArtifact,
-    /// Two braces, where an artifact has no config.
+    /// The empty JSON object, as config of an artifact.
     OciEmpty,
     /// Anything else, in lower case and without parameters. It may be empty.
     Other(String),
 }
 
-/// What a document is for.
+/// The role of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
     /// It lists manifests.
     Index,
-    /// It says what an image is made of.
+    /// It lists the layers of an image.
     Manifest,
-    /// It says what an image is for.
+    /// It holds the platform of an image.
     Config,
     /// It is known, but not supported.
     Unsupported,
@@ -63,7 +62,7 @@ pub enum Kind {
 }
 
 impl MediaType {
-    /// Reads a media type, or the value of a `Content-Type` header: parameters and case do not count.
+    /// Parses a media type or a `Content-Type` header, ignoring parameters and case.
     pub fn read(text: &str) -> Self {
         let essence = text.split(';').next().unwrap_or_default().trim();
         match essence.to_ascii_lowercase().as_str() {
@@ -96,7 +95,7 @@ impl MediaType {
         }
     }
 
-    /// What documents of this type are for.
+    /// The role of documents of this type.
     pub fn kind(&self) -> Kind {
         match self {
             Self::OciIndex | Self::DockerList => Kind::Index,
@@ -107,7 +106,7 @@ impl MediaType {
         }
     }
 
-    /// Says whether nothing was said.
+    /// Whether it is the empty string.
     pub fn is_empty(&self) -> bool {
         self.as_str().is_empty()
     }

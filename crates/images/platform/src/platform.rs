@@ -1,7 +1,7 @@
-//! Platforms: what a node is, and what an image was made for.
+//! Platforms of nodes and images.
 //!
-//! A [`Platform`] holds what was written; [`Platform::normalised`] is what it means. The names are those
-//! of Go (`amd64`, `arm64`), with the aliases that containerd knows (`x86_64`, `aarch64`).
+//! A [`Platform`] holds the values as written; [`Platform::normalised`] is the normal form. The names
+//! are those of Go (`amd64`, `arm64`), with containerd's aliases (`x86_64`, `aarch64`).
 
 mod normal;
 mod parse;
@@ -15,8 +15,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 pub use normal::known_architecture;
 pub use parse::PlatformError;
 
-/// Operating system, architecture and what narrows them. Empty means unsaid. In JSON it is the platform
-/// of an entry of an image index.
+/// Operating system, architecture and details. Empty means not specified. In JSON it is the `platform`
+/// of an image index entry.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Platform {
@@ -26,7 +26,7 @@ pub struct Platform {
     /// Architecture: `amd64`, `arm64`, `s390x`.
     #[serde(deserialize_with = "null_is_empty")]
     pub architecture: String,
-    /// The generation of the architecture: `v7` of `arm`, `v3` of `amd64`.
+    /// The variant of the architecture: `v7` of `arm`, `v3` of `amd64`.
     #[serde(
         deserialize_with = "null_is_empty",
         skip_serializing_if = "String::is_empty"
@@ -39,7 +39,7 @@ pub struct Platform {
         skip_serializing_if = "String::is_empty"
     )]
     pub os_version: String,
-    /// What the operating system must have: `win32k`.
+    /// Required features of the operating system: `win32k`.
     #[serde(
         rename = "os.features",
         deserialize_with = "features",
@@ -82,40 +82,40 @@ impl Platform {
         self
     }
 
-    /// What is meant, to be compared with many.
-    pub fn meant(&self) -> Meant {
-        Meant(self.normalised())
+    /// The normal form, for repeated comparison.
+    pub fn meant(&self) -> NormalisedPlatform {
+        NormalisedPlatform(self.normalised())
     }
 
-    /// Says whether it names neither an operating system nor an architecture.
+    /// Whether it specifies neither an operating system nor an architecture.
     pub fn is_empty(&self) -> bool {
         self.os.is_empty() && self.architecture.is_empty()
     }
 
-    /// Says whether it is `unknown/unknown`, as of an attestation.
+    /// Whether it is `unknown/unknown`, as for attestations.
     pub fn is_unknown(&self) -> bool {
         self.os.eq_ignore_ascii_case(UNKNOWN) && self.architecture.eq_ignore_ascii_case(UNKNOWN)
     }
 }
 
-/// A platform that is normalised, so that nobody has to do it again for each comparison.
+/// A normalised platform, so that it is not normalised again for each comparison.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Meant(Platform);
+pub struct NormalisedPlatform(Platform);
 
-impl Meant {
+impl NormalisedPlatform {
     /// The platform, normalised.
     pub fn platform(&self) -> &Platform {
         &self.0
     }
 }
 
-/// What things are that are no images.
+/// The platform of entries that are not images.
 const UNKNOWN: &str = "unknown";
 
-/// More features than this are nobody's.
+/// Upper bound of features.
 pub(crate) const MAX_FEATURES: usize = 64;
 
-/// Go reads `null` as the empty value, and so do registries' clients.
+/// Go reads `null` as the zero value, and so do registry clients.
 fn null_is_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
@@ -124,8 +124,8 @@ fn features<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D
     crate::bounded::list::<String, MAX_FEATURES, D>(deserializer)
 }
 
-/// The form that [`str::parse`] reads: `windows(10.0.20348+win32k)/amd64`, `linux/arm/v7`. It is always
-/// one line: characters that no platform has are percent-encoded.
+/// The form [`str::parse`] reads: `windows(10.0.20348+win32k)/amd64`, `linux/arm/v7`. It is always one
+/// line: characters that no platform has are percent-encoded.
 impl fmt::Display for Platform {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         encode(
@@ -159,7 +159,7 @@ impl fmt::Display for Platform {
     }
 }
 
-/// Writes what platforms are made of, and everything else percent-encoded.
+/// Writes valid characters, and everything else percent-encoded.
 fn encode(text: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-') {

@@ -23,63 +23,63 @@ use crate::excerpt::excerpt;
 pub use host::Host;
 pub use parts::{Repository, Tag};
 
-/// The longest reference there can be is shorter: 253 of host, 6 of port, 255 of repository, 128 of
-/// tag, 135 of digest, and what joins them.
-const LONGEST: usize = 1024;
+/// Upper bound; the longest valid reference is shorter: 253 of host, 6 of port, 255 of repository, 128
+/// of tag, 135 of digest, and separators.
+const MAX_LENGTH: usize = 1024;
 
-/// Why a text is no reference to an image.
+/// Why a text is not an image reference.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReferenceError {
-    /// There is nothing, or nothing before the tag.
+    /// It is empty, or the name before the tag is.
     #[error("reading image reference {text}: it names no repository")]
     Empty {
-        /// What was read.
+        /// The text.
         text: String,
     },
-    /// It is longer than any reference can be.
-    #[error("reading image reference {text}: {part} has {found} characters, {most} are the most")]
+    /// It is longer than any valid reference.
+    #[error("reading image reference {text}: {part} has {found} characters, the maximum is {most}")]
     TooLong {
-        /// What was read, shortened.
+        /// The text, shortened.
         text: String,
-        /// What is too long.
+        /// The part that is too long.
         part: Part,
-        /// How long it is.
+        /// Its length.
         found: usize,
-        /// How long it may be.
+        /// The maximum length.
         most: usize,
     },
-    /// 64 hexadecimal digits are an image's id, and no name.
+    /// 64 hexadecimal digits are an image id, not a name.
     #[error(
         "reading image reference {text}: 64 hexadecimal digits are the id of an image, not its name"
     )]
     Id {
-        /// What was read.
+        /// The text.
         text: String,
     },
     /// A repository has upper-case letters.
     #[error("reading image reference {text}: repository {repository} must be in lower case")]
     UpperCase {
-        /// What was read, shortened.
+        /// The text, shortened.
         text: String,
         /// The repository that it names.
         repository: String,
     },
-    /// Some part is not made as it has to be.
+    /// A part is malformed.
     #[error("reading image reference {text}: {part} {value} is malformed: {accepted}", accepted = .part.accepted())]
     Malformed {
-        /// What was read, shortened.
+        /// The text, shortened.
         text: String,
-        /// What is malformed.
+        /// The malformed part.
         part: Part,
         /// The value of that part, shortened.
         value: String,
     },
-    /// What follows `@` is no digest.
+    /// The part after `@` is not a digest.
     #[error("reading image reference {text}")]
     Digest {
-        /// What was read, shortened.
+        /// The text, shortened.
         text: String,
-        /// Why it is none.
+        /// The cause.
         #[source]
         source: DigestError,
     },
@@ -101,7 +101,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// What this part has to look like.
+    /// The accepted syntax of this part.
     pub fn accepted(self) -> &'static str {
         match self {
             Self::Whole => "expected [host[:port]/]repository[:tag][@digest]",
@@ -131,8 +131,8 @@ impl fmt::Display for Part {
     }
 }
 
-/// An image in a registry. There is always a tag or a digest; if there are both, the digest decides
-/// and the tag is a remark, as for a kubelet.
+/// An image in a registry, with a tag or a digest. If it has both, the digest decides and the tag is
+/// ignored, as by the kubelet.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Reference {
     host: Host,
@@ -175,7 +175,7 @@ impl Reference {
         &self.repository
     }
 
-    /// The tag, if one is named or nothing is.
+    /// The tag, if it is given or neither tag nor digest is.
     pub fn tag(&self) -> Option<&Tag> {
         match &self.version {
             Version::Tag(tag) => Some(tag),
@@ -183,7 +183,7 @@ impl Reference {
         }
     }
 
-    /// The digest, if one is named.
+    /// The digest, if given.
     pub fn digest(&self) -> Option<&Digest> {
         match &self.version {
             Version::Tag(_) => None,
@@ -191,7 +191,7 @@ impl Reference {
         }
     }
 
-    /// What a registry is asked for, after `/manifests/`: the digest, or else the tag.
+    /// The path component after `/manifests/`: the digest, or else the tag.
     pub fn manifest(&self) -> String {
         match &self.version {
             Version::Tag(tag) => tag.to_string(),
@@ -204,13 +204,13 @@ impl Reference {
         format!("{}/{}", self.host, self.repository)
     }
 
-    /// The same image in the same repository, by its digest. The tag is dropped.
+    /// The same repository with this digest and without tag.
     #[must_use]
     pub fn with_digest(&self, digest: Digest) -> Self {
         Self::pinned(self.host.clone(), self.repository.clone(), digest)
     }
 
-    /// The same image in another place, such as a mirror. Tag and digest are kept.
+    /// The same image at another location, such as a mirror. Tag and digest are kept.
     #[must_use]
     pub fn moved(&self, host: Host, repository: Repository) -> Self {
         Self {
@@ -220,7 +220,7 @@ impl Reference {
         }
     }
 
-    /// The name as people write it: without `docker.io`, without `library/`, tag and digest kept.
+    /// The familiar name: without `docker.io` and `library/`, with tag and digest.
     pub fn familiar(&self) -> String {
         let repository = self.repository.as_str();
         let short = if !self.host.is_docker_hub() {
@@ -233,7 +233,7 @@ impl Reference {
             repository
         };
         let text = format!("{short}{}", self.version);
-        // `localhost/x` of Docker Hub and the like would be read as a name of another registry.
+        // `localhost/x` of Docker Hub and the like would be parsed as another registry.
         match text.parse() {
             Ok(again) if *self == again => text,
             _ => self.to_string(),
@@ -241,19 +241,19 @@ impl Reference {
     }
 }
 
-/// Where Docker Hub keeps what has no owner.
+/// Docker Hub's namespace of official images.
 const OFFICIAL: &str = "library/";
 
 impl FromStr for Reference {
     type Err = ReferenceError;
 
     fn from_str(text: &str) -> Result<Self, ReferenceError> {
-        if text.len() > LONGEST {
+        if text.len() > MAX_LENGTH {
             return Err(ReferenceError::TooLong {
                 text: excerpt(text),
                 part: Part::Whole,
                 found: text.len(),
-                most: LONGEST,
+                most: MAX_LENGTH,
             });
         }
         if text.len() == 64 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
@@ -304,10 +304,10 @@ impl FromStr for Reference {
     }
 }
 
-/// The host, if what stands before the first slash is one, and the rest.
+/// The host before the first slash, if it is one, and the rest.
 ///
 /// The rule of `splitDockerDomain`: a host has a dot, a colon or an upper-case letter, or is
-/// `localhost`. Everything else is the first part of a repository of Docker Hub.
+/// `localhost`. Anything else is the first component of a Docker Hub repository.
 fn split_host(named: &str) -> (Option<&str>, &str) {
     match named.split_once('/') {
         Some((first, rest))

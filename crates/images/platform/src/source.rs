@@ -1,6 +1,6 @@
-//! Where an image comes from: a registry, an archive, a folder, or a web server.
+//! Image sources: a registry, an archive, a folder, or a web server.
 //!
-//! | text | means |
+//! | text | source |
 //! |---|---|
 //! | `docker://quay.io/x/y:9` | a registry |
 //! | `quay.io/x/y:9` | the same |
@@ -8,8 +8,8 @@
 //! | `oci:/srv/x:9` | an OCI layout in a folder |
 //! | `https://example.com/x.qcow2.xz` | a disk on a web server |
 //!
-//! Archives and folders are read as `containers/image` does: what follows the scheme's colon is a path,
-//! up to the next colon, so that `oci-archive://x.tar` is `/x.tar` and `oci-archive:x.tar` is relative.
+//! Archives and folders follow `containers/image`: a path follows the scheme's colon, up to the next
+//! colon, so `oci-archive://x.tar` is `/x.tar` and `oci-archive:x.tar` is relative.
 
 mod address;
 mod pick;
@@ -28,69 +28,69 @@ use crate::reference::{Reference, ReferenceError};
 pub use address::Address;
 pub use pick::{PickError, Picked};
 
-/// The longest path that systems take.
-const LONGEST_PATH: usize = 4096;
+/// Upper bound of a path (`PATH_MAX`).
+const MAX_PATH: usize = 4096;
 
-/// The longest name of an image in a layout.
-const LONGEST_NAME: usize = 255;
+/// Upper bound of an image name in a layout.
+const MAX_NAME: usize = 255;
 
-/// What may stand before `:`.
+/// The accepted schemes.
 const SCHEMES: &str = "docker://, oci-archive:, oci:, https:// and http:// are";
 
-/// Why a text names no image.
+/// Why a text is not an image source.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SourceError {
-    /// The scheme is not one of ours.
+    /// The scheme is not supported.
     #[error("reading image source {text}: scheme {scheme} is not supported; {SCHEMES}")]
     Scheme {
-        /// What was read, shortened.
+        /// The text, shortened.
         text: String,
-        /// What stands before `://`.
+        /// The scheme given.
         scheme: String,
     },
-    /// What follows `docker://` is no reference.
+    /// The part after `docker://` is not a reference.
     #[error(transparent)]
     Reference(#[from] ReferenceError),
-    /// There is no path, or none that a system would take.
+    /// The path is empty or invalid.
     #[error(
-        "reading image source {text}: expected a path of 1 to {LONGEST_PATH} bytes without null bytes"
+        "reading image source {text}: expected a path of 1 to {MAX_PATH} bytes without null bytes"
     )]
     Path {
-        /// What was read, shortened.
+        /// The text, shortened.
         text: String,
     },
-    /// The name within the layout is malformed.
+    /// The name in the layout is malformed.
     #[error(
-        "reading image source {text}: name {name} is malformed: expected up to {LONGEST_NAME} letters and digits joined by one of - . _ : @ + or --, in parts joined by /"
+        "reading image source {text}: name {name} is malformed: expected up to {MAX_NAME} letters and digits joined by one of - . _ : @ + or --, in parts joined by /"
     )]
     Name {
-        /// What was read, shortened.
+        /// The text, shortened.
         text: String,
-        /// The name within the layout, shortened.
+        /// The name in the layout, shortened.
         name: String,
     },
-    /// What follows `https://` is no address.
+    /// The part after `https://` is not a URL.
     #[error(
         "reading image source {text}: {why}; an address such as https://example.com/disk.qcow2 is accepted"
     )]
     Address {
-        /// What was read, shortened.
+        /// The text, shortened.
         text: String,
         /// What is wrong with it.
         why: &'static str,
     },
-    /// What follows `@` is no digest.
+    /// The part after `@` is not a digest.
     #[error("reading image source {text}")]
     Digest {
-        /// What was read, shortened.
+        /// The text, shortened.
         text: String,
-        /// Why it is none.
+        /// The cause.
         #[source]
         source: DigestError,
     },
 }
 
-/// Where an image comes from.
+/// An image source.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Source {
     /// A registry.
@@ -110,19 +110,19 @@ pub struct Layout {
     pick: Pick,
 }
 
-/// Which image of a layout is meant.
+/// Which image of a layout to use.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Pick {
-    /// The only one there is.
+    /// The only one.
     Only,
-    /// The one of this name (`org.opencontainers.image.ref.name`).
+    /// The one with this name (`org.opencontainers.image.ref.name`).
     Name(String),
-    /// The one of this digest.
+    /// The one with this digest.
     Digest(Digest),
 }
 
 impl Source {
-    /// The reference, if it is in a registry.
+    /// The reference, for a registry.
     pub fn reference(&self) -> Option<&Reference> {
         match self {
             Self::Registry(reference) => Some(reference),
@@ -130,7 +130,7 @@ impl Source {
         }
     }
 
-    /// The host that has it, with its port if that is not the usual one; none if it is in files.
+    /// The host, with its port unless it is the default; `None` for files.
     pub fn host(&self) -> Option<String> {
         match self {
             Self::Registry(reference) => Some(reference.host().to_string()),
@@ -141,21 +141,21 @@ impl Source {
 }
 
 impl Layout {
-    /// The tar file or folder. Nothing is known of whether it exists or where it leads.
+    /// The path of the tar file or folder. It is not checked whether it exists or where links lead.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// Which of its images is meant.
+    /// Which of its images to use.
     pub fn pick(&self) -> &Pick {
         &self.pick
     }
 
-    /// Reads what follows the scheme.
+    /// Parses the part after the scheme.
     fn read(rest: &str, text: &str) -> Result<Self, SourceError> {
         let (path, pick) = match rest.split_once(':') {
-            // `path@sha256:...`: only an algorithm that is ours makes it a digest, since paths may
-            // have an `@` themselves.
+            // `path@sha256:...`: only a supported algorithm makes it a digest, as paths may contain
+            // `@`.
             Some((before, hash)) => match before.rsplit_once('@') {
                 Some((path, name @ ("sha256" | "sha512"))) => {
                     let digest =
@@ -177,14 +177,14 @@ impl Layout {
             },
             None => (rest, Pick::Only),
         };
-        // Slashes in front are one.
+        // Leading slashes are collapsed.
         let relative = path.trim_start_matches('/');
         let path = if relative.len() < path.len() {
             format!("/{relative}")
         } else {
             relative.to_owned()
         };
-        if path.is_empty() || path.len() > LONGEST_PATH || path.contains('\0') {
+        if path.is_empty() || path.len() > MAX_PATH || path.contains('\0') {
             return Err(SourceError::Path {
                 text: excerpt(text),
             });
@@ -196,7 +196,7 @@ impl Layout {
 /// The grammar that the image specification gives for `org.opencontainers.image.ref.name`.
 fn is_name(name: &str) -> bool {
     let is_word = |c: char| c.is_ascii_alphanumeric();
-    name.len() <= LONGEST_NAME
+    name.len() <= MAX_NAME
         && name.split('/').all(|component| {
             let mut separators = component.split(is_word);
             separators.next() == Some("")
@@ -245,7 +245,7 @@ impl fmt::Display for Source {
 
 impl fmt::Display for Layout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // One slash alone after the scheme would do; two more are what addresses look like.
+        // One slash after the scheme would suffice; two more are the common notation.
         if self.path.starts_with('/') {
             f.write_str("//")?;
         }

@@ -1,4 +1,4 @@
-//! Prints the pages of reference; `cargo xtask generate` keeps them in `docs`.
+//! Prints the reference pages; `cargo xtask generate` writes them to `docs`.
 //!
 //! Every page begins with a line `# file: PATH`.
 

@@ -1,4 +1,4 @@
-//! What can be said on the command line.
+//! The command line.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -14,12 +14,12 @@ use crate::{
     manifests, node_config, place, release, run, snapshot, status, version, webhook,
 };
 
-/// One operator for clusters whose nodes are not alike.
+/// One operator for heterogeneous Kubernetes clusters.
 #[derive(Debug, Parser)]
 #[command(version, propagate_version = false, disable_help_subcommand = false)]
 pub(crate) struct Arguments {
-    /// Say more on standard error: once for progress, twice for details, three times for all.
-    /// The environment variable RUST_LOG selects by module instead.
+    /// Increase log verbosity on standard error: once for info, twice for debug, three times for
+    /// trace. The environment variable RUST_LOG filters by module instead.
     #[arg(short, long, action = clap::ArgAction::Count, global = true)]
     pub(crate) verbose: u8,
 
@@ -68,7 +68,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// How it logs.
+    /// The log settings of this command.
     pub(crate) fn log(&self) -> LogArguments {
         match self {
             Self::Run(arguments) => arguments.log.clone(),
@@ -77,7 +77,7 @@ impl Command {
         }
     }
 
-    /// Where its traces go.
+    /// The trace export settings of this command.
     pub(crate) fn traces(&self) -> TraceArguments {
         match self {
             Self::Run(arguments) => arguments.traces.clone(),
@@ -88,17 +88,17 @@ impl Command {
     }
 }
 
-/// The names the binary goes by. kubectl finds plugins by the second one.
+/// The names the binary is installed under. kubectl finds plugins by the second one.
 const NAMES: [&str; 2] = ["medley", "kubectl-medley"];
 
-/// The name of the file that was called.
+/// File name of the program in `argv[0]`.
 pub(crate) fn stem(argument: Option<&OsString>) -> Option<&str> {
     argument
         .and_then(|path| Path::new(path).file_stem())
         .and_then(OsStr::to_str)
 }
 
-/// Which of its names the binary was called by.
+/// The entry of [`NAMES`] that the binary was called by.
 pub(crate) fn program_name(argument: Option<&OsString>) -> &'static str {
     let stem = stem(argument);
     NAMES
@@ -107,10 +107,10 @@ pub(crate) fn program_name(argument: Option<&OsString>) -> &'static str {
         .unwrap_or(NAMES[0])
 }
 
-/// The command line under one of the binary's names.
+/// The clap command under one of the binary's names.
 pub fn command(name: &'static str) -> clap::Command {
     let command = examples::add(Arguments::command()).name(name);
-    // A plugin is called through kubectl, and that is how its usage has to read.
+    // A plugin is called through kubectl, so its usage reads `kubectl medley`.
     if name == "kubectl-medley" {
         command.bin_name("kubectl medley")
     } else {

@@ -1,14 +1,14 @@
-//! `medley check`: whether a cluster is ready for Medley, and whether an installation is as it should be.
+//! `medley check`: whether a cluster is ready for Medley, and whether an installation is healthy.
 //!
 //! ```text
-//! gather  what there is, and what could not be seen   -> Facts
-//! decide  Facts -> findings, each with a hint and a page
-//! render  findings, for people
+//! gather  cluster state, and what could not be read -> CheckInputs
+//! decide  CheckInputs -> findings, each with a hint and a docs page
+//! render  findings as text
 //! ```
 
 mod decide;
-mod facts;
 mod gather;
+mod inputs;
 mod render;
 
 use anyhow::bail;
@@ -22,13 +22,14 @@ use crate::governance::output::Data;
 use crate::terminal::Colour;
 use crate::{exit, process};
 
-/// Check a cluster before or after Medley is installed, and say what to do about what is wrong.
+/// Check a cluster before or after Medley is installed, and suggest a fix for each problem.
 ///
-/// Looks at the version of Kubernetes, kinds, rights, what runs, who leads, admission checks and policies.
-/// What is not installed of others is told and is no failure. The exit code is 1 if a check fails.
+/// Checks the Kubernetes version, CRDs, RBAC permissions, workloads, leader election, admission
+/// webhooks and policies. Optional third-party components that are not installed are reported and
+/// do not fail the check. The exit code is 1 if a check fails.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Check whether Medley can be installed, and not whether it runs.
+    /// Check only whether Medley can be installed, not whether it runs.
     #[arg(long)]
     pre: bool,
 
@@ -37,7 +38,8 @@ pub(crate) struct Arguments {
     namespace: String,
 
     /// The controllers that run, or are to run, separated by commas.
-    /// [default: what the operator was told; before it is there governance, cpu-models, release]
+    /// [default: those the operator is configured with; before installation governance, cpu-models,
+    /// release]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     controllers: Option<Vec<Job>>,
 
@@ -45,7 +47,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, value_name = "WHEN", default_value = "auto")]
     color: Colour,
 
-    /// Form of the output; a list for people if absent.
+    /// Output format; a list for people by default.
     #[arg(short, long, value_enum)]
     output: Option<Data>,
 
@@ -53,9 +55,8 @@ pub(crate) struct Arguments {
     cluster: ClusterArguments,
 }
 
-/// Checks.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let wanted = gather::Wanted {
+    let wanted = gather::CheckOptions {
         pre: arguments.pre,
         namespace: arguments.namespace.clone(),
         jobs: arguments
@@ -65,8 +66,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     };
     let findings = process::build_runtime()?.block_on(async {
         let client = arguments.cluster.client().await?;
-        let facts = Box::pin(gather::gather(&client, &wanted)).await?;
-        anyhow::Ok(decide::decide(&facts))
+        let inputs = Box::pin(gather::gather(&client, &wanted)).await?;
+        anyhow::Ok(decide::decide(&inputs))
     })?;
     let text = match arguments.output {
         Some(form) => form.write(&data(&findings)?)?,
@@ -81,7 +82,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
 }
 
-/// As programs read it.
+/// The findings as JSON, for `-o json` and `-o yaml`.
 fn data(findings: &[Finding]) -> anyhow::Result<Value> {
     Ok(json!({ "kind": "List", "items": serde_json::to_value(findings)? }))
 }

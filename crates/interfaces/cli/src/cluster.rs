@@ -1,4 +1,4 @@
-//! Which cluster a command speaks to.
+//! The cluster a command connects to.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use clap::Args;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
-/// How to reach a cluster, as kubectl takes it.
+/// Connection flags, named as in kubectl.
 #[derive(Debug, Args)]
 pub(crate) struct ClusterArguments {
     /// The kubeconfig to use.
@@ -23,10 +23,10 @@ pub(crate) struct ClusterArguments {
 impl ClusterArguments {
     /// A client for the cluster.
     pub(crate) async fn client(&self) -> anyhow::Result<Client> {
-        Client::try_from(self.config().await?).context("preparing to talk to the cluster")
+        Client::try_from(self.config().await?).context("creating a client for the cluster")
     }
 
-    /// How to reach the cluster, and as whom.
+    /// Client configuration of the cluster, with credentials.
     pub(crate) async fn config(&self) -> anyhow::Result<Config> {
         let options = KubeConfigOptions {
             context: self.context.clone(),
@@ -45,7 +45,7 @@ impl ClusterArguments {
                 .context("reading the kubeconfig"),
             (None, None) => Config::infer()
                 .await
-                .context("looking for a cluster; name one with --kubeconfig PATH or $KUBECONFIG"),
+                .context("finding a cluster; name one with --kubeconfig PATH or $KUBECONFIG"),
         }
     }
 }

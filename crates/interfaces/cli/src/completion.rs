@@ -7,14 +7,14 @@ use clap_complete::Shell;
 
 use crate::exit;
 
-/// kubectl asks the program of this name what a command line of the plugin could go on with.
+/// kubectl runs a program of this name to complete the plugin's command line.
 pub(crate) const KUBECTL: &str = "kubectl_complete-medley";
 
 /// Print the completion script of a shell.
 ///
-/// For bash, `source <(medley completion bash)` completes commands and flags in the current shell. Completion
-/// of `kubectl medley` needs no script: a link to this program that is called kubectl_complete-medley, in a
-/// folder of the PATH, is what kubectl asks.
+/// For bash, `source <(medley completion bash)` completes commands and flags in the current shell.
+/// Completion of `kubectl medley` needs no script: kubectl runs kubectl_complete-medley from the
+/// PATH, a link to this program.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The shell.
@@ -24,14 +24,14 @@ pub(crate) struct Arguments {
 
 /// Prints the script.
 pub(crate) fn run(arguments: &Arguments, mut command: clap::Command) -> anyhow::Result<()> {
-    // Shells complete the file that is called, whatever usage calls it.
+    // Shells complete the name of the file, independent of the name in the usage.
     let name = command.get_name().to_owned();
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut command, name, &mut script);
     exit::print(&String::from_utf8_lossy(&script))
 }
 
-/// Answers kubectl: the words so far, the last of which is not finished and may be empty.
+/// Answers kubectl: the arguments so far, the last of which is incomplete and may be empty.
 pub(crate) fn answer(words: &[std::ffi::OsString], command: clap::Command) -> anyhow::Result<()> {
     let words: Vec<String> = words
         .iter()

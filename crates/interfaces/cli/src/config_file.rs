@@ -1,8 +1,8 @@
-//! Settings from a file, for processes that run for long: `--config FILE`.
+//! Settings of long-running commands from a file: `--config FILE`.
 //!
-//! A file has the names of flags and their values, in YAML. What is said on the command line counts more,
-//! and so does the environment. Values go the way of flags, so that they mean the same and are refused in
-//! the same words.
+//! The file maps flag names to values, in YAML. Command line and environment take precedence.
+//! Values are turned into flags before parsing, so that they have the same meaning and the same
+//! error messages.
 
 #[cfg(test)]
 mod tests;
@@ -18,21 +18,21 @@ use serde_json::Value;
 
 /// The environment variable that names the file.
 const VARIABLE: &str = "MEDLEY_CONFIG";
-/// What the flag is known by: other commands have a `--config` of their own.
+/// clap id of the flag: other commands have a `--config` of their own.
 const ID: &str = "settings_file";
-/// What no file can say.
+/// Flags that the file cannot set.
 const NEVER: [&str; 4] = ["config", "help", "verbose", "version"];
 
-/// Where settings are.
+/// The `--config` flag.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct ConfigArguments {
-    /// A file in YAML with values for flags that are not given here or by the environment, by their names:
-    /// `controllers: [governance, release]`.
+    /// A YAML file with values for flags that are not set on the command line or in the
+    /// environment, by flag name: `controllers: [governance, release]`.
     #[arg(id = ID, long = "config", value_name = "FILE", env = VARIABLE)]
     config: Option<PathBuf>,
 }
 
-/// The command line with what a file adds to it; none if no file is named.
+/// The command line with the flags of the file added; `None` if no file is named.
 pub(crate) fn complete(
     line: &[OsString],
     command: &Command,
@@ -44,7 +44,7 @@ pub(crate) fn complete(
     if !named && std::env::var_os(VARIABLE).is_none() {
         return Ok(None);
     }
-    // What is wrong with the line is told when all of it is there: a file may have what is missing.
+    // Errors are reported after the file is read: it may hold a required flag.
     let lenient = command.clone().ignore_errors(true);
     let Ok(matches) = lenient.try_get_matches_from(line) else {
         return Ok(None);
@@ -97,7 +97,7 @@ fn flags(text: &str, command: &Command, given: &ArgMatches) -> anyhow::Result<Ve
     Ok(flags)
 }
 
-/// The arguments that a file may give.
+/// The arguments that a file may set.
 fn accepted(command: &Command) -> impl Iterator<Item = &Arg> {
     command.get_arguments().filter(|argument| {
         let long = argument.get_long();
@@ -109,12 +109,12 @@ fn find<'a>(command: &'a Command, name: &str) -> Option<&'a Arg> {
     accepted(command).find(|argument| argument.get_long() == Some(name))
 }
 
-/// A setting as it is said on the command line.
+/// A setting as a flag.
 fn flag(name: &str, argument: &Arg, value: &Value) -> anyhow::Result<Vec<OsString>> {
     let is_switch = matches!(argument.get_action(), ArgAction::SetTrue);
     let several = matches!(argument.get_action(), ArgAction::Append)
         || argument.get_value_delimiter().is_some();
-    let said = |text: String| OsString::from(format!("--{name}={text}"));
+    let as_flag = |text: String| OsString::from(format!("--{name}={text}"));
     match value {
         Value::Bool(on) if is_switch => Ok(on
             .then(|| OsString::from(format!("--{name}")))
@@ -124,14 +124,14 @@ fn flag(name: &str, argument: &Arg, value: &Value) -> anyhow::Result<Vec<OsStrin
         Value::Array(values) if several => values
             .iter()
             .map(|value| match plain(value) {
-                Some(text) => Ok(said(text)),
-                None => bail!("{name} has {value} in its list; expected text, numbers or truth"),
+                Some(text) => Ok(as_flag(text)),
+                None => bail!("{name} has {value} in its list; expected text, numbers or booleans"),
             })
             .collect(),
         Value::Array(_) => bail!("{name} is {value}; expected one value, not a list"),
         value => match plain(value) {
-            Some(text) => Ok(vec![said(text)]),
-            None => bail!("{name} is {value}; expected text, a number or truth"),
+            Some(text) => Ok(vec![as_flag(text)]),
+            None => bail!("{name} is {value}; expected text, a number or a boolean"),
         },
     }
 }

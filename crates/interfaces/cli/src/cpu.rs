@@ -1,4 +1,4 @@
-//! `medley cpu`: the CPU models of a cluster, and which of them its virtual machines get.
+//! `medley cpu`: CPU models of nodes and virtual machines.
 
 mod explain;
 mod list;
@@ -8,11 +8,11 @@ mod what_if;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-pub(crate) use objects::World;
+pub(crate) use objects::CpuView;
 pub(crate) use vms::state;
 
-/// Show the CPU models of the nodes, which of them virtual machines get and why, and what would change
-/// that.
+/// Show the CPU models of the nodes, which model virtual machines get and why, and what would
+/// change it.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct CpuArguments {
@@ -30,7 +30,7 @@ enum Command {
     WhatIf(what_if::Arguments),
 }
 
-/// Forms of output.
+/// Output formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Form {
     Wide,

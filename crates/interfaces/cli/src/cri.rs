@@ -11,18 +11,18 @@ use platform::{AddressRange, Platform, Reference};
 use crate::images::registry::{AddressArguments, RegistryArguments};
 use crate::{exit, process};
 
-/// Serve images to a kubelet, each runtime handler its own (CRI v1 ImageService).
+/// Serve images to a kubelet, separately for each runtime handler (CRI v1 ImageService).
 ///
-/// For the kubelet's --image-service-endpoint. The same name pulled for two handlers gives two images:
-/// each of the platform that its handler runs, as the configuration says in containerd's words
-/// (plugins."io.containerd.cri.v1.images".runtime_platforms.NAME.platform) or in ours
-/// ([handlers.NAME] platform = "windows(10.0.20348)/amd64"). Without a configuration there is the default
-/// handler, which runs what this machine does. With --backend, handlers that are not configured and all
-/// other services are those of a runtime that is there already. Prints `ready` when it can be used.
-/// Stops on Ctrl-C and SIGTERM; a pull that was cut off is gone on with.
+/// For the kubelet's --image-service-endpoint. A name pulled for two handlers gives two images,
+/// each of the platform that its handler runs. Handlers are configured as in containerd
+/// (plugins."io.containerd.cri.v1.images".runtime_platforms.NAME.platform) or in a shorter form
+/// ([handlers.NAME] platform = "windows(10.0.20348)/amd64"). Without a configuration there is the
+/// default handler, for the platform of this host. With --backend, handlers that are not configured
+/// and all other services are forwarded to an existing runtime. Prints `ready` when it serves.
+/// Stops on Ctrl-C and SIGTERM; an interrupted pull resumes when it is requested again.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The socket: unix:///PATH or a path. Only its owner may open it.
+    /// The socket: unix:///PATH or a path. Only its owner may connect.
     #[arg(
         long,
         value_name = "ADDR",
@@ -30,34 +30,34 @@ pub(crate) struct Arguments {
     )]
     listen: String,
 
-    /// The folder for images, made if it is not there.
+    /// The directory for images, created if missing.
     #[arg(long, value_name = "DIR", default_value = "/var/lib/medley/cri")]
     root: PathBuf,
 
-    /// Handlers and what they run, in TOML: containerd's configuration, or a shorter one. Can be given
-    /// several times.
+    /// Handlers and their platforms, in TOML: containerd's configuration, or the shorter form. Can
+    /// be repeated.
     #[arg(long, value_name = "FILE")]
     config: Vec<PathBuf>,
 
-    /// The socket of a runtime that has the handlers which are not configured here, and all services but
-    /// images: unix:///run/containerd/containerd.sock.
+    /// The socket of a runtime that provides the handlers that are not configured here, and all
+    /// services but images: unix:///run/containerd/containerd.sock.
     #[arg(long, value_name = "ADDR")]
     backend: Option<String>,
 
-    /// What this machine runs, if it is not what it seems: linux/arm64/v8.
+    /// The platform of this host, if detection is wrong: linux/arm64/v8.
     #[arg(long, value_name = "PLATFORM")]
     platform: Option<String>,
 
-    /// The most that the folder may hold, such as 50Gi. Pulls that would need more fail.
+    /// Size limit of the directory, such as 50Gi. Pulls that would exceed it fail.
     #[arg(long, value_name = "SIZE")]
     limit: Option<String>,
 
-    /// How many layers are downloaded at once, in all pulls together.
+    /// Maximum number of concurrent layer downloads, over all pulls.
     #[arg(long, value_name = "N", default_value_t = 6)]
     downloads: usize,
 
-    /// An image that says of itself that it is to stay, such as the one of sandboxes. Can be given several
-    /// times.
+    /// An image to report as pinned, so that the kubelet does not garbage-collect it, such as the
+    /// sandbox image. Can be repeated.
     #[arg(long, value_name = "IMAGE")]
     pin: Vec<String>,
 
@@ -68,17 +68,17 @@ pub(crate) struct Arguments {
     addresses: AddressArguments,
 }
 
-/// Serves until it is asked to stop.
+/// Serves until SIGTERM or SIGINT.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     ensure!(
         arguments.downloads > 0,
-        "--downloads 0: expected at least one"
+        "--downloads 0: expected at least 1"
     );
     let path = path_of(&arguments.listen).context("--listen")?;
     let limit = arguments.limit.as_deref().map(bytes).transpose()?;
     let handlers = handlers(arguments)?;
-    // Pods name images. Registries on the node itself are common and stay reachable, as they are for containerd;
-    // the metadata service of the node is not.
+    // Pods name the images, so this guards against SSRF. Registries on the node itself are common
+    // and stay reachable, as they are for containerd; the metadata service of the node does not.
     let addresses = arguments.addresses.policy_with(AddressRange::LOOPBACK);
     let client = arguments.registry.open_small(&addresses)?;
     let keyring = arguments.registry.keyring()?;
@@ -102,12 +102,12 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         exit::print(&format!("ready: unix://{}\n", path.display()))?;
         listening.serve(stop).await.context("serving images")
     });
-    // A pull that was cut off may still wait for a registry, and nobody for it.
+    // An interrupted pull may still wait for a registry; no caller waits for the pull.
     runtime.shutdown_background();
     served
 }
 
-/// What is configured; without a backend there is always a default handler.
+/// The configured handlers; without a backend there is always a default handler.
 fn handlers(arguments: &Arguments) -> anyhow::Result<Handlers> {
     let own = Platform::new("linux", importer::own_architecture());
     let host = match &arguments.platform {
@@ -133,12 +133,12 @@ fn handlers(arguments: &Arguments) -> anyhow::Result<Handlers> {
     }
     ensure!(
         !handlers.names().is_empty(),
-        "--backend needs --config: without a handler of its own, this would only pass on requests"
+        "--backend needs --config: without a handler of its own, this would only forward requests"
     );
     Ok(handlers)
 }
 
-/// A quantity as a number of bytes.
+/// A Kubernetes quantity in bytes.
 fn bytes(text: &str) -> anyhow::Result<u64> {
     let expected = || format!("--limit {text:?}: expected bytes, such as 50Gi or 100G");
     let quantity: Quantity = text.parse().with_context(expected)?;

@@ -1,11 +1,11 @@
 //! Examples for the help of every command.
 //!
-//! They are here, and not beside the arguments, so that a test reads them all: each is a command line that
-//! this program accepts. A command that says its own after its arguments is left alone.
+//! They are kept here, and not beside the arguments, so that a test can check that the parser
+//! accepts each of them. A command with its own `after_help` is left alone.
 
 use clap::Command;
 
-/// The path of a command without the name of the program, and lines to try.
+/// Path of a command without the program name, and its examples.
 const EXAMPLES: &[(&str, &[&str])] = &[
     (
         "up",
@@ -277,7 +277,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The command line with examples.
+/// The clap command with the examples added.
 pub(crate) fn add(command: Command) -> Command {
     let mut command = command;
     for (path, lines) in EXAMPLES {
@@ -297,7 +297,7 @@ fn add_to(command: Command, path: &[&str], lines: &[&str]) -> Command {
     match path.split_first() {
         None if command.get_after_help().is_some() => command,
         None => command.after_help(format!("Examples:\n  {}", lines.join("\n  "))),
-        // What is not there is told by a test.
+        // A test reports paths that do not exist.
         Some((first, rest)) if command.find_subcommand(first).is_some() => {
             command.mut_subcommand(first, |it| add_to(it, rest, lines))
         }
@@ -309,7 +309,7 @@ fn add_to(command: Command, path: &[&str], lines: &[&str]) -> Command {
 mod tests {
     use super::*;
 
-    /// Every command that does something, by path.
+    /// Every command without subcommands, by path.
     fn leaves<'a>(command: &'a Command, path: &str, found: &mut Vec<(String, &'a Command)>) {
         for child in command.get_subcommands() {
             if child.is_hide_set() || child.get_name() == "help" {
@@ -361,7 +361,8 @@ mod tests {
         }
     }
 
-    /// The words that a shell would call this program with; none if a line is about another one.
+    /// The arguments that a shell would call this program with; `None` if the line runs another
+    /// program.
     fn words(line: &str) -> Option<Vec<String>> {
         let from = line
             .find("medley ")

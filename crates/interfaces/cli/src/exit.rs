@@ -1,10 +1,10 @@
-//! How the program ends, and the only places it writes to.
+//! Exit codes, and the only writes to standard output and standard error.
 
 use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-/// Writes a result to standard output. A reader that has seen enough is no error.
+/// Writes a result to standard output. A closed pipe is no error.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -15,7 +15,7 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// 0, or 1 and one line that says what was tried and why it did not work.
+/// 0, or 1 with the error on one line.
 pub(crate) fn outcome(outcome: anyhow::Result<()>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -23,15 +23,15 @@ pub(crate) fn outcome(outcome: anyhow::Result<()>) -> ExitCode {
     }
 }
 
-/// A line that says what was tried and why it did not work, and a code.
+/// Prints the error on one line, and returns the code.
 pub(crate) fn failure(error: &anyhow::Error, code: u8) -> ExitCode {
-    // Nothing is left to be done when even this cannot be written.
+    // There is no fallback when standard error cannot be written.
     let _ = writeln!(io::stderr(), "error: {error:#}");
     ExitCode::from(code)
 }
 
-/// A command line that asks for help, or makes no sense; the latter is 1, as kubectl has it, but for
-/// `diff`, where 1 means that there are differences.
+/// Help, or a usage error. Usage errors exit with 1, as in kubectl, except for `diff`, where 1
+/// means that there are differences.
 pub(crate) fn usage(error: &clap::Error, line: &[OsString]) -> ExitCode {
     let _ = error.print();
     let mut words = line.iter().skip(1).filter_map(|word| word.to_str());

@@ -1,13 +1,13 @@
 //! `medley gather`: a support bundle, without secrets ([`crate::redact`]).
 //!
-//! The folders are those of `oc adm must-gather`, so that the tools that read its bundles read ours. Under
-//! the name `gather` the binary keeps that contract by itself: no arguments, all of it in `/must-gather`, as
-//! much as can be had, and `version` beside it.
+//! The layout is that of `oc adm must-gather`, so that tools for its bundles read ours. Called as
+//! `gather`, the binary follows that contract: no arguments, output in `/must-gather`, as much as
+//! can be read, and a `version` file.
 
 mod collect;
 mod folder;
+mod kinds;
 mod logs;
-mod wanted;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -23,18 +23,19 @@ use crate::cluster::ClusterArguments;
 use crate::governance::output::remark;
 use crate::{args, exit, process};
 
-/// Where `oc adm must-gather` looks.
+/// Output directory expected by `oc adm must-gather`.
 const MUST_GATHER: &str = "/must-gather";
 
 /// Collect a support bundle: objects, events, logs and conditions, without secrets.
 ///
-/// Collected are our objects, the objects of others that each job looks at, their events, the logs of the
-/// operator, versions, and what `medley status` says. Secrets are not read. Values of ConfigMaps and environment
-/// variables, passwords, tokens, keys, last-applied configurations and the user data of virtual machines are
-/// redacted before anything is written; gather.json counts them by kind and rule. What cannot be read is noted
-/// there, too, and does not stop the rest.
+/// Collects Medley's objects, the third-party objects that each controller reads, their events, the
+/// logs of the operator, versions, and the output of `medley status`. Secrets are not read. Values
+/// of ConfigMaps and environment variables, passwords, tokens, keys, last-applied configurations
+/// and the user data of virtual machines are redacted before anything is written; gather.json
+/// counts them by kind and rule. Objects that cannot be read are listed there, too, and do not stop
+/// the collection.
 ///
-/// Called by the name `gather` it does what `oc adm must-gather --image` expects of /usr/bin/gather.
+/// Called as `gather`, it behaves as `oc adm must-gather --image` expects of /usr/bin/gather.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The archive to write, a .tar.gz.
@@ -42,11 +43,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     to: Option<PathBuf>,
 
-    /// A folder to write to instead of an archive.
+    /// A directory to write to instead of an archive.
     #[arg(long, value_name = "DIR", conflicts_with = "to")]
     dest_dir: Option<PathBuf>,
 
-    /// Only logs and events that are newer than this: 5s, 2m or 3h.
+    /// Only logs and events newer than this: 5s, 2m or 3h.
     #[arg(long, value_name = "DURATION", env = "MUST_GATHER_SINCE", value_parser = duration)]
     since: Option<SignedDuration>,
 
@@ -59,11 +60,11 @@ pub(crate) struct Arguments {
     )]
     since_time: Option<Timestamp>,
 
-    /// How long it may take; what is there by then is kept.
+    /// Stop collecting after this time; what was collected so far is kept.
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration)]
     timeout: SignedDuration,
 
-    /// How long a single request may take.
+    /// Timeout of a single request.
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
     request_timeout: SignedDuration,
 
@@ -71,7 +72,8 @@ pub(crate) struct Arguments {
     cluster: ClusterArguments,
 }
 
-/// The command line that is meant when the binary is called by the name that `oc adm must-gather` knows.
+/// The equivalent command line when the binary is called by the name that `oc adm must-gather`
+/// uses.
 pub(crate) fn by_name(line: &[OsString]) -> Option<Vec<OsString>> {
     if args::stem(line.first()) != Some("gather") {
         return None;
@@ -81,17 +83,16 @@ pub(crate) fn by_name(line: &[OsString]) -> Option<Vec<OsString>> {
     Some(meant.into_iter().chain(more).collect())
 }
 
-/// A time span, as kubectl takes it.
+/// A duration in kubectl's format.
 fn duration(text: &str) -> Result<SignedDuration, String> {
     let found = parse_duration(text).map_err(|error| error.to_string())?;
     if found.is_positive() {
         Ok(found)
     } else {
-        Err("it has to be longer than nothing".to_owned())
+        Err("expected a duration of more than zero".to_owned())
     }
 }
 
-/// Collects.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let now = Timestamp::now();
     let limits = arguments.limits(now)?;

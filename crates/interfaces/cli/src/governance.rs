@@ -1,8 +1,8 @@
-//! `medley plan`, `diff`, `approve`, `reject`, `rollback`, `history`, `adopt`, `explain` and `eject`: the
-//! tuning of other people's operators, from the command line.
+//! `medley plan`, `diff`, `approve`, `reject`, `rollback`, `history`, `adopt`, `explain` and
+//! `eject`: governance of third-party operators from the command line.
 //!
-//! Everything goes through the API. Plans are made here as the operator makes them, by the same
-//! engine; what is decided goes into the specification, where `kubectl` and Git could put it as well.
+//! Everything goes through the API. Plans are computed here by the operator's engine; decisions are
+//! written to the spec, where `kubectl` and Git can write them as well.
 
 pub(crate) mod adopt;
 pub(crate) mod approve;

@@ -1,11 +1,8 @@
-//! This machine: its name, and where a user's data belongs.
+//! This host: its name, and the user's data directory.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
 
-use anyhow::Context as _;
-
-/// Names under which pods and people reach the server of a cluster.
+/// Host names that the certificate of a cluster's API server has to cover.
 const NAMES: [&str; 5] = [
     "localhost",
     "kubernetes",
@@ -16,27 +13,13 @@ const NAMES: [&str; 5] = [
 /// The same as addresses; the last is the service `default/kubernetes`.
 const ADDRESSES: [&str; 3] = ["127.0.0.1", "::1", "10.0.0.1"];
 
-/// The folder for what the program keeps: `$XDG_DATA_HOME/medley` or `~/.local/share/medley`.
-pub(crate) fn data_folder() -> anyhow::Result<PathBuf> {
-    let given = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from);
-    // The specification of these folders says to pass over relative ones.
-    let base = match given.filter(|path| path.is_absolute()) {
-        Some(base) => base,
-        None => std::env::home_dir()
-            .filter(|home| home.is_absolute())
-            .map(|home| home.join(".local/share"))
-            .context("there is no home directory to keep data in; name a folder with --data, or use --memory")?,
-    };
-    Ok(base.join("medley"))
-}
-
-/// The name of this machine, or of the pod.
+/// The name of this host, or of the pod.
 pub(crate) fn hostname() -> Option<String> {
     let name = rustix::system::uname();
     name.nodename().to_str().ok().map(str::to_owned)
 }
 
-/// Every name a server certificate has to be good for.
+/// Every name a server certificate has to cover.
 pub(crate) fn server_names(address: IpAddr) -> Vec<String> {
     let mut names: Vec<String> = NAMES
         .iter()
@@ -53,7 +36,7 @@ pub(crate) fn server_names(address: IpAddr) -> Vec<String> {
     names
 }
 
-/// Host names may hold characters that certificates do not.
+/// Host names may hold characters that certificates do not allow.
 fn is_certificate_name(name: &str) -> bool {
     !name.is_empty()
         && (name.parse::<IpAddr>().is_ok()
@@ -62,7 +45,7 @@ fn is_certificate_name(name: &str) -> bool {
                 .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_')))
 }
 
-/// The address clients on this machine use for a server that listens on `address`.
+/// The address that clients on this host use for a server listening on `address`.
 pub(crate) fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -77,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everybody_is_nobodys_address() {
+    fn unspecified_address_becomes_loopback() {
         for (listen, expected) in [
             ("0.0.0.0:6443", "127.0.0.1:6443"),
             ("[::]:1", "[::1]:1"),
@@ -93,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_names_the_server_as_pods_and_people_do() {
+    fn certificate_covers_all_names_of_the_server() {
         let names = server_names("192.0.2.7".parse().unwrap());
         for name in [
             "localhost",

@@ -1,5 +1,5 @@
-//! `medley image` and `medley images`: what is in registries, disks from it, and the boot images of a
-//! cluster.
+//! `medley image` and `medley images`: images in registries, disks made from them, and the boot
+//! images of a cluster.
 
 pub(crate) mod change;
 mod explain;
@@ -17,7 +17,7 @@ pub(crate) use objects::Objects;
 
 use clap::{Args, Subcommand};
 
-/// Look at an image in a registry, an archive or a folder.
+/// Inspect an image in a registry, an archive or a directory.
 #[derive(Debug, Args)]
 pub(crate) struct ImageArguments {
     #[command(subcommand)]
@@ -29,11 +29,11 @@ enum ImageCommand {
     Inspect(inspect::Arguments),
 }
 
-/// Show the boot images of a cluster, hold on to versions of them, and make disks from images.
+/// Show and pin the boot images of a cluster, and make disks from images.
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
-    // Those who need no cluster are not to be asked which.
+    // Subcommands that need no cluster do not take the flag.
     mut_arg("kubeconfig", |it| it.global(false)),
     mut_arg("context", |it| it.global(false))
 )]

@@ -1,7 +1,7 @@
 //! `medley importer`: the program of the pods that import golden images.
 //!
-//! It is told by its environment what to import, under the names of CDI; tells its progress as lines of
-//! JSON and as metrics; and leaves one line of JSON behind that says what came of it.
+//! It is configured by CDI's environment variables, reports progress as lines of JSON and as
+//! metrics, and writes the result as one line of JSON to the termination log.
 
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
@@ -25,21 +25,22 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tracing::{Instrument as _, field, info_span};
 
-use crate::images::progress::{Teller, line};
+use crate::images::progress::{ProgressReporter, line};
 use crate::images::registry::AddressArguments;
 use crate::otlp::TraceArguments;
 use crate::process;
 
-/// What imports are told apart by in metrics, as upstream has it.
+/// Label of the progress metric, as in CDI.
 const OWNER: &str = "ownerUID";
 
-/// Import an image or a file, in a pod that is told by its environment what to import.
+/// Import an image or a file, in a pod that is configured by environment variables.
 ///
-/// The operator makes such pods. Credentials come from IMPORTER_ACCESS_KEY_ID and IMPORTER_SECRET_KEY,
-/// or from IMPORTER_DOCKER_CONFIG; headers for a web server from IMPORTER_EXTRA_HEADER_0 and so on. An
-/// image that the node has pulled is read where it is mounted. Tells its progress on standard error, one JSON object a line, and on
-/// /metrics. An import that was interrupted is gone on with. Ends with 0 if the disk is there, with 1
-/// if not; the reason is in the termination log.
+/// The operator creates such pods. Credentials come from IMPORTER_ACCESS_KEY_ID and
+/// IMPORTER_SECRET_KEY, or from IMPORTER_DOCKER_CONFIG; headers for a web server from
+/// IMPORTER_EXTRA_HEADER_0 and so on. An image that the node has pulled is read from its mount.
+/// Reports progress on standard error, one JSON object per line, and on /metrics. An interrupted
+/// import resumes. Exits with 0 if the disk is complete, else with 1; the reason is in the
+/// termination log.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -52,11 +53,12 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     addresses: AddressArguments,
 
-    /// The folder where the node has mounted the image: its /disk is read, and no registry is asked.
+    /// The directory where the node has mounted the image: its /disk is read, and no registry is
+    /// contacted.
     #[arg(long, value_name = "DIR", env = environment::MOUNTED)]
     mounted: Option<PathBuf>,
 
-    /// The architecture. That of the node if absent, unless the image is for one alone.
+    /// The architecture. By default that of the node, unless the image has only one.
     #[arg(long, value_name = "ARCH", env = environment::ARCHITECTURE)]
     arch: Option<String>,
 
@@ -64,31 +66,33 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE", default_value = pod::DISK)]
     to: PathBuf,
 
-    /// How many bytes the disk may have.
+    /// Size limit of the disk in bytes.
     #[arg(long, value_name = "BYTES", env = environment::SIZE)]
     size: Option<u64>,
 
-    /// A folder with certificates of authorities to believe: files that end with .crt or .pem.
+    /// A directory with CA certificates to trust: files that end with .crt or .pem.
     #[arg(long, value_name = "DIR", env = environment::CERTIFICATES)]
     certificates: Option<PathBuf>,
 
-    /// What a file on a web server has to be: sha256:DIGITS or sha512:DIGITS.
+    /// Expected checksum of a file on a web server: sha256:DIGITS or sha512:DIGITS.
     #[arg(long, value_name = "DIGEST", env = environment::CHECKSUM)]
     checksum: Option<String>,
 
-    /// A folder with more headers for a web server, in folders: every file has one, as `Name: value`.
+    /// A directory with more headers for a web server, in subdirectories: one per file, as `Name:
+    /// value`.
     #[arg(long, value_name = "DIR", default_value = pod::SECRET_HEADERS)]
     header_folder: PathBuf,
 
-    /// Whether the registry need not prove who it is, and may be without TLS.
+    /// Do not verify the certificate of the registry, and allow plain HTTP.
     #[arg(long, value_name = "BOOL", env = environment::INSECURE, action = ArgAction::Set, default_value_t = false)]
     insecure: bool,
 
-    /// What to do with a disk that boots on other architectures only: Refuse it, Warn of it, or Off.
+    /// What to do with a disk that boots on other architectures only: Refuse it, Warn of it, or
+    /// Off.
     #[arg(long, value_name = "WORD", env = environment::SNIFFING, default_value = "Refuse", value_parser = sniffing)]
     check_architecture: Sniffing,
 
-    /// Whose import it is, as a label of metrics.
+    /// The owner of the import, as a metric label.
     #[arg(long, value_name = "UID", env = environment::OWNER, default_value = "")]
     owner: String,
 
@@ -96,38 +100,41 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "ADDR", default_value_t = SocketAddr::from(([0, 0, 0, 0], pod::METRICS_PORT)))]
     metrics_address: SocketAddr,
 
-    /// Import nothing; copy this program there instead, for a container whose image has none.
+    /// Import nothing; copy this program there instead, for a container whose image lacks it.
     #[arg(long, value_name = "FILE")]
     copy_program: Option<PathBuf>,
 
-    /// Where to say what came of it.
+    /// Where to write the result.
     #[arg(long, value_name = "FILE", default_value = "/dev/termination-log")]
     termination_log: PathBuf,
 }
 
-/// The label of metrics that says whose import it is, as CDI calls it.
+/// The owner label of the progress metric.
 type Owner = [(&'static str, String); 1];
 
 fn sniffing(text: &str) -> Result<Sniffing, String> {
-    serde_json::from_value(json!(text)).map_err(|_| "Refuse, Warn or Off is expected".to_owned())
+    serde_json::from_value(json!(text)).map_err(|_| "expected Refuse, Warn or Off".to_owned())
 }
 
-/// Runs the import; whatever comes of it is said.
+/// Runs the import, and writes the result to the termination log.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if let Some(to) = &arguments.copy_program {
-        let own = std::env::current_exe().context("finding this program")?;
+        let own = std::env::current_exe().context("finding the path of this program")?;
         std::fs::copy(&own, to)
             .with_context(|| format!("copying {} to {}", own.display(), to.display()))?;
         return Ok(());
     }
     let outcome = process::build_runtime()?.block_on(async {
         let traces = arguments.traces.start().unwrap_or_else(|error| {
-            // The disk is what matters.
-            tracing::warn!(error = format!("{error:#}"), "the import is not traced");
+            // The import does not depend on it.
+            tracing::warn!(
+                error = format!("{error:#}"),
+                "traces of the import are not exported"
+            );
             None
         });
         let span = info_span!(
-            target: runtime::TRACED, "import",
+            target: runtime::TRACE_TARGET, "import",
             image = arguments.image, arch = arguments.arch, error = field::Empty,
         );
         let outcome = import(arguments).instrument(span.clone()).await;
@@ -140,11 +147,11 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         }
         outcome
     });
-    let said = match &outcome {
+    let termination_message = match &outcome {
         Ok(report) => Outcome::succeeded(report.clone()),
         Err(failure) => Outcome::failed(failure),
     };
-    let mut event = json!(said);
+    let mut event = json!(termination_message);
     let name = if outcome.is_ok() {
         "imported"
     } else {
@@ -153,16 +160,16 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     event["event"] = json!(name);
     line(&event);
     let path = &arguments.termination_log;
-    if let Err(error) = std::fs::write(path, said.write()) {
-        // Outside of a pod there is none; the line above says the same.
-        tracing::debug!(%error, path = %path.display(), "the outcome is not written");
+    if let Err(error) = std::fs::write(path, termination_message.write()) {
+        // Outside of a pod there is no termination log; the log line above has the result.
+        tracing::debug!(%error, path = %path.display(), "cannot write the termination log");
     }
     outcome.map(drop).map_err(anyhow::Error::new)
 }
 
-/// How far the import is. Make it once.
+/// Registers the progress metric; call it once per registry.
 pub(crate) fn progress(metrics: &Metrics) -> Gauges<Owner> {
-    let help = "How far the import is, in percent";
+    let help = "Progress of the import, in percent";
     metrics.adopted_gauges(pod::PROGRESS, &[OWNER], help)
 }
 
@@ -181,12 +188,12 @@ async fn import(arguments: &Arguments) -> Result<Report, Failure> {
         Ok(listener) => {
             tokio::spawn(controllers::health::serve_metrics(listener, metrics));
         }
-        // The disk is what matters.
+        // The import does not depend on it.
         Err(error) => line(&json!({ "event": "no-metrics", "error": error.to_string() })),
     }
     let labels = Arc::new(Mutex::default());
-    let watch = Onlooker {
-        teller: Teller::lines(),
+    let watch = ImportObserver {
+        reporter: ProgressReporter::lines(),
         progress,
         owner: [(OWNER, arguments.owner.clone())],
         labels: Arc::clone(&labels),
@@ -212,7 +219,7 @@ async fn prepare(arguments: &Arguments) -> anyhow::Result<Request> {
     settings.cache_bytes = crate::images::registry::SMALL_CACHE;
     let mut routes = Routes::direct();
     let mut keyring = Keyring::anonymous();
-    // A node that has pulled the image needed none of it.
+    // Not contacted if the node has already pulled the image.
     if let Some(host) = host.as_ref().filter(|_| arguments.mounted.is_none()) {
         if let Some(folder) = &arguments.certificates {
             let certificates = certificates(folder)
@@ -245,24 +252,25 @@ async fn prepare(arguments: &Arguments) -> anyhow::Result<Request> {
     request.web = web;
     request.limit = arguments.size;
     request.mounted.clone_from(&arguments.mounted);
-    // It is the volume of this import: what an earlier try left is in the way.
+    // The volume belongs to this import: it may hold the data of an interrupted attempt.
     request.overwrite = true;
     request.unfinished = Unfinished::Keep;
     request.sniff = arguments.check_architecture == Sniffing::Refuse && asked.is_some();
     Ok(request)
 }
 
-/// What is known of a file besides its address.
+/// Options of a download from a web server.
 fn web(arguments: &Arguments) -> anyhow::Result<WebOptions> {
-    let told = |place: usize| std::env::var(format!("{}{place}", environment::HEADER)).ok();
-    let mut lines: Vec<String> = (0..).map_while(told).collect();
+    let header = |index: usize| std::env::var(format!("{}{index}", environment::HEADER)).ok();
+    let mut lines: Vec<String> = (0..).map_while(header).collect();
     let folder = &arguments.header_folder;
     if folder.exists() {
         let reading = || format!("reading the headers in {}", folder.display());
         for secret in std::fs::read_dir(folder).with_context(reading)? {
             for entry in std::fs::read_dir(secret?.path()).with_context(reading)? {
                 let path = entry?.path();
-                // A secret that is mounted has folders beside its files, which are where they lead.
+                // A mounted secret has `..data` directories beside its files, which are symbolic
+                // links.
                 if path.is_file() {
                     let line = std::fs::read_to_string(&path).with_context(reading)?;
                     lines.push(line.trim_end().to_owned());
@@ -275,15 +283,15 @@ fn web(arguments: &Arguments) -> anyhow::Result<WebOptions> {
 }
 
 fn credentials(keyring: &mut Keyring, host: &str) -> anyhow::Result<()> {
-    let told = |name: &str| std::env::var(name).ok().filter(|it| !it.is_empty());
+    let variable = |name: &str| std::env::var(name).ok().filter(|it| !it.is_empty());
     let (name, password) = (
-        told(environment::ACCESS_KEY_ID),
-        told(environment::SECRET_KEY),
+        variable(environment::ACCESS_KEY_ID),
+        variable(environment::SECRET_KEY),
     );
     if let (Some(name), Some(password)) = (name, password) {
         keyring.add(host, Credential::password(name, password));
     }
-    if let Some(text) = told(environment::DOCKER_CONFIG) {
+    if let Some(text) = variable(environment::DOCKER_CONFIG) {
         keyring
             .add_docker_config(text.as_bytes(), Origin::Secret)
             .with_context(|| format!("reading {}", environment::DOCKER_CONFIG))?;
@@ -291,7 +299,7 @@ fn credentials(keyring: &mut Keyring, host: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// All certificates of a folder; none if there are none.
+/// All certificates in a directory; `None` if there are none.
 fn certificates(folder: &Path) -> anyhow::Result<Option<Tls>> {
     let mut tls = Tls::default();
     for entry in std::fs::read_dir(folder)? {
@@ -307,26 +315,26 @@ fn certificates(folder: &Path) -> anyhow::Result<Option<Tls>> {
     Ok((!tls.is_empty()).then_some(tls))
 }
 
-/// Tells how far it is, in lines and as a metric.
-struct Onlooker {
-    teller: Teller,
+/// Reports progress, in lines and as a metric.
+struct ImportObserver {
+    reporter: ProgressReporter,
     progress: Gauges<Owner>,
     owner: Owner,
     labels: Arc<Mutex<std::collections::BTreeMap<String, String>>>,
 }
 
-impl Watch for Onlooker {
+impl Watch for ImportObserver {
     fn chosen(&mut self, chosen: &Chosen) {
         *self.labels.lock() = chosen.labels();
-        self.teller.chosen(chosen);
+        self.reporter.chosen(chosen);
     }
 
     fn found(&mut self, found: &Found) {
-        self.teller.found(found);
+        self.reporter.found(found);
     }
 
     fn mounted(&mut self, mounted: &Mounted) {
-        self.teller.mounted(mounted);
+        self.reporter.mounted(mounted);
     }
 
     fn progress(&mut self, progress: &Progress) -> ControlFlow<()> {
@@ -334,6 +342,6 @@ impl Watch for Onlooker {
             let key = Key::new("", "import");
             self.progress.set(&key, [(self.owner.clone(), percent)]);
         }
-        self.teller.progress(progress)
+        self.reporter.progress(progress)
     }
 }

@@ -1,9 +1,9 @@
 //! The command line of Medley: one module per command.
 //!
-//! Every command goes the same way: arguments (clap) become options (checked, with defaults filled
-//! in), and options are run. `medley` and `kubectl-medley` are the same binary, and so are
-//! `kubectl_complete-medley`, which kubectl asks for completions, and `gather`, which
-//! `oc adm must-gather` runs.
+//! Every command has the same structure: arguments (clap) become options (validated, with
+//! defaults), and options are run. `medley` and `kubectl-medley` are the same binary, and so are
+//! `kubectl_complete-medley`, which kubectl runs for completions, and `gather`, which `oc adm
+//! must-gather` runs.
 
 mod args;
 mod check;
@@ -50,7 +50,7 @@ use crate::args::{Arguments, Command};
 pub use crate::args::command;
 pub use crate::reference::references;
 
-/// Runs one command line, the program's own name first.
+/// Runs one command line, with the program name first.
 pub fn run(line: &[OsString]) -> ExitCode {
     #[cfg(feature = "lab")]
     if let Some(outcome) = lab::envtest::shim(line) {
@@ -93,7 +93,7 @@ pub fn run(line: &[OsString]) -> ExitCode {
         Command::Fleet(arguments) => lab::fleet::run(arguments),
         Command::Gather(arguments) => gather::run(&arguments),
         Command::Plan(arguments) => governance::plan::run(&arguments),
-        // Its code tells more than whether it worked.
+        // Exit code 1 means differences, so it is not mapped from an error.
         Command::Diff(arguments) => return governance::diff::run(&arguments),
         Command::Approve(arguments) => governance::approve::run(&arguments),
         Command::Reject(arguments) => governance::reject::run(&arguments),

@@ -1,5 +1,5 @@
-//! What the program tells about its work, on standard error: how much, and in which form. Both can be said
-//! at the start, and how much at any time after.
+//! Logging to standard error. Filter and format are set at the start; the filter can be changed
+//! later.
 
 use std::io;
 use std::sync::OnceLock;
@@ -13,18 +13,18 @@ use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, reload};
 
 use crate::otlp::{Collect, TraceArguments};
 
-/// What can be changed while the program runs.
+/// Handle to change the log filter at run time.
 static CHANGE: OnceLock<reload::Handle<EnvFilter, Registry>> = OnceLock::new();
 
-/// How processes log that run for long.
+/// Log flags of long-running commands.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct LogArguments {
-    /// How much to log: error, warn, info, debug or trace, also by module, as in info,runtime=debug.
-    /// While it runs, PUT /loglevel changes it. [default: $RUST_LOG, then what -v says]
+    /// Log filter: error, warn, info, debug or trace, also by module, as in info,runtime=debug. PUT
+    /// /loglevel changes it at run time. [default: $RUST_LOG, then -v]
     #[arg(long, value_name = "FILTER", env = "MEDLEY_LOG_LEVEL")]
     log_level: Option<String>,
 
-    /// The form of log lines on standard error.
+    /// Format of log lines on standard error.
     #[arg(
         long,
         value_name = "FORMAT",
@@ -35,17 +35,17 @@ pub(crate) struct LogArguments {
     log_format: LogFormat,
 }
 
-/// The form of log lines.
+/// Formats of log lines.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 enum LogFormat {
     /// For people.
     #[default]
     Text,
-    /// For programs: one JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// Starts logging: what is asked for, else `RUST_LOG`, else by the number of `-v`.
+/// Starts logging with the filter of the flags, else `RUST_LOG`, else the number of `-v`.
 pub(crate) fn start(
     verbose: u8,
     asked: &LogArguments,
@@ -64,7 +64,7 @@ pub(crate) fn start(
         LogFormat::Text => lines.boxed(),
         LogFormat::Json => lines.json().flatten_event(true).boxed(),
     };
-    // Fails only when a program that embeds the command line logs already.
+    // Fails only if a program that embeds this library has already set a subscriber.
     let traces = traces.collect();
     let traces = traces.map(|collect| collect.with_filter(filter_fn(Collect::wants)));
     if tracing_subscriber::registry()
@@ -87,7 +87,7 @@ fn by_count(verbose: u8) -> &'static str {
     }
 }
 
-/// How much is logged.
+/// The current log filter.
 pub(crate) fn level() -> String {
     let level = CHANGE
         .get()
@@ -95,19 +95,19 @@ pub(crate) fn level() -> String {
     level.unwrap_or_else(|| "off".to_owned())
 }
 
-/// Logs more or less from now on.
+/// Changes the log filter.
 pub(crate) fn set_level(level: &str) -> Result<(), String> {
     let filter = parse(level)?;
-    let change = CHANGE.get().ok_or("nothing is logged by this process")?;
+    let change = CHANGE.get().ok_or("logging is disabled in this process")?;
     change
         .reload(filter)
-        .map_err(|error| format!("changing what is logged: {error}"))?;
-    tracing::info!(filter = level, "what is logged has changed");
+        .map_err(|error| format!("changing the log filter: {error}"))?;
+    tracing::info!(filter = level, "log filter changed");
     Ok(())
 }
 
 fn parse(level: &str) -> Result<EnvFilter, String> {
-    // An empty one would switch everything off but errors, which nobody means.
+    // `EnvFilter` takes an empty filter for "errors only", which is never intended here.
     if level.trim().is_empty() {
         return Err(refusal(level, "it is empty"));
     }
@@ -116,7 +116,7 @@ fn parse(level: &str) -> Result<EnvFilter, String> {
 
 fn refusal(level: &str, why: &str) -> String {
     format!(
-        "{level:?} does not say how much to log: {why}; expected error, warn, info, debug or trace, or MODULE=LEVEL, separated by commas"
+        "{level:?} is not a log filter: {why}; expected error, warn, info, debug or trace, or MODULE=LEVEL, separated by commas"
     )
 }
 
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn levels_that_make_no_sense_are_refused() {
+    fn invalid_log_filters_are_rejected() {
         for level in ["info", "warn,runtime=debug", "runtime::cache=trace,error"] {
             assert!(parse(level).is_ok(), "{level}");
         }

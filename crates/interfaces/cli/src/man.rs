@@ -8,10 +8,10 @@ use clap_mangen::Man;
 
 use crate::exit;
 
-/// Print the manual page of this program, or write those of all commands to a folder.
+/// Print the manual page of this program, or write those of all commands to a directory.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The folder to write a page for every command to, made if it is not there.
+    /// The directory to write a page for every command to, created if missing.
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! `medley manifests`: everything that a cluster gets, for `kubectl apply`.
+//! `medley manifests`: the installation manifests.
 
 use std::collections::BTreeSet;
 
@@ -11,27 +11,28 @@ use serde_json::{Value, json};
 use crate::exit;
 use crate::governance::output::Data;
 
-/// Print everything that a cluster needs to run Medley, for `kubectl apply --server-side -f -`.
+/// Print the manifests to install Medley, for `kubectl apply --server-side -f -`.
 ///
-/// Namespace, kinds, rights, the operator, the admission checks, and who may reach them, in the order in
-/// which an empty cluster can take them. Rights are those of the controllers that run. Alerts and what
-/// tells Prometheus where metrics are need the kinds of the Prometheus Operator: --monitoring asks for them.
+/// Namespace, CRDs, RBAC, the operator, admission webhooks and network policies, in an order that
+/// an empty cluster accepts. RBAC rules are those of the controllers that run. ServiceMonitors and
+/// alerts need the CRDs of the Prometheus Operator: --monitoring adds them.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     install: InstallArguments,
 
-    /// Only these parts, separated by commas: namespace, crds, rbac, operator, webhook, network, monitoring.
+    /// Only these parts, separated by commas: namespace, crds, rbac, operator, webhook, network,
+    /// monitoring.
     /// [default: all; monitoring with --monitoring]
     #[arg(long, value_name = "PARTS", value_delimiter = ',')]
     only: Vec<Part>,
 
-    /// Form of the output; YAML if absent, JSON is one list.
+    /// Output format; YAML by default, JSON is one List.
     #[arg(short, long, value_enum)]
     output: Option<Data>,
 }
 
-/// What can be chosen of an installation.
+/// Options of an installation.
 #[derive(Debug, Args)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -42,34 +43,35 @@ pub(crate) struct InstallArguments {
     #[arg(long, value_name = "NAME", default_value = NAMESPACE)]
     namespace: String,
 
-    /// The image of the operator and of the admission checks.
+    /// The image of the operator and of the admission webhooks.
     #[arg(long, value_name = "IMAGE", default_value = IMAGE)]
     image: String,
 
-    /// How many operators there are. One works, the others wait to take over.
+    /// Number of operator replicas. One leads, the others stand by.
     #[arg(long, value_name = "COUNT", default_value_t = Options::default().replicas)]
     replicas: u32,
 
-    /// The controllers to run, separated by commas, as `medley run` names them.
+    /// The controllers to run, separated by commas, as in `medley run`.
     /// [default: governance, cpu-models, release]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     controllers: Option<Vec<Job>>,
 
-    /// Profiles of governance to switch on that are off otherwise, separated by commas.
+    /// Governance profiles to enable that are off by default, separated by commas.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     enable_profile: Vec<String>,
 
-    /// Let the operator keep the ClusterVersion: only where no cluster version operator does.
+    /// Let the operator manage the ClusterVersion: only where no cluster version operator does.
     #[arg(long)]
     release_owner: bool,
 
-    /// Let the operator read releases that are kept as ConfigMaps in openshift-cluster-version, by a Role there. The
-    /// namespace has to exist.
+    /// Let the operator read releases that are kept as ConfigMaps in openshift-cluster-version, by
+    /// a Role there. The namespace has to exist.
     #[arg(long)]
     release_payloads: bool,
 
-    /// Pull secrets that placement may read: those that pods and their service accounts name (pods), none, or those that
-    /// policies name, as NAMESPACE/NAME separated by commas. Only pods needs get on all Secrets.
+    /// Pull secrets that placement may read: those that pods and their service accounts name
+    /// (pods), none, or those that policies name, as NAMESPACE/NAME separated by commas. Only pods
+    /// needs get on all Secrets.
     #[arg(long, value_name = "SECRETS", default_value = "pods")]
     pull_secrets: PullSecrets,
 
@@ -77,7 +79,8 @@ pub(crate) struct InstallArguments {
     #[arg(long)]
     console: bool,
 
-    /// Names that browsers reach the console by, separated by commas, over TLS that an ingress or a route ends.
+    /// Host names of the console, separated by commas, behind an ingress or route that terminates
+    /// TLS.
     #[arg(
         long,
         value_name = "NAMES",
@@ -86,28 +89,30 @@ pub(crate) struct InstallArguments {
     )]
     console_host: Vec<String>,
 
-    /// Common names of the client certificates that API servers present to webhooks, separated by commas.
+    /// Common names of the client certificates that API servers present to webhooks, separated by
+    /// commas.
     /// [default: those that kube-system/extension-apiserver-authentication allows for proxies]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     client_name: Vec<String>,
 
-    /// Have the admission checks refuse callers without such a certificate. Only where API servers present one to
-    /// webhooks: otherwise all reviews fail.
+    /// Make the admission webhooks reject callers without such a certificate. Only where API
+    /// servers present one to webhooks: otherwise all reviews fail.
     #[arg(long)]
     require_client_cert: bool,
 
-    /// Networks that API servers come from, separated by commas: no other address reaches the admission checks.
+    /// Networks of the API servers, separated by commas: no other address can reach the admission
+    /// webhooks.
     /// [default: every address]
     #[arg(long, value_name = "CIDRS", value_delimiter = ',')]
     api_server_cidr: Vec<String>,
 
-    /// Tell the Prometheus Operator of metrics and alerts. Its kinds have to be in the cluster.
+    /// Add ServiceMonitors and alerts for the Prometheus Operator. Its CRDs have to be installed.
     #[arg(long)]
     monitoring: bool,
 }
 
 impl InstallArguments {
-    /// What was chosen, with defaults for the rest.
+    /// The options, with defaults.
     pub(crate) fn options(&self) -> Options {
         let standard = || Job::STANDARD.iter().copied().collect();
         let named = |jobs: &Vec<Job>| jobs.iter().copied().collect();
@@ -130,11 +135,10 @@ impl InstallArguments {
     }
 }
 
-/// Prints.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mut options = arguments.install.options();
     let only: BTreeSet<Part> = arguments.only.iter().copied().collect();
-    // Whoever names it wants it.
+    // `--only monitoring` implies `--monitoring`.
     options.monitoring |= only.contains(&Part::Monitoring);
     let mut objects = objects(&options)?;
     objects.retain(|object| only.is_empty() || only.contains(&object.part));

@@ -1,4 +1,4 @@
-//! Who is shown the metrics of a process, and where.
+//! Authorization and address of a process's metrics.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -7,45 +7,49 @@ use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use kube::Client;
 use runtime::Manager;
-use runtime::access::Keeper;
-use serving::certificates::{Files, SelfMade, Tls};
+use runtime::access::EndpointAuthorizer;
+use serving::certificates::{Files, SelfSigned, Tls};
 use tokio::net::TcpListener;
 
 use crate::host;
 
-/// Who is shown metrics.
+/// Authorization of metrics requests.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct MetricsArguments {
-    /// Who is shown /metrics: whoever has a token and a role that allows to get the nonResourceURL /metrics,
-    /// or everybody. [default: kubernetes, and none where only this machine can ask]
+    /// Who may read /metrics: kubernetes requires a token whose user may get the nonResourceURL
+    /// /metrics; none allows everyone. [default: kubernetes, and none on a loopback address]
     #[arg(long, value_name = "WHO", env = "MEDLEY_METRICS_AUTH", value_enum)]
     metrics_auth: Option<MetricsAuth>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum MetricsAuth {
-    /// Whom the cluster allows it.
+    /// Users that the cluster authorizes.
     Kubernetes,
-    /// Everybody.
+    /// Everyone.
     None,
 }
 
 impl MetricsArguments {
-    /// Who looks at those who ask at an address; none if everybody may.
-    pub(crate) fn keeper(&self, address: SocketAddr, client: &Client) -> Option<Keeper> {
+    /// The authorizer for an address; `None` if everyone may read metrics.
+    pub(crate) fn keeper(
+        &self,
+        address: SocketAddr,
+        client: &Client,
+    ) -> Option<EndpointAuthorizer> {
         let is_guarded = match self.metrics_auth {
             Some(who) => who == MetricsAuth::Kubernetes,
             None => !address.ip().is_loopback(),
         };
-        is_guarded.then(|| Keeper::new(client.clone()))
+        is_guarded.then(|| EndpointAuthorizer::new(client.clone()))
     }
 }
 
-/// Where metrics are shown by TLS.
+/// The TLS address of metrics.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct MetricsAddressArguments {
-    /// Address for /metrics and /loglevel by TLS, so that no token is sent in the clear. They are not at
-    /// --health-address then.
+    /// Address for /metrics and /loglevel over TLS, so that no token is sent in the clear. They are
+    /// not served at --health-address then.
     /// [default: at --health-address, over plain HTTP]
     #[arg(
         id = "metrics_address",
@@ -55,8 +59,8 @@ pub(crate) struct MetricsAddressArguments {
     )]
     address: Option<SocketAddr>,
 
-    /// The certificate to serve metrics with, in PEM; read again when it changes.
-    /// [default: one that is made at every start, and that nobody can verify]
+    /// The certificate to serve metrics with, in PEM; reloaded when it changes.
+    /// [default: self-signed and new at every start, which clients cannot verify]
     #[arg(
         id = "metrics_tls_cert",
         long = "metrics-tls-cert",
@@ -83,8 +87,8 @@ impl MetricsAddressArguments {
         self.address
     }
 
-    /// Listens there, if metrics have an address of their own. The certificate is renewed while the manager
-    /// runs.
+    /// Listens there, if metrics have an address of their own. The certificate is renewed while the
+    /// manager runs.
     pub(crate) async fn listen(
         &self,
         manager: &Manager,
@@ -98,7 +102,7 @@ impl MetricsAddressArguments {
             manager.spawn(tls.clone().follow(files));
             tls
         } else {
-            let own = SelfMade::new("medley-metrics", &host::server_names(address.ip()))?;
+            let own = SelfSigned::new("medley-metrics", &host::server_names(address.ip()))?;
             Tls::new(own.pair())?
         };
         let listener = TcpListener::bind(address).await.with_context(|| {

@@ -1,4 +1,4 @@
-//! `medley node-config`: what has to be configured on nodes.
+//! `medley node-config`: configuration for nodes.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +12,10 @@ use placement::{Cluster, containerd};
 use platform::windows::Version;
 
 use crate::cluster::ClusterArguments;
-use crate::governance::configs::said;
+use crate::governance::configs::api_error;
 use crate::{exit, process};
 
-/// Print what has to be configured on nodes.
+/// Print configuration for nodes.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -29,13 +29,13 @@ enum Command {
 
 /// Print the runtime handlers that containerd needs on Windows nodes.
 ///
-/// There is one that shares the kernel of the node, and one of Hyper-V for each build of Windows. The
-/// RuntimeClasses that Medley makes name them, and `medley cri` chooses images by the same sections. It is
-/// a file for the folder that `imports` of containerd's configuration names.
+/// One handler shares the kernel of the node, and there is one Hyper-V handler per Windows build.
+/// The RuntimeClasses that Medley creates name them, and `medley cri` selects images by the same
+/// sections. Put the output into the directory that `imports` in containerd's configuration names.
 #[derive(Debug, Args)]
 struct ContainerdArguments {
-    /// A build of Windows (10.0.17763) whose images are to run. Can be given several times; no cluster is
-    /// asked then.
+    /// A Windows build (10.0.17763) whose images are to run. Can be repeated; the cluster is not
+    /// read then.
     /// [default: the builds of the nodes of the cluster]
     #[arg(long, value_name = "BUILD", value_parser = build)]
     build: Vec<Version>,
@@ -44,7 +44,7 @@ struct ContainerdArguments {
     #[arg(long, value_name = "NAME", default_value = "amd64")]
     arch: String,
 
-    /// The image of sandboxes, if it is not the one that is configured elsewhere.
+    /// The sandbox image, if it is not configured elsewhere.
     #[arg(long, value_name = "IMAGE")]
     sandbox_image: Option<String>,
 
@@ -52,13 +52,13 @@ struct ContainerdArguments {
     cluster: ClusterArguments,
 }
 
-/// A build as labels have it, or the number alone.
+/// A build in the form of node labels, or the build number alone.
 fn build(text: &str) -> Result<Version, String> {
     let version = match text.parse::<u16>() {
         Ok(build) => Some(Version::of_build(build)),
         Err(_) => Version::parse(text).map(Version::release),
     };
-    version.ok_or_else(|| "a build of Windows is expected: 10.0.20348, or 20348".to_owned())
+    version.ok_or_else(|| "expected a Windows build: 10.0.20348, or 20348".to_owned())
 }
 
 /// Runs `medley node-config ...`.
@@ -79,7 +79,7 @@ async fn of_cluster(arguments: &ContainerdArguments) -> anyhow::Result<BTreeSet<
     let nodes = api
         .list(&ListParams::default())
         .await
-        .map_err(said)
+        .map_err(api_error)
         .context("listing nodes")?;
     let mut cluster = Cluster::default();
     for node in nodes {
@@ -89,7 +89,7 @@ async fn of_cluster(arguments: &ContainerdArguments) -> anyhow::Result<BTreeSet<
     let builds = windows_builds(&cluster).remove(&arguments.arch);
     builds.with_context(|| {
         format!(
-            "the cluster has no node with Windows on {}: name builds with --build BUILD",
+            "the cluster has no Windows node on {}: name builds with --build BUILD",
             arguments.arch
         )
     })
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn builds_are_read_as_labels_have_them_and_as_people_say_them() {
+    fn builds_are_parsed_in_both_forms() {
         for text in ["10.0.20348", "20348", "10.0.20348.2113"] {
             assert_eq!(build(text), Ok(Version::of_build(20348)), "{text}");
         }

@@ -1,8 +1,9 @@
-//! Traces for a collector of OpenTelemetry: reconciles, admission requests and imports, one span each.
+//! Traces for an OpenTelemetry collector: reconciles, admission requests and imports, one span
+//! each.
 //!
-//! OTLP has an encoding in JSON over HTTP, and every collector takes it (port 4318). That is little enough
-//! to be said here, by the HTTP client that is there anyway; no other crates come along. Telling never
-//! waits: what a collector does not take in time is dropped.
+//! Uses the JSON encoding of OTLP over HTTP, which every collector accepts (port 4318). The
+//! existing HTTP client is enough for it, so no OpenTelemetry crates are needed. Emitting a span
+//! never blocks: spans that the collector does not accept in time are dropped.
 
 mod collect;
 #[cfg(test)]
@@ -28,39 +29,39 @@ use tracing::{debug, warn};
 pub(crate) use collect::Collect;
 use collect::Span;
 
-/// Spans that may wait to be sent.
-const WAITING: usize = 4096;
-/// Spans in a request.
-const MOST: usize = 512;
-/// How long is waited for more spans, so that they are not sent one by one.
-const TOGETHER: Duration = Duration::from_secs(1);
-/// How long a collector may take.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// How long it may take when the process ends.
-const LAST: Duration = Duration::from_secs(2);
+/// Capacity of the queue of unsent spans; spans beyond it are dropped.
+const QUEUE_CAPACITY: usize = 4096;
+/// Spans per request.
+const MAX_SPANS_PER_REQUEST: usize = 512;
+/// Batch window: spans that end within it go out in one request.
+const BATCH_WINDOW: Duration = Duration::from_secs(1);
+/// Timeout of a request to the collector.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// Timeout of the last request when the process ends.
+const FINAL_REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Spans on their way from where they end to where they are sent.
+/// The queue between the subscriber and the sender; taken when sending starts.
 static SPANS: OnceLock<Mutex<Option<mpsc::Receiver<Span>>>> = OnceLock::new();
 
-/// Where traces go.
+/// Trace export flags.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct TraceArguments {
-    /// A collector of OpenTelemetry to send traces to, by OTLP over HTTP: http://HOST:4318.
+    /// OpenTelemetry collector to send traces to, by OTLP over HTTP: http://HOST:4318.
     /// [default: no traces]
     #[arg(long, value_name = "URL", env = "OTEL_EXPORTER_OTLP_ENDPOINT")]
     otlp_endpoint: Option<String>,
 }
 
 impl TraceArguments {
-    /// What gathers spans, if they are to go anywhere.
+    /// The tracing layer that collects spans, if there is a collector.
     pub(crate) fn collect(&self) -> Option<Collect> {
         self.endpoint()?;
-        let (sender, receiver) = mpsc::channel(WAITING);
+        let (sender, receiver) = mpsc::channel(QUEUE_CAPACITY);
         SPANS.set(Mutex::new(Some(receiver))).ok()?;
         Some(Collect::new(sender))
     }
 
-    /// Begins to send, if there is somebody to send to. Call within a runtime, after logging has started.
+    /// Starts sending, if there is a collector. Call within a runtime, after logging has started.
     pub(crate) fn start(&self) -> anyhow::Result<Option<Sending>> {
         let Some(endpoint) = self.endpoint() else {
             return Ok(None);
@@ -82,17 +83,20 @@ impl TraceArguments {
     }
 }
 
-/// Spans are being sent.
+/// The running sender.
 pub(crate) struct Sending {
     task: JoinHandle<()>,
     stop: oneshot::Sender<()>,
 }
 
 impl Sending {
-    /// Sends what is left, for a moment.
+    /// Sends the remaining spans, within a short timeout.
     pub(crate) async fn finish(self) {
         let _ = self.stop.send(());
-        if tokio::time::timeout(LAST, self.task).await.is_err() {
+        if tokio::time::timeout(FINAL_REQUEST_TIMEOUT, self.task)
+            .await
+            .is_err()
+        {
             debug!("the last spans are lost");
         }
     }
@@ -104,17 +108,17 @@ async fn send(mut spans: mpsc::Receiver<Span>, client: Client, mut stopped: ones
         let mut batch = Vec::new();
         if !ends {
             tokio::select! {
-                count = spans.recv_many(&mut batch, MOST) => ends = count == 0,
+                count = spans.recv_many(&mut batch, MAX_SPANS_PER_REQUEST) => ends = count == 0,
                 _ = &mut stopped => ends = true,
             }
         }
         if !ends {
             tokio::select! {
-                () = tokio::time::sleep(TOGETHER) => {}
+                () = tokio::time::sleep(BATCH_WINDOW) => {}
                 _ = &mut stopped => ends = true,
             }
         }
-        while batch.len() < MOST
+        while batch.len() < MAX_SPANS_PER_REQUEST
             && let Ok(span) = spans.try_recv()
         {
             batch.push(span);
@@ -150,21 +154,25 @@ async fn post(client: &Client, batch: &[Span]) -> Result<(), String> {
             .await
             .map_err(|error| error.to_string())?;
         let status = answer.status();
-        let said = answer.into_body().collect().await;
-        let said = said.map_or_else(|_| Bytes::new(), http_body_util::Collected::to_bytes);
+        let answer_body = answer.into_body().collect().await;
+        let answer_body =
+            answer_body.map_or_else(|_| Bytes::new(), http_body_util::Collected::to_bytes);
         if status.is_success() {
             return Ok(());
         }
-        let said = String::from_utf8_lossy(&said);
-        Err(format!("the collector says {status}: {}", said.trim()))
+        let answer_body = String::from_utf8_lossy(&answer_body);
+        Err(format!(
+            "the collector answered {status}: {}",
+            answer_body.trim()
+        ))
     };
-    match tokio::time::timeout(PATIENCE, answer).await {
+    match tokio::time::timeout(REQUEST_TIMEOUT, answer).await {
         Ok(answered) => answered,
-        Err(_) => Err(format!("no answer in {} s", PATIENCE.as_secs())),
+        Err(_) => Err(format!("no answer in {} s", REQUEST_TIMEOUT.as_secs())),
     }
 }
 
-/// Spans as OTLP has them in JSON.
+/// The spans in OTLP's JSON encoding.
 fn body(batch: &[Span]) -> Value {
     let text = |key: &str, value: &str| json!({ "key": key, "value": { "stringValue": value } });
     let spans: Vec<Value> = batch.iter().map(Span::encoded).collect();

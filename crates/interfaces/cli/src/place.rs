@@ -1,4 +1,4 @@
-//! `medley place`: where pods can run, by what their images are for.
+//! `medley place`: which nodes can run pods, by the platforms of their images.
 
 mod cluster;
 mod explain;
@@ -6,7 +6,8 @@ mod report;
 
 use clap::{Args, Subcommand};
 
-/// Explain where pods can run, by what their images are for, and look for those that cannot.
+/// Explain which nodes can run pods, by the platforms of their images, and find pods that cannot
+/// run.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]

@@ -1,29 +1,29 @@
-//! What the program is, as pages of documentation: `cargo xtask generate` keeps them in `docs/reference`.
+//! Reference documentation: `cargo xtask generate` writes it to `docs/reference`.
 //!
-//! They are made of what the program itself uses: the command line, the metrics that are registered, and
-//! the words that events and conditions are checked against.
+//! It is generated from the program itself: the clap commands, the registered metrics, and the
+//! declared reasons of events and conditions.
 
 mod alerts;
 mod cli;
 mod metrics;
-mod words;
+mod reasons;
 
 use std::fmt::Write as _;
 
 use crate::process;
 
-/// Where the pages are.
+/// Directory of the pages.
 const FOLDER: &str = "docs/reference";
 
 /// All pages, by path.
 pub fn references() -> anyhow::Result<Vec<(String, String)>> {
-    // Metrics are registered by what has tasks.
+    // Components register their metrics when they spawn tasks, which needs a runtime.
     let metrics = process::build_runtime()?.block_on(async { metrics::page() });
     let pages = [
         ("alerts", alerts::page()),
         ("cli", cli::page()),
-        ("conditions", words::conditions()),
-        ("events", words::events()),
+        ("conditions", reasons::conditions()),
+        ("events", reasons::events()),
         ("metrics", metrics),
     ];
     let pages = pages.into_iter();
@@ -32,12 +32,12 @@ pub fn references() -> anyhow::Result<Vec<(String, String)>> {
         .collect())
 }
 
-/// The beginning of a page.
+/// Title and introduction of a page.
 fn begin(title: &str, from: &str) -> String {
     format!("# {title}\n\n<!-- Written by `cargo xtask generate`; edit {from} instead. -->\n")
 }
 
-/// A table, with a line between it and what is before.
+/// A table, preceded by an empty line.
 fn table(page: &mut String, head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) {
     let _ = write!(
         page,
@@ -51,12 +51,12 @@ fn table(page: &mut String, head: &[&str], rows: impl IntoIterator<Item = Vec<St
     }
 }
 
-/// A word as it is written in code.
+/// Inline code.
 fn code(word: &str) -> String {
     format!("`{word}`")
 }
 
-/// A sentence, of words that begin one.
+/// Capitalizes the text and ends it with a period.
 fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(char::to_uppercase);
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_have_what_the_code_has() {
+    fn reference_pages_match_the_code() {
         for (name, parts) in [
             (
                 "metrics",
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn words_become_sentences() {
+    fn sentences_are_capitalized_and_end_with_a_period() {
         for (text, expected) in [("a b", "A b."), ("A.", "A."), ("", ""), ("é", "É.")] {
             assert_eq!(sentence(text), expected);
         }

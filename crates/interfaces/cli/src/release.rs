@@ -1,4 +1,4 @@
-//! `medley release`: releases as files, and whether a cluster has truly arrived at one.
+//! `medley release`: releases as files, and whether a cluster has completed one.
 
 mod cluster;
 mod explain;
@@ -21,7 +21,7 @@ pub(crate) use cluster::{Read, try_version};
 
 use crate::exit;
 
-/// Build, rewrite and check releases, make a cluster multi-arch, and see whether it truly is.
+/// Build, rewrite and check releases, migrate a cluster to multi-arch, and verify the result.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -48,7 +48,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
         Command::Explain(arguments) => explain::run(arguments),
         Command::Preflight(arguments) => preflight::run(arguments),
         Command::Migrate(arguments) => migrate::run(arguments),
-        // Its code tells more than whether it worked.
+        // Its exit code distinguishes more than success and failure.
         Command::Verify(arguments) => return verify::run(arguments),
         Command::Report(arguments) => report::run(arguments),
         Command::Lint(arguments) => lint::run(arguments),

@@ -1,4 +1,4 @@
-//! `medley run`: the operator, in a cluster or beside one.
+//! `medley run`: the operator, in a cluster or outside of it.
 
 mod own;
 
@@ -15,7 +15,7 @@ use controllers::images::cdi::Imports;
 use controllers::{Health, Job, Options};
 use kube::Client;
 use runtime::leader::{Election, Leadership, Timing};
-use runtime::{Error, Manager, Turn};
+use runtime::{Error, Manager, WriteFence};
 use tokio::net::TcpListener;
 use tracing::{info, warn};
 
@@ -27,18 +27,18 @@ use crate::metrics::{MetricsAddressArguments, MetricsArguments};
 use crate::otlp::TraceArguments;
 use crate::{console, exit, host, logging, process, version};
 
-/// The lease that replicas agree by on who works.
+/// Name of the leader election lease.
 const LEASE: &str = "medley";
-/// The namespace there is when nobody says another.
+/// Default namespace.
 const NAMESPACE: &str = "medley-system";
 /// Where a pod finds the namespace of its service account.
 const ACCOUNT_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
 /// Run the operator against a cluster.
 ///
-/// Of several that run, one works. The others see all that it sees, write nothing, and take over when it
-/// is gone. Kinds that are not installed are picked up when they are. Stops on Ctrl-C and SIGTERM; ends
-/// with an error when another one has taken over.
+/// One replica leads. The others keep warm caches, write nothing, and take over when it is gone.
+/// CRDs that are not installed yet are picked up when they are. Stops on Ctrl-C and SIGTERM; exits
+/// with an error when it loses the lease.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -59,10 +59,10 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     config: ConfigArguments,
 
-    /// The controllers to run, separated by commas: governance, images-hco, images-ssp,
-    /// images-cdi, images-vm, cpu-models, release, placement, runtime-classes. Those of images do what upstream
-    /// operators do, so name them only where the others do not run. That of placement needs `medley webhook` to
-    /// be told of it, too.
+    /// The controllers to run, separated by commas: governance, images-hco, images-ssp, images-cdi,
+    /// images-vm, cpu-models, release, placement, runtime-classes. The images controllers replace
+    /// upstream operators, so enable them only where those do not run. Placement also has to be
+    /// enabled in `medley webhook`.
     /// [default: governance, cpu-models, release]
     #[arg(
         long,
@@ -72,12 +72,12 @@ pub(crate) struct Arguments {
     )]
     controllers: Option<Vec<Job>>,
 
-    /// The image of the pods that import golden images: one of this program.
+    /// The image of the pods that import golden images; it contains this program.
     #[arg(long, value_name = "IMAGE", env = "MEDLEY_IMPORTER_IMAGE", default_value = version::IMAGE)]
     importer_image: String,
 
-    /// A folder below which a ReleasePolicy may name one with the files of a release (spec.payload.folder); others
-    /// are not opened. Can be given several times.
+    /// A directory below which a ReleasePolicy may name one with the files of a release
+    /// (spec.payload.folder); other paths are not opened. Can be repeated.
     #[arg(
         long,
         value_name = "DIR",
@@ -86,7 +86,7 @@ pub(crate) struct Arguments {
     )]
     payload_folder: Vec<PathBuf>,
 
-    /// Profiles of governance to switch on that are off otherwise, separated by commas.
+    /// Governance profiles to enable that are off by default, separated by commas.
     #[arg(
         long,
         value_name = "NAMES",
@@ -95,12 +95,12 @@ pub(crate) struct Arguments {
     )]
     enable_profile: Vec<String>,
 
-    /// The namespace for what the operator keeps for itself; it has to be there.
+    /// The namespace for the operator's own objects; it has to exist.
     /// [default: $POD_NAMESPACE, then that of the pod's service account, then medley-system]
     #[arg(long, value_name = "NAME", env = "MEDLEY_NAMESPACE")]
     namespace: Option<String>,
 
-    /// Work only while holding a lease. Say =false only where no other one can run.
+    /// Act only while holding a lease. Disable it only where no other replica can run.
     #[arg(
         long,
         value_name = "BOOL",
@@ -131,12 +131,13 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     metrics_address: MetricsAddressArguments,
 
-    /// Address for the web console. Users sign in with their own tokens; it has no rights of its own.
+    /// Address for the web console. Users sign in with their own tokens; it has no permissions of
+    /// its own.
     /// [default: no console]
     #[arg(long, value_name = "ADDR", env = "MEDLEY_CONSOLE")]
     console: Option<SocketAddr>,
 
-    /// Names that browsers reach the console by, separated by commas, besides addresses and localhost.
+    /// Host names of the console, separated by commas, besides addresses and localhost.
     #[arg(
         long,
         value_name = "NAMES",
@@ -146,12 +147,12 @@ pub(crate) struct Arguments {
     )]
     console_host: Vec<String>,
 
-    /// Browsers reach the console by TLS, through a proxy that ends it: cookies are for TLS alone.
+    /// The console is behind a proxy that terminates TLS: set cookies as Secure.
     #[arg(long, env = "MEDLEY_CONSOLE_BEHIND_TLS", requires = "console")]
     console_behind_tls: bool,
 }
 
-/// Runs the operator until it is asked to stop, or until it does not lead any more.
+/// Runs the operator until SIGTERM or SIGINT, or until it loses the lease.
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
     let addresses = arguments.addresses.policy();
     let options = Options {
@@ -181,23 +182,23 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
         let traces = arguments.traces.start()?;
         let config = arguments.cluster.config().await?;
         let client =
-            Client::try_from(config.clone()).context("preparing to talk to the cluster")?;
+            Client::try_from(config.clone()).context("creating a client for the cluster")?;
         let address = arguments.health_address;
         let listener = TcpListener::bind(address).await.with_context(|| {
             format!(
                 "listening on {address} for health checks; choose another with --health-address ADDR"
             )
         })?;
-        let turn = match election {
-            Some(_) => Turn::waiting(),
-            None => Turn::always(),
+        let fence = match election {
+            Some(_) => WriteFence::follower(),
+            None => WriteFence::unelected(),
         };
-        let manager = Manager::in_turn(client.clone(), turn.clone());
+        let manager = Manager::with_fence(client.clone(), fence.clone());
         let mut health = Health::new(manager.clone()).with_log_level(LogLevel {
             get: logging::level,
             set: logging::set_level,
         });
-        // Not that of the manager: a replica that stands by writes nothing, but it may ask who somebody is.
+        // Not the manager's client: a standby replica writes nothing, but must send TokenReviews.
         let shown_at = arguments.metrics_address.address().unwrap_or(address);
         if let Some(keeper) = arguments.metrics.keeper(shown_at, &client) {
             health = health.guarded(keeper);
@@ -205,7 +206,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
         match arguments.metrics_address.listen(&manager).await? {
             None => manager.spawn(health.clone().serve(listener)),
             Some((metrics, tls)) => {
-                manager.spawn(health.clone().serve_apart(listener, metrics, tls));
+                manager.spawn(health.clone().serve_with_metrics_socket(listener, metrics, tls));
             }
         }
         if let Some(address) = arguments.console {
@@ -219,11 +220,11 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
                     options.addresses.clone(),
                 )
             });
-            info!(url, "the console answers");
-            // Replicas that wait to take over show as much as the one that works.
+            info!(url, "serving the console");
+            // Standby replicas serve the console, too.
             manager.spawn(async move { console.serve(listener, None, pending()).await });
         }
-        // Who stands for election has seen what there is to see, and can begin at once.
+        // Candidates already have synced caches, so the leader starts without delay.
         tokio::select! {
             started = controllers::start(&manager, &options) => started?,
             () = &mut stop => return Ok(()),
@@ -232,7 +233,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
         let leading = match election {
             None => None,
             Some(election) => tokio::select! {
-                leading = election.acquire(client, turn) => Some(leading),
+                leading = election.acquire(client, fence) => Some(leading),
                 () = &mut stop => {
                     manager.stop().await;
                     return Ok(());
@@ -249,7 +250,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
     })
 }
 
-/// Works until `stop`, or for as long as it leads. The controllers have begun by themselves.
+/// Runs until `stop`, or until the lease is lost. The controllers wait for leadership themselves.
 async fn work(
     manager: &Manager,
     mut leading: Option<Leadership>,
@@ -263,7 +264,7 @@ async fn work(
             .and_then(|spec| spec.holder_identity.as_deref());
         let message = format!("{} became leader", holder.unwrap_or_default());
         info!(message);
-        controllers::words::events(manager, controllers::words::PROCESS).normal(
+        controllers::reasons::events(manager, controllers::reasons::PROCESS).normal(
             lease,
             "LeaderElection",
             message,
@@ -275,7 +276,7 @@ async fn work(
     let ended = exit::print("ready\n");
     if ended.is_ok() {
         tokio::select! {
-            // Somebody else may work from now on: nothing is brought to its end any more.
+            // Another replica may lead from now on, so work in progress is abandoned.
             lost = lost(&mut leading) => return Err(lost.into()),
             () = stop => {}
         }
@@ -287,12 +288,12 @@ async fn work(
     if let Some(leading) = leading
         && let Err(error) = leading.release().await
     {
-        warn!(%error, "the next one has to wait for the lease to expire");
+        warn!(%error, "cannot release the lease; the next leader has to wait for it to expire");
     }
     ended
 }
 
-/// Ready when this one does not lead any more; never if nobody is elected.
+/// Completes when the lease is lost; never without leader election.
 async fn lost(leading: &mut Option<Leadership>) -> Error {
     match leading {
         Some(leading) => leading.keep().await,
@@ -300,22 +301,23 @@ async fn lost(leading: &mut Option<Leadership>) -> Error {
     }
 }
 
-/// A name that no other process has, as client-go makes it.
+/// A unique identity, in client-go's form.
 fn identity() -> String {
     let host = host::hostname().unwrap_or_else(|| "medley".to_owned());
     format!("{host}_{}", uuid::Uuid::new_v4())
 }
 
-/// The namespace this process belongs to.
+/// The namespace of this process.
 pub(crate) fn own_namespace() -> String {
     let account = || std::fs::read_to_string(Path::new(ACCOUNT_NAMESPACE)).ok();
     let named = std::env::var("POD_NAMESPACE").ok();
     first_named([named, account()]).unwrap_or_else(|| NAMESPACE.to_owned())
 }
 
-/// The first that says something.
-fn first_named(said: impl IntoIterator<Item = Option<String>>) -> Option<String> {
-    said.into_iter()
+/// The first name that is set and not empty.
+fn first_named(names: impl IntoIterator<Item = Option<String>>) -> Option<String> {
+    names
+        .into_iter()
         .flatten()
         .map(|name| name.trim().to_owned())
         .find(|name| !name.is_empty())
@@ -326,15 +328,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_says_nothing_does_not_count() {
-        let said = |text: &str| Some(text.to_owned());
-        assert_eq!(first_named([said("a"), said("b")]), said("a"));
-        assert_eq!(first_named([None, said("b\n")]), said("b"));
-        assert_eq!(first_named([said(""), said(" "), None]), None);
+    fn empty_namespaces_are_skipped() {
+        let set = |text: &str| Some(text.to_owned());
+        assert_eq!(first_named([set("a"), set("b")]), set("a"));
+        assert_eq!(first_named([None, set("b\n")]), set("b"));
+        assert_eq!(first_named([set(""), set(" "), None]), None);
     }
 
     #[test]
-    fn two_processes_have_two_names() {
+    fn identities_are_unique() {
         assert_ne!(identity(), identity());
     }
 }

@@ -1,7 +1,7 @@
 //! `medley snapshot`: a cluster in a file, and a copy of it from there.
 //!
-//! The file is lines of JSON: first a [header](format::Header), then one object a line, definitions
-//! of custom kinds first. It is compressed if its name ends in `.gz`. Objects are [redacted](crate::redact).
+//! The file is lines of JSON: first a [header](format::Header), then one object per line, CRDs
+//! first. It is compressed if its name ends in `.gz`. Objects are [redacted](crate::redact).
 
 mod filter;
 pub(crate) mod format;
@@ -16,13 +16,13 @@ use crate::{exit, process};
 
 /// Read a cluster, real or embedded, into a file that `medley up --from` starts a copy of.
 ///
-/// Reads all that the user of the kubeconfig may list, except events, leases and what is in Secrets. Values of
-/// ConfigMaps and environment variables, passwords, tokens, keys, last-applied configurations and the user data of
-/// virtual machines are redacted as in `medley gather`. What was redacted and what could not be read is printed and
-/// noted in the file.
+/// Reads everything that the user of the kubeconfig may list, except events, leases and the data of
+/// Secrets. Values of ConfigMaps and environment variables, passwords, tokens, keys, last-applied
+/// configurations and the user data of virtual machines are redacted as in `medley gather`.
+/// Redactions and unreadable resources are printed and recorded in the file.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The file to write; `.gz` at its end compresses it.
+    /// The file to write; compressed if it ends with `.gz`.
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
 
@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     })
 }
 
-/// Whether a file is to be compressed.
+/// Whether the file name asks for compression.
 pub(crate) fn is_compressed(path: &Path) -> bool {
     path.extension().is_some_and(|end| end == "gz")
 }

@@ -1,8 +1,8 @@
 //! `medley status`: all five jobs at a glance, as a tree.
 //!
-//! Everything is read from the cluster now, by whoever asks: the operator need not run. A job whose kinds
-//! are not installed is off, and said to be; one that may not be looked at is unknown. Neither hides the
-//! others.
+//! Everything is read from the cluster with the permissions of the current user: the operator need
+//! not run. A job whose CRDs are not installed is Off; one that cannot be read is Unknown. Neither
+//! hides the others.
 
 mod cpu;
 mod governance;
@@ -24,34 +24,35 @@ use crate::governance::output::Data;
 use crate::terminal::{self, Colour};
 use crate::{exit, process};
 
-/// What Medley does.
+/// The jobs of Medley.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Name {
-    /// Plans for operators that others own.
+    /// Plans for third-party operators.
     Governance,
     /// Boot images for every architecture.
     Images,
     /// CPU models of virtual machines.
     Cpu,
-    /// The way of the cluster to a release.
+    /// Migration of the cluster to a release.
     Release,
     /// Pods and the nodes that can run them.
     Placement,
 }
 
-/// Forms of output.
+/// Output formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Form {
-    /// The tree with all its words, however wide that is.
+    /// The tree with untruncated messages.
     Wide,
     Json,
     Yaml,
 }
 
-/// Show all five jobs as a tree: what is well, what is under way, what needs attention, with conditions.
+/// Show all five jobs as a tree: what is ready, in progress or needs attention, with conditions.
 ///
-/// A job is Ready, Progressing, needs Attention, is Off because its kinds are not installed, or Unknown
-/// because it may not be looked at. What is ready is counted and not shown, unless --all asks for it.
+/// A job is Ready, Progressing, needs Attention, is Off because its CRDs are not installed, or
+/// Unknown because it cannot be read. Ready objects are counted and not shown, unless --all is
+/// given.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Only these jobs.
@@ -59,11 +60,11 @@ pub(crate) struct Arguments {
     #[arg(value_enum, value_name = "JOB")]
     jobs: Vec<Name>,
 
-    /// Show also what is well.
+    /// Show ready objects, too.
     #[arg(long)]
     all: bool,
 
-    /// Fail unless every job that is shown is Ready or Off.
+    /// Fail unless every job shown is Ready or Off.
     #[arg(long)]
     gate: bool,
 
@@ -71,7 +72,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, value_name = "WHEN", default_value = "auto")]
     color: Colour,
 
-    /// Form of the output; a tree as wide as the terminal if absent.
+    /// Output format; a tree as wide as the terminal by default.
     #[arg(short, long, value_enum)]
     output: Option<Form>,
 
@@ -79,23 +80,22 @@ pub(crate) struct Arguments {
     cluster: ClusterArguments,
 }
 
-/// Shows.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let jobs = process::build_runtime()?.block_on(async {
         let client = arguments.cluster.client().await?;
-        // Whoever cannot be reached is no cluster where all is unknown.
+        // An unreachable API server is an error, not a cluster of unknown state.
         client
             .apiserver_version()
             .await
-            .context("asking the cluster for its version")?;
-        anyhow::Ok(look(&client, &arguments.jobs).await)
+            .context("reading the version of the cluster")?;
+        anyhow::Ok(read_state(&client, &arguments.jobs).await)
     })?;
     let text = match arguments.output {
         Some(Form::Json) => Data::Json.write(&data(&jobs))?,
         Some(Form::Yaml) => Data::Yaml.write(&data(&jobs))?,
         form => render::render(
             &jobs,
-            &render::Look {
+            &render::DisplayOptions {
                 all: arguments.all,
                 width: terminal::width().filter(|_| form.is_none()),
                 colours: arguments.color.is_on(),
@@ -114,43 +114,43 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Looks at jobs; at all of them, if none is named.
-pub(crate) async fn look(client: &Client, wanted: &[Name]) -> Vec<Job> {
+/// Reads the state of the given jobs, or of all if none is given.
+pub(crate) async fn read_state(client: &Client, wanted: &[Name]) -> Vec<Job> {
     let wants = |name: Name| wanted.is_empty() || wanted.contains(&name);
     let mut jobs = Vec::new();
     for name in Name::value_variants() {
         if wants(*name) {
-            jobs.push(look_at(client, *name).await);
+            jobs.push(read_job(client, *name).await);
         }
     }
     jobs
 }
 
-async fn look_at(client: &Client, name: Name) -> Job {
-    let looked = match name {
-        Name::Governance => governance::look(client).await,
-        Name::Images => images::look(client).await,
-        Name::Cpu => cpu::look(client).await,
-        Name::Release => release::look(client).await,
-        Name::Placement => placement::look(client).await,
+async fn read_job(client: &Client, name: Name) -> Job {
+    let result = match name {
+        Name::Governance => governance::read_state(client).await,
+        Name::Images => images::read_state(client).await,
+        Name::Cpu => cpu::read_state(client).await,
+        Name::Release => release::read_state(client).await,
+        Name::Placement => placement::read_state(client).await,
     };
-    looked.unwrap_or_else(|error| Job {
+    result.unwrap_or_else(|error| Job {
         state: State::Unknown,
         message: format!("{error:#}"),
         ..Job::new(name)
     })
 }
 
-/// As programs read it.
+/// The jobs as JSON.
 pub(crate) fn data(jobs: &[Job]) -> Value {
     json!({ "kind": "List", "items": jobs })
 }
 
-/// As people read it where there is no terminal.
+/// The jobs as plain text, without a terminal.
 pub(crate) fn text(jobs: &[Job]) -> String {
     render::render(
         jobs,
-        &render::Look {
+        &render::DisplayOptions {
             all: true,
             width: None,
             colours: false,
@@ -160,7 +160,7 @@ pub(crate) fn text(jobs: &[Job]) -> String {
 }
 
 impl Name {
-    /// How the job is called on the command line and in data.
+    /// Name of the job on the command line and in data.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Governance => "governance",

@@ -1,4 +1,4 @@
-//! What standard output is: how wide, and whether colours are wanted there.
+//! Standard output: its width, and whether to use colours.
 
 use std::borrow::Cow;
 use std::io::IsTerminal as _;
@@ -8,16 +8,16 @@ use clap::ValueEnum;
 /// When to use colours.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Colour {
-    /// On a terminal, unless NO_COLOR or TERM=dumb say otherwise.
+    /// On a terminal, unless NO_COLOR or TERM=dumb is set.
     #[default]
     Auto,
-    /// Wherever the output goes.
+    /// Always.
     Always,
-    /// Nowhere.
+    /// Never.
     Never,
 }
 
-/// What a piece of text means to whoever looks at it.
+/// Meaning of a piece of text, which decides its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tone {
     Heading,
@@ -37,8 +37,8 @@ impl Colour {
             Self::Always => true,
             Self::Never => false,
             Self::Auto => {
-                let plain = std::env::var_os("NO_COLOR").is_some_and(|said| !said.is_empty());
-                let dumb = std::env::var_os("TERM").is_some_and(|said| said == "dumb");
+                let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+                let dumb = std::env::var_os("TERM").is_some_and(|value| value == "dumb");
                 !plain && !dumb && std::io::stdout().is_terminal()
             }
         }
@@ -57,7 +57,7 @@ impl Tone {
         }
     }
 
-    /// A text in this tone, if there are colours.
+    /// The text in the colour of this tone, if colours are on.
     pub(crate) fn paint(self, text: &str, colours: bool) -> Cow<'_, str> {
         if colours && !text.is_empty() {
             Cow::Owned(format!("\u{1b}[{}m{text}\u{1b}[0m", self.code()))
@@ -67,23 +67,26 @@ impl Tone {
     }
 }
 
-/// How many columns standard output has; as many as it takes, if it is no terminal. COLUMNS counts first, as
-/// it does for ps and man.
+/// Width of standard output; `None` if it is not a terminal. COLUMNS takes precedence, as in ps and
+/// man.
 pub(crate) fn width() -> Option<usize> {
-    let told = std::env::var("COLUMNS").ok();
-    if let Some(told) = told.and_then(|told| told.parse().ok()).filter(|it| *it > 0) {
-        return Some(told);
+    let columns = std::env::var("COLUMNS").ok();
+    if let Some(columns) = columns
+        .and_then(|columns| columns.parse().ok())
+        .filter(|it| *it > 0)
+    {
+        return Some(columns);
     }
     let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
     (size.ws_col > 0).then(|| usize::from(size.ws_col))
 }
 
-/// The beginning of a text that has no room.
-pub(crate) fn cut(text: &str, room: usize) -> Cow<'_, str> {
-    if text.chars().nth(room).is_none() {
+/// The text, truncated to this many columns.
+pub(crate) fn cut(text: &str, width: usize) -> Cow<'_, str> {
+    if text.chars().nth(width).is_none() {
         return Cow::Borrowed(text);
     }
-    let kept = text.chars().take(room.saturating_sub(1));
+    let kept = text.chars().take(width.saturating_sub(1));
     Cow::Owned(kept.chain(['…']).collect())
 }
 
@@ -92,19 +95,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_without_room_says_so() {
-        for (text, room, expected) in [
+    fn truncated_text_ends_with_an_ellipsis() {
+        for (text, width, expected) in [
             ("abc", 3, "abc"),
             ("abcd", 3, "ab…"),
             ("äöü", 3, "äöü"),
             ("abc", 1, "…"),
         ] {
-            assert_eq!(cut(text, room), expected);
+            assert_eq!(cut(text, width), expected);
         }
     }
 
     #[test]
-    fn colours_are_only_there_when_they_are_wanted() {
+    fn colours_are_used_only_when_on() {
         assert_eq!(Tone::Bad.paint("x", true), "\u{1b}[31mx\u{1b}[0m");
         assert_eq!(Tone::Bad.paint("x", false), "x");
         assert_eq!(Tone::Bad.paint("", true), "");

@@ -6,16 +6,16 @@ use serde_json::{Value, json};
 
 use crate::exit;
 
-/// The version as statuses of objects tell it.
+/// The version in status fields of objects.
 pub(crate) const OPERATOR: &str = concat!("v", env!("CARGO_PKG_VERSION"));
 
-/// The image of this very version, as the manifests name it.
+/// The image of this version, as in the manifests.
 pub(crate) use manifests::IMAGE;
 
 /// Print the version of this program and of the Kubernetes API it serves.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Form of the output; a few lines of text if absent.
+    /// Output format; a few lines of text by default.
     #[arg(short, long, value_enum)]
     output: Option<Output>,
 }

@@ -1,4 +1,4 @@
-//! `medley webhook`: the admission checks, in a cluster or beside one.
+//! `medley webhook`: the admission webhooks, in a cluster or outside of it.
 
 mod callers;
 
@@ -25,18 +25,18 @@ use crate::run::own_namespace;
 use crate::{exit, process};
 use callers::CallerArguments;
 
-/// How often shared authorities are looked at: far more often than one takes to be used.
+/// Poll interval of the shared CAs, much shorter than the time before a new CA is used.
 const AUTHORITIES: Duration = Duration::from_mins(1);
 
-/// Check who may approve plans, and record who did; check what images are made of; choose CPU models;
-/// say where pods go.
+/// Serve the admission webhooks.
 ///
-/// The API server asks before every change of a VirtPlatformConfig. With --register it is told to;
-/// while this does not run, it then refuses such changes. It also asks when virtual machines start that
-/// leave the choice of their CPU model to Medley; while this does not run, those wait. About images it
-/// asks where --controllers names their layers, and about pods where it names placement; it goes on if
-/// nobody answers. Certificates are made anew
-/// at every start; several replicas need files of their own, or a Secret that they share.
+/// They check and record approvals of plans, validate image policies, choose CPU models, and place
+/// pods. --register creates the webhook configurations. The API server sends every change of a
+/// VirtPlatformConfig, and rejects such changes while this does not run. It sends virtual machines
+/// that leave the choice of their CPU model to Medley; those wait while this does not run. Images
+/// are sent where --controllers names their layers, and pods where it names placement; the API
+/// server admits them unchanged if there is no answer. Certificates are new at every start; several
+/// replicas need certificate files, or a shared Secret.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -69,8 +69,8 @@ pub(crate) struct Arguments {
     )]
     address: SocketAddr,
 
-    /// Address for /livez, /healthz and /readyz over plain HTTP: probes have it for themselves, whatever happens at
-    /// --address.
+    /// Address for /livez, /healthz and /readyz over plain HTTP, so that probes do not depend on
+    /// the load at --address.
     #[arg(
         long,
         value_name = "ADDR",
@@ -79,14 +79,15 @@ pub(crate) struct Arguments {
     )]
     health_address: SocketAddr,
 
-    /// Address for /metrics by TLS, besides --address: for networks where only the API server reaches that one.
+    /// Address for /metrics over TLS, besides --address: for networks where only the API server
+    /// reaches that one.
     #[arg(long, value_name = "ADDR", env = "MEDLEY_METRICS_ADDRESS")]
     metrics_address: Option<SocketAddr>,
 
     #[command(flatten)]
     callers: CallerArguments,
 
-    /// The certificate to serve with, in PEM; read again when it changes.
+    /// The certificate to serve with, in PEM; reloaded when it changes.
     #[arg(
         long,
         value_name = "PATH",
@@ -104,7 +105,7 @@ pub(crate) struct Arguments {
     )]
     tls_key: Option<PathBuf>,
 
-    /// The authority that the API server is to trust with --register, when --tls-cert is given.
+    /// The CA that the API server is to trust with --register, when --tls-cert is given.
     #[arg(
         long,
         value_name = "PATH",
@@ -113,8 +114,8 @@ pub(crate) struct Arguments {
     )]
     tls_ca: Option<PathBuf>,
 
-    /// Make certificates, and keep the authorities that sign them in this Secret, so that all replicas are
-    /// trusted alike. It is made if it is not there; certificates and authorities are renewed in time.
+    /// Issue certificates, and keep their CAs in this Secret, so that the API server trusts all
+    /// replicas. It is created if missing; certificates and CAs are renewed in time.
     #[arg(
         long,
         value_name = "NAME",
@@ -129,11 +130,12 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME", env = "MEDLEY_NAMESPACE")]
     namespace: Option<String>,
 
-    /// Have the API server ask here: url=https://HOST[:PORT] or service=NAMESPACE/NAME[:PORT].
+    /// Register the webhooks with the API server under this address: url=https://HOST[:PORT] or
+    /// service=NAMESPACE/NAME[:PORT].
     #[arg(long, value_name = "WHERE", env = "MEDLEY_REGISTER")]
     register: Option<Reach>,
 
-    /// What to register the check for, separated by commas, as `medley run` names it.
+    /// The controllers to register webhooks for, separated by commas, as in `medley run`.
     /// [default: governance, cpu-models, release]
     #[arg(
         long,
@@ -145,7 +147,7 @@ pub(crate) struct Arguments {
     controllers: Option<Vec<Job>>,
 }
 
-/// What is checked for jobs.
+/// The admission checks of the given jobs.
 pub(crate) fn checks(jobs: &BTreeSet<Job>, registries: &Registries) -> Checks {
     let layer = |job: &Job| match job {
         Job::Governance | Job::CpuModels | Job::Release | Job::Placement | Job::RuntimeClasses => {
@@ -164,7 +166,7 @@ pub(crate) fn checks(jobs: &BTreeSet<Job>, registries: &Registries) -> Checks {
     }
 }
 
-/// Checks until it is asked to stop.
+/// Serves until SIGTERM or SIGINT.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let registries = arguments
         .registry
@@ -183,7 +185,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
                 "listening on {probes} for health checks; choose another with --health-address ADDR"
             )
         })?;
-        // It goes on while reviews are drained, and ends with the process.
+        // Probes are answered while reviews are drained, until the process ends.
         tokio::spawn(health.clone().serve(probes));
         let client = arguments.cluster.client().await?;
         let (certificates, authority) = match origin {
@@ -199,7 +201,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         };
         let mut running = ::webhook::serve_with(client.clone(), settings).await?;
         running.use_registries(registries.clone());
-        // One rule for both sockets: that of the one that others reach.
+        // One rule for both sockets: that of the publicly reachable one.
         let shown = arguments.metrics_address;
         let shown = shown.filter(|it| !it.ip().is_loopback());
         let shown = shown.unwrap_or(arguments.address);
@@ -224,36 +226,36 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     })
 }
 
-/// Where the certificate comes from.
+/// Source of the serving certificate.
 enum Origin<'a> {
-    /// Files, and whom the API server has to trust if it is to be told.
+    /// Files, and the CA bundle to register.
     Files(Certificates, Option<Trust>),
-    /// It is made here, for where the API server asks.
+    /// Issued here, for the registered address.
     Ours(&'a Reach),
 }
 
 fn origin(arguments: &Arguments) -> anyhow::Result<Origin<'_>> {
     let (Some(certificate), Some(key)) = (&arguments.tls_cert, &arguments.tls_key) else {
         return arguments.register.as_ref().map(Origin::Ours).context(
-            "nobody would trust a certificate that nobody knows; register the check with --register WHERE, or name a certificate with --tls-cert and --tls-key",
+            "self-signed certificates need --register WHERE; or name a certificate with --tls-cert and --tls-key",
         );
     };
     let trust = match (&arguments.tls_ca, &arguments.register) {
         (Some(path), _) => {
             let authority = std::fs::read_to_string(path)
-                .with_context(|| format!("reading the authority {}", path.display()))?;
+                .with_context(|| format!("reading the CA {}", path.display()))?;
             Some(Trust::fixed(authority))
         }
         (None, None) => None,
         (None, Some(_)) => bail!(
-            "--register has to tell the API server whom to trust; name the authority of --tls-cert with --tls-ca PATH"
+            "--register needs a CA for the API server to trust; name the CA of --tls-cert with --tls-ca PATH"
         ),
     };
     let files = Files::open(certificate, key, Files::EVERY)?;
     Ok(Origin::Files(Certificates::Files(files), trust))
 }
 
-/// A certificate of our own, for where the API server asks.
+/// A certificate issued here, for the registered address.
 async fn made(
     arguments: &Arguments,
     client: &Client,

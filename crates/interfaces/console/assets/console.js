@@ -1,5 +1,5 @@
-// Keeps an open page current: the server says that something changed, the page is fetched again, and
-// what is different is taken over in place, so that focus, open parts and half-filled forms stay.
+// Keeps an open page current: on a change event from the server, the page is fetched again, and
+// differences are merged in place, so that focus, open parts and half-filled forms stay.
 
 const section = document.body.dataset.live;
 const content = document.getElementById("content");
@@ -10,7 +10,7 @@ let source = null;
 let fetching = false;
 let again = false;
 
-/// The elements that are the same in two lists: by id, else by place.
+/// Pairs the elements of two lists: by id, else by position.
 function pair(from, to) {
   const byId = new Map();
   for (const node of from) if (node.id) byId.set(node.id, node);
@@ -25,7 +25,7 @@ function pair(from, to) {
 
 function attributes(from, to) {
   for (const { name } of [...from.attributes]) {
-    // Whether a part is open is the reader's business.
+    // Whether a part is open is up to the user.
     if (name === "open" && from.nodeName === "DETAILS" && from.id) continue;
     if (!to.hasAttribute(name)) from.removeAttribute(name);
   }
@@ -35,7 +35,7 @@ function attributes(from, to) {
   if (from.nodeName === "PROGRESS" && from.value !== to.value && to.hasAttribute("value")) from.value = to.value;
 }
 
-/// Makes an element like another one.
+/// Merges an element into another one.
 function merge(from, to) {
   if (from.isEqualNode(to)) return;
   if (from.nodeType !== Node.ELEMENT_NODE) {
@@ -45,7 +45,7 @@ function merge(from, to) {
   attributes(from, to);
   const wanted = [...to.childNodes];
   const found = pair([...from.childNodes], wanted);
-  // What goes, goes first: nothing that stays has to be moved then, and what is moved loses the focus.
+  // Removals first: then no remaining element has to be moved, and a moved element loses the focus.
   const kept = new Set(found);
   for (const child of [...from.childNodes]) if (!kept.has(child)) child.remove();
   let at = from.firstChild;
@@ -72,11 +72,11 @@ async function refresh() {
   }
   fetching = true;
   try {
-    // The connection may be lost; the stream of changes says when it is back.
+    // The connection may be lost; the event stream reconnects.
     const answer = await fetch(location.href, { headers: { accept: "text/html" } }).catch(() => null);
     if (!answer) return;
     if (answer.redirected) {
-      // Signed out: the page that says so is the one to be at.
+      // Signed out: go to the sign-in page.
       location.reload();
       return;
     }
@@ -111,7 +111,7 @@ function follow() {
   source.addEventListener("changed", refresh);
   source.addEventListener("error", () => {
     offline.hidden = false;
-    // A browser gives up after an answer that is none; ask again.
+    // A browser gives up after an error response; reconnect.
     if (source && source.readyState === EventSource.CLOSED) {
       source = null;
       setTimeout(() => { if (!document.hidden) follow(); }, 3000);
@@ -124,12 +124,12 @@ function rest() {
   source = null;
 }
 
-// A page that nobody looks at needs no news: browsers allow few connections.
+// A hidden page needs no events: browsers allow few connections.
 document.addEventListener("visibilitychange", () => (document.hidden ? rest() : follow()));
 window.addEventListener("pagehide", rest);
 if (section && content && !document.hidden) follow();
 
-// What cannot be undone at once is asked about.
+// Actions that cannot be reverted at once ask for confirmation.
 document.addEventListener("submit", (event) => {
   const question = event.submitter?.dataset.confirm;
   if (question && !window.confirm(question)) event.preventDefault();

@@ -1,4 +1,4 @@
-//! The files that pages refer to. They are in the program, and their names change with their content.
+//! Static assets, embedded in the program. Their path contains a digest of their content.
 
 use std::fmt::Write as _;
 use std::sync::LazyLock;
@@ -10,7 +10,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use crate::error::Problem;
 use crate::secret::fingerprint;
 
-/// What a browser may keep for ever: with another content it has another name.
+/// Caching of assets: other content has another path, so they never expire.
 const FOREVER: &str = "public, max-age=31536000, immutable";
 
 struct Asset {
@@ -37,23 +37,23 @@ const ASSETS: [Asset; 3] = [
     },
 ];
 
-/// Stands for the content of all of them.
+/// Digest over all assets.
 static EDITION: LazyLock<String> = LazyLock::new(|| {
     let all: String = ASSETS.iter().map(|asset| asset.content).collect();
     let mut edition = String::new();
     for byte in &fingerprint(&all)[..6] {
-        // A String takes everything.
+        // Writing to a string cannot fail.
         let _ = write!(edition, "{byte:02x}");
     }
     edition
 });
 
-/// Where a page finds them.
+/// Path prefix of the assets.
 pub(crate) fn folder() -> String {
     format!("/assets/{}", *EDITION)
 }
 
-/// One of them.
+/// Serves one asset.
 pub(crate) async fn asset(Path((edition, name)): Path<(String, String)>) -> Response {
     let found = ASSETS
         .iter()

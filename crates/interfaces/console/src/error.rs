@@ -1,4 +1,4 @@
-//! What went wrong, as a page.
+//! Errors as pages.
 
 use askama::Template;
 use axum::response::{Html, IntoResponse, Redirect, Response};
@@ -6,21 +6,21 @@ use http::StatusCode;
 
 use crate::layout::Layout;
 
-/// Why there is no answer, or nothing was done.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Problem {
-    /// Nobody is signed in, or not any more.
+    /// There is no session, or it has ended.
     #[error("sign in first")]
     SignedOut {
         /// Where to go after signing in.
         next: String,
     },
-    /// It cannot be answered or done.
+    /// The request failed; the page shows the message.
     #[error("{message}")]
-    Told {
-        /// The code of the answer.
+    Failed {
+        /// The status code.
         code: StatusCode,
-        /// Why, and what would be accepted.
+        /// The reason, and the next step.
         message: String,
     },
 }
@@ -34,34 +34,34 @@ struct ProblemPage {
 }
 
 impl Problem {
-    fn told(code: StatusCode, message: impl Into<String>) -> Self {
-        Self::Told {
+    fn failed(code: StatusCode, message: impl Into<String>) -> Self {
+        Self::Failed {
             code,
             message: message.into(),
         }
     }
 
-    /// It is not allowed.
+    /// 403.
     pub(crate) fn refused(message: impl Into<String>) -> Self {
-        Self::told(StatusCode::FORBIDDEN, message)
+        Self::failed(StatusCode::FORBIDDEN, message)
     }
 
-    /// It is not there.
+    /// 404.
     pub(crate) fn missing(message: impl Into<String>) -> Self {
-        Self::told(StatusCode::NOT_FOUND, message)
+        Self::failed(StatusCode::NOT_FOUND, message)
     }
 
-    /// What was asked for makes no sense, or not any more.
+    /// The request is invalid or out of date.
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
-        Self::told(StatusCode::UNPROCESSABLE_ENTITY, message)
+        Self::failed(StatusCode::UNPROCESSABLE_ENTITY, message)
     }
 
-    /// The console itself does not work.
+    /// 500: the console itself failed.
     pub(crate) fn broken(message: impl Into<String>) -> Self {
-        Self::told(StatusCode::INTERNAL_SERVER_ERROR, message)
+        Self::failed(StatusCode::INTERNAL_SERVER_ERROR, message)
     }
 
-    /// What the API server said to something.
+    /// Maps an error of the API server.
     pub(crate) fn api(operation: &str, error: kube::Error) -> Self {
         match error {
             kube::Error::Api(status) if status.code == 401 => Self::SignedOut {
@@ -69,9 +69,9 @@ impl Problem {
             },
             kube::Error::Api(status) => {
                 let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::BAD_GATEWAY);
-                Self::told(code, format!("{operation}: {}", status.message))
+                Self::failed(code, format!("{operation}: {}", status.message))
             }
-            other => Self::told(
+            other => Self::failed(
                 StatusCode::BAD_GATEWAY,
                 format!("{operation}: the cluster cannot be reached: {other}"),
             ),
@@ -91,7 +91,7 @@ impl From<runtime::Error> for Problem {
             (_, None) => StatusCode::UNPROCESSABLE_ENTITY,
             (_, Some(code)) => StatusCode::from_u16(code).unwrap_or(StatusCode::BAD_GATEWAY),
         };
-        Self::told(code, error.to_string())
+        Self::failed(code, error.to_string())
     }
 }
 
@@ -101,15 +101,17 @@ impl IntoResponse for Problem {
             Self::SignedOut { next } => {
                 return Redirect::to(&crate::pages::sign_in::path(&next)).into_response();
             }
-            Self::Told { code, message } => (code, message),
+            Self::Failed { code, message } => (code, message),
         };
         let title = match code {
             StatusCode::FORBIDDEN => "Not allowed",
             StatusCode::NOT_FOUND => "Not found",
             StatusCode::CONFLICT => "Changed in the meantime",
-            StatusCode::UNPROCESSABLE_ENTITY | StatusCode::BAD_REQUEST => "This cannot be done",
+            StatusCode::UNPROCESSABLE_ENTITY | StatusCode::BAD_REQUEST => {
+                "This action is not possible"
+            }
             StatusCode::TOO_MANY_REQUESTS => "Too many attempts",
-            _ => "Something went wrong",
+            _ => "Internal error",
         };
         let page = ProblemPage {
             layout: Layout::bare(title),

@@ -1,5 +1,5 @@
-//! What every request has to pass, and what every answer says: no foreign names, no foreign forms, no
-//! foreign content.
+//! Checks of every request and headers of every response: no foreign hosts, no cross-site forms, no
+//! third-party content.
 
 use std::net::IpAddr;
 
@@ -15,7 +15,7 @@ use http::{HeaderMap, HeaderValue, Method};
 use crate::Console;
 use crate::error::Problem;
 
-/// Everything comes from here, and nothing is written into the page that runs or styles it.
+/// Everything is loaded from this origin; inline scripts and styles are blocked.
 pub(crate) const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
      img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
@@ -34,7 +34,7 @@ const FIXED: [(HeaderName, &str); 6] = [
     ),
 ];
 
-/// Lets a request pass that is meant for this console and was sent by its own pages.
+/// Accepts requests that are addressed to this console and sent by its own pages.
 pub(crate) async fn guard(
     State(console): State<Console>,
     request: Request,
@@ -53,7 +53,7 @@ pub(crate) async fn guard(
         let value = HeaderValue::from_static("max-age=31536000");
         headers.insert(STRICT_TRANSPORT_SECURITY, value);
     }
-    // What a user sees is for nobody else, and for no later; assets say otherwise.
+    // Pages are specific to the user and must not be cached; assets set their own header.
     headers
         .entry(CACHE_CONTROL)
         .or_insert(HeaderValue::from_static("no-store"));
@@ -61,18 +61,18 @@ pub(crate) async fn guard(
 }
 
 fn check(method: &Method, headers: &HeaderMap, options: &crate::Options) -> Result<(), Problem> {
-    let said = |name| headers.get(name).and_then(|it| it.to_str().ok());
-    let host = said(HOST).unwrap_or_default();
+    let field = |name| headers.get(name).and_then(|it| it.to_str().ok());
+    let host = field(HOST).unwrap_or_default();
     if !is_own_host(host, &options.hosts) {
         return Err(Problem::refused(format!(
-            "This console is not called {host:?}. It answers to its address, to localhost and to the names \
-             given with --console-host."
+            "This console is not called {host:?}. It accepts its address, localhost and the names \
+         given with --console-host."
         )));
     }
     if matches!(*method, Method::GET | Method::HEAD) {
         return Ok(());
     }
-    if said(ORIGIN).is_some_and(|origin| is_own_origin(origin, host)) {
+    if field(ORIGIN).is_some_and(|origin| is_own_origin(origin, host)) {
         return Ok(());
     }
     Err(Problem::refused(
@@ -80,8 +80,8 @@ fn check(method: &Method, headers: &HeaderMap, options: &crate::Options) -> Resu
     ))
 }
 
-/// Whether a Host header names this console. A name that somebody else's DNS could point here is not
-/// believed (DNS rebinding); an address cannot be pointed anywhere.
+/// Whether a Host header names this console. An unknown DNS name is rejected, because an attacker
+/// could point it here (DNS rebinding); an IP address cannot be rebound.
 fn is_own_host(host: &str, names: &[String]) -> bool {
     let bare = without_port(host);
     let is_address = bare.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_others_could_point_here_are_not_believed() {
+    fn unknown_host_names_are_rejected() {
         let names = ["console.example".to_owned()];
         for (host, own) in [
             ("127.0.0.1:8080", true),
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_of_other_sites_are_not_taken() {
+    fn cross_site_forms_are_rejected() {
         for (origin, own) in [
             ("http://127.0.0.1:8080", true),
             ("https://127.0.0.1:8080", true),

@@ -1,4 +1,4 @@
-//! What is around every page.
+//! The layout around every page.
 
 use askama::Template;
 use axum::response::{Html, IntoResponse as _, Response};
@@ -7,10 +7,10 @@ use crate::assets;
 use crate::error::Problem;
 use crate::pages::{PAGES, Page};
 
-/// Light, dark, or as the system has it.
+/// Light, dark, or the system setting.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Theme {
-    /// As the system has it.
+    /// The system setting.
     #[default]
     Auto,
     /// Dark on light.
@@ -20,10 +20,10 @@ pub(crate) enum Theme {
 }
 
 impl Theme {
-    /// Where it is remembered.
+    /// Cookie of the theme.
     pub(crate) const COOKIE: &str = "medley-theme";
 
-    /// By its name; what is no name changes nothing.
+    /// The theme of a name; [`Self::Auto`] for any other.
     pub(crate) fn named(name: &str) -> Self {
         match name {
             "light" => Self::Light,
@@ -41,37 +41,37 @@ impl Theme {
         }
     }
 
-    /// All of them, with what they are called in the menu.
+    /// All themes, with their labels in the menu.
     pub(crate) fn all() -> [(&'static str, &'static str); 3] {
         [("auto", "System"), ("light", "Light"), ("dark", "Dark")]
     }
 }
 
-/// What is around a page.
+/// Data of the layout.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Layout {
-    /// What the page is called.
+    /// Title of the page.
     pub(crate) title: String,
-    /// Who is signed in.
+    /// The signed-in user.
     pub(crate) user: Option<String>,
-    /// What forms carry.
+    /// CSRF token of the forms.
     pub(crate) csrf: String,
-    /// What was done, said once.
-    pub(crate) told: Option<String>,
-    /// The path of the page of the navigation that this belongs to.
+    /// Message about the last action, shown once.
+    pub(crate) notice: Option<String>,
+    /// Path of the navigation entry that this page belongs to.
     pub(crate) section: &'static str,
     /// The path and query.
     pub(crate) here: String,
-    /// The colours.
+    /// The theme.
     pub(crate) theme: Theme,
     /// The version of the program.
     pub(crate) version: String,
-    /// Where the assets are.
+    /// Path prefix of the assets.
     pub(crate) assets: String,
 }
 
 impl Layout {
-    /// What is around a page for nobody in particular.
+    /// The layout without a signed-in user.
     pub(crate) fn bare(title: impl Into<String>) -> Self {
         Self {
             title: title.into(),
@@ -81,7 +81,7 @@ impl Layout {
         }
     }
 
-    /// The pages of the navigation.
+    /// The navigation.
     #[expect(clippy::unused_self, reason = "templates call it on what they have")]
     pub(crate) fn pages(&self) -> &'static [Page] {
         PAGES
@@ -89,7 +89,7 @@ impl Layout {
 }
 
 impl Page {
-    /// A rendered template.
+    /// Renders a template.
     pub(crate) fn html(template: &impl Template) -> Result<Response, Problem> {
         match template.render() {
             Ok(html) => Ok(Html(html).into_response()),

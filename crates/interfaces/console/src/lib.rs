@@ -1,8 +1,8 @@
-//! The web console: the five jobs of Medley in a browser, with nobody's rights but the user's.
+//! The web console: the five jobs of Medley in a browser, with the permissions of the user.
 //!
-//! Pages are rendered here and are readable without JavaScript. Whoever signs in gets a session that
-//! holds a client with their own credentials; everything shown was read, and everything done was
-//! written, by that client. The console itself has no rights in the cluster and needs none.
+//! Pages are rendered on the server and work without JavaScript. Signing in creates a session with a
+//! client that uses the credentials of the user; every read and write of the session goes through
+//! that client. The console itself has no permissions in the cluster and needs none.
 //!
 //! ```text
 //! request -> guard (host, origin, headers) -> Visitor (session) -> page -> Viewer (caches) -> HTML
@@ -15,38 +15,38 @@
 //! A page is one module in `src/pages/` and one template in `templates/`:
 //!
 //! 1. `src/pages/NAME.rs` has a constant `PAGE: Page`: its path, its label and its icon in the navigation,
-//!    the plural names of the kinds that have it rendered again when they change, its routes, and what it
-//!    tells the overview (`standing`, which must not fail: what cannot be seen is left out).
+//!    the plural names of the kinds whose changes refresh it, its routes, and its state for the
+//!    overview (`standing`, which must not fail: unreadable kinds are left out).
 //!    Add it to `pages::PAGES`, in the order of the navigation.
 //! 2. A handler takes a [`Visitor`](visitor::Visitor), reads with `visitor.viewer().all::<Kind>()`
-//!    (cached and kept current, only what the user may see; `impl Shown for Kind {}` names what is kept
-//!    of an object), and answers `Page::html(&Template { layout: visitor.layout(..), .. })`.
+//!    (cached and kept current, limited by the user's permissions; `impl Shown for Kind {}` selects the
+//!    fields that are kept), and returns `Page::html(&Template { layout: visitor.layout(..), .. })`.
 //! 3. `templates/NAME.html` begins with `{% extends "layout.html" %}` and fills `{% block content %}`.
-//!    The whole content is live: it is fetched and merged again when something changed. Give
-//!    elements whose state is the reader's (`details`, inputs) an `id`, so that it is kept. An element with
-//!    `data-announce` has its text told to screen readers when it changes.
-//! 4. What is done is a form with method POST and `{% include "csrf.html" %}`; its handler takes
+//!    The whole content is live: it is fetched and merged again on changes. Give elements with
+//!    user state (`details`, inputs) an `id`, so that it is kept. The text of an element with
+//!    `data-announce` is announced by screen readers when it changes.
+//! 4. An action is a form with method POST and `{% include "csrf.html" %}`; its handler takes
 //!    [`Fields`](visitor::Fields), which has checked the token, writes with `visitor.client()` as the field
-//!    manager [`MANAGER`], and answers `visitor.done("what was done", "/where/next")`. Show the form only if
-//!    `visitor.viewer().may(..)` says so; the API server has the last word.
+//!    manager [`MANAGER`], and returns `visitor.done("what was done", "/where/next")`. Show the form only if
+//!    `visitor.viewer().may(..)` allows it; the API server authorizes every write.
 //! 5. No inline script or style: colours and sizes are classes of `assets/console.css`, and a picture is
 //!    SVG with presentation attributes.
 
 mod assets;
+mod derived;
 mod error;
 mod guard;
 mod layout;
 mod links;
 mod live;
 mod pages;
+mod permissions;
 mod rate;
-mod rights;
 mod secret;
 mod server;
 mod session;
 mod viewer;
 mod visitor;
-mod worked;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -61,34 +61,34 @@ use links::Links;
 use rate::Attempts;
 use session::Sessions;
 
-/// Who changes objects, in `managedFields`.
+/// Field manager of changes.
 pub const MANAGER: &str = "medley-console";
 
-/// How clients are kept in bounds.
+/// Connection limits.
 const LIMITS: serving::Limits = serving::Limits {
     clients: 1000,
     // All users may come from the address of one ingress.
     per_address: 500,
-    // Browsers speak HTTP/2 over TLS only.
+    // Browsers use HTTP/2 over TLS only.
     streams: Some(100),
     drain: Duration::from_secs(1),
 };
 
-/// What a console has to be told.
+/// Options of a console.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// How the cluster is reached. Its credentials are not used: users bring their own.
+    /// The cluster to connect to. Its credentials are not used: users bring their own.
     pub cluster: Config,
     /// The namespace of the operator, where the history of plans is kept.
     pub namespace: String,
-    /// Names that the console is reached by, besides addresses and `localhost`.
+    /// Host names of the console, besides addresses and `localhost`.
     pub hosts: Vec<String>,
-    /// Whether browsers reach it by TLS.
+    /// Whether browsers connect over TLS.
     pub secure: bool,
-    /// The version, as it is shown.
+    /// The version to show.
     pub version: String,
-    /// Which addresses registries are asked at: pods name their images, and users of the console have them looked
-    /// at from here.
+    /// Addresses of registries that the console may connect to: pods name their images, and users
+    /// of the console have them inspected from here.
     pub addresses: AddressPolicy,
 }
 
@@ -107,9 +107,9 @@ pub(crate) struct Shared {
 }
 
 impl Console {
-    /// A console that nobody reaches yet.
+    /// A console that does not listen yet.
     pub fn new(mut options: Options) -> Self {
-        // Nothing may ever be done with the rights of whoever runs the console.
+        // No request may ever use the permissions of the user who runs the console.
         options.cluster.auth_info = kube::config::AuthInfo::default();
         Self {
             shared: Arc::new(Shared {
@@ -122,17 +122,18 @@ impl Console {
         }
     }
 
-    /// The path and query of a link that signs in once, as the user of this client, and only soon.
+    /// The path and query of a link that signs in once, as the user of this client, within
+    /// [`Self::link_lifetime`].
     pub fn link(&self, client: Client) -> String {
         format!("/sign-in/link?code={}", self.shared.links.mint(client))
     }
 
-    /// How long a link can be used.
+    /// How long a link is valid.
     pub fn link_lifetime() -> Duration {
         links::LIFETIME
     }
 
-    /// Answers browsers until `stop`.
+    /// Serves until `stop` completes.
     pub async fn serve(
         &self,
         listener: TcpListener,
@@ -143,7 +144,7 @@ impl Console {
         let router = server::router(self.clone(), port);
         let stopping = async {
             stop.await;
-            // Those who wait for changes would wait for ever.
+            // Event streams would otherwise stay open for ever.
             self.shared.stopping.send_replace(true);
         };
         serving::serve(

@@ -1,7 +1,7 @@
-//! Links that sign in once.
+//! Single-use sign-in links.
 //!
-//! Whoever runs `medley console` or `medley up` has credentials already. The link hands them to the
-//! browser of the same person, without a token that could be kept.
+//! The user who runs `medley console` or `medley up` already has credentials. The link hands them
+//! to their browser, without a token that could be stored.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -11,10 +11,10 @@ use parking_lot::Mutex;
 
 use crate::secret::{self, Fingerprint};
 
-/// How long a link can be used.
+/// How long a link is valid.
 pub(crate) const LIFETIME: Duration = Duration::from_mins(10);
 
-/// The links that were not used yet.
+/// The unused links.
 #[derive(Default)]
 pub(crate) struct Links {
     open: Mutex<HashMap<Fingerprint, (Instant, Client)>>,
@@ -30,14 +30,14 @@ impl Links {
         code
     }
 
-    /// Whether a code can be used.
+    /// Whether a code is valid.
     pub(crate) fn holds(&self, code: &str) -> bool {
         let open = self.open.lock();
         let link = open.get(&secret::fingerprint(code));
         link.is_some_and(|(made, _)| made.elapsed() < LIFETIME)
     }
 
-    /// Uses a code: nobody can use it again.
+    /// Uses a code, which is invalid afterwards.
     pub(crate) fn redeem(&self, code: &str) -> Option<Client> {
         let link = self.open.lock().remove(&secret::fingerprint(code));
         link.filter(|(made, _)| made.elapsed() < LIFETIME)

@@ -1,7 +1,7 @@
-//! Telling open pages that something changed.
+//! Notifies open pages of changes.
 //!
-//! What is told is only that: the page fetches itself again, with all checks that a page has, and
-//! takes over what is different.
+//! The event carries no data: the page fetches itself again, with all checks of a page, and
+//! replaces the parts that differ.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -18,18 +18,18 @@ use crate::error::Problem;
 use crate::pages::PAGES;
 use crate::visitor::Visitor;
 
-/// A burst of changes is told once: after the first, others are waited for this long.
-const GATHER: Duration = Duration::from_millis(250);
-/// In a large cluster something changes all the time. Nobody reads faster than this.
-const APART: Duration = Duration::from_secs(1);
+/// Batch window: changes within it are sent as one event.
+const BATCH_WINDOW: Duration = Duration::from_millis(250);
+/// Minimum interval between two events: in a large cluster objects change all the time.
+const MIN_EVENT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Which page is open.
+/// The open page.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Open {
     page: String,
 }
 
-/// Says `changed` whenever objects of a kind change that the page shows, until the user signs out or
+/// Sends `changed` when objects of a kind that the page shows change, until the user signs out or
 /// the console stops.
 pub(crate) async fn live(
     visitor: Visitor,
@@ -53,26 +53,26 @@ pub(crate) async fn live(
                 () = session.ended() => false,
                 () = serving::stopped(&mut stopping) => false,
             };
-            // An event without data is none to browsers.
+            // Browsers ignore an event without data.
             let event = Event::default().event("changed").data(page.path);
-            changed.then(|| (Ok(event), (changes, Instant::now() + APART)))
+            changed.then(|| (Ok(event), (changes, Instant::now() + MIN_EVENT_INTERVAL)))
         }
     });
     Ok(Sse::new(stream).keep_alive(KeepAlive::new().interval(Duration::from_secs(15))))
 }
 
-/// Waits for a change of these kinds; whether there can be more.
+/// Waits for a change of these kinds; returns whether there can be more.
 async fn next(changes: &mut Receiver<String>, kinds: &[&str], not_before: Instant) -> bool {
     loop {
         match changes.recv().await {
             Ok(kind) if kinds.contains(&kind.as_str()) => break,
             Ok(_) => {}
-            // There were too many to tell which.
+            // The receiver lagged, so any kind may have changed.
             Err(RecvError::Lagged(_)) => break,
             Err(RecvError::Closed) => return false,
         }
     }
-    tokio::time::sleep_until(not_before.max(Instant::now() + GATHER)).await;
+    tokio::time::sleep_until(not_before.max(Instant::now() + BATCH_WINDOW)).await;
     while changes.try_recv().is_ok() {}
     true
 }

@@ -26,42 +26,42 @@ pub(crate) const PAGES: &[Page] = &[
     machines::PAGE,
 ];
 
-/// One page of the navigation, with those below it.
+/// One page of the navigation, with its subpages.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Page {
-    /// Where it is.
+    /// Its path.
     pub(crate) path: &'static str,
-    /// What it is called.
+    /// Its label.
     pub(crate) label: &'static str,
-    /// Its sign in the navigation: the outline of a drawing 24 wide and high, as SVG paths have it.
+    /// Its icon: SVG path data in a 24 by 24 box.
     pub(crate) icon: &'static str,
-    /// The plural names of the kinds that have it rendered again when they change.
+    /// Plural names of the kinds whose changes refresh the page.
     pub(crate) kinds: &'static [&'static str],
-    /// What is answered at its path and below.
+    /// Routes of its path and below.
     pub(crate) routes: fn() -> Router<Console>,
-    /// How it is with its job, for the overview. What the user may not see is left out: `None`.
-    pub(crate) standing: Option<Stands>,
+    /// State of its job, for the overview; `None` if the user may not read it.
+    pub(crate) standing: Option<StandingFn>,
 }
 
-/// Tells how it is with a job.
-pub(crate) type Stands = for<'a> fn(&'a Viewer) -> BoxFuture<'a, Option<Standing>>;
+/// Computes the state of a job.
+pub(crate) type StandingFn = for<'a> fn(&'a Viewer) -> BoxFuture<'a, Option<Standing>>;
 
-/// How good or bad something is.
+/// Severity.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
-    /// All is well.
+    /// Ready.
     #[default]
     Good,
-    /// Something is going on; nobody has to do anything.
+    /// In progress; no action is needed.
     Busy,
-    /// Somebody should look.
+    /// The user should inspect it.
     Warn,
-    /// Something does not work.
+    /// It has failed.
     Bad,
 }
 
 impl Level {
-    /// The class that it is shown with.
+    /// Its CSS class.
     pub(crate) fn class(self) -> &'static str {
         match self {
             Self::Good => "good",
@@ -71,10 +71,10 @@ impl Level {
         }
     }
 
-    /// The same for those who do not see colours.
+    /// Its text, for users who do not see colours.
     pub(crate) fn word(self) -> &'static str {
         match self {
-            Self::Good => "All is well",
+            Self::Good => "Ready",
             Self::Busy => "Working",
             Self::Warn => "Needs attention",
             Self::Bad => "Failing",
@@ -82,34 +82,34 @@ impl Level {
     }
 }
 
-/// How it is with one job.
+/// State of one job.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Standing {
-    /// What there is, in a few words: `4 profiles, 1 waits for review`.
+    /// A short summary: `4 profiles, 1 waits for review`.
     pub(crate) headline: String,
-    /// What needs attention, or is going on.
+    /// Items that need attention or are in progress.
     pub(crate) notices: Vec<Notice>,
-    /// How much of that there is besides, which is no better than the worst of it.
+    /// Number of further items, none worse than the worst of `notices`.
     pub(crate) more: usize,
 }
 
 impl Standing {
-    /// The worst of it.
+    /// The worst level.
     pub(crate) fn level(&self) -> Level {
         let levels = self.notices.iter().map(|notice| notice.level);
         levels.max().unwrap_or_default()
     }
 }
 
-/// Something that needs attention.
+/// An item that needs attention.
 #[derive(Debug, Clone)]
 pub(crate) struct Notice {
-    /// How bad it is.
+    /// Its severity.
     pub(crate) level: Level,
-    /// What it is about.
+    /// The object.
     pub(crate) subject: String,
-    /// What about it.
+    /// The message.
     pub(crate) text: String,
-    /// Where to do something about it.
+    /// The page to act on it.
     pub(crate) href: String,
 }

@@ -1,4 +1,4 @@
-//! How often somebody may fail to sign in.
+//! Rate limit of failed sign-ins.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// So many failures are forgiven within a window.
-const FORGIVEN: u32 = 10;
+/// Failures allowed within a window.
+const MAX_FAILURES: u32 = 10;
 const WINDOW: Duration = Duration::from_mins(1);
-/// Addresses remembered at most; when there are more, nobody signs in until some are forgotten.
-const ADDRESSES: usize = 10_000;
+/// Limit of remembered addresses; beyond it, no one can sign in until some expire.
+const MAX_ADDRESSES: usize = 10_000;
 
 /// Failures of the last minute.
 #[derive(Default)]
@@ -19,19 +19,19 @@ pub(crate) struct Attempts {
 }
 
 impl Attempts {
-    /// Whether somebody from there may try; how long to wait, if not.
+    /// Whether this address may try; otherwise how long to wait.
     pub(crate) fn check(&self, from: IpAddr, now: Instant) -> Result<(), Duration> {
         let mut failures = self.failures.lock();
         failures.retain(|_, (began, _)| now.duration_since(*began) < WINDOW);
         let left = |began: Instant| WINDOW.saturating_sub(now.duration_since(began));
         match failures.get(&from) {
-            Some((began, count)) if *count >= FORGIVEN => Err(left(*began)),
-            None if failures.len() >= ADDRESSES => Err(WINDOW),
+            Some((began, count)) if *count >= MAX_FAILURES => Err(left(*began)),
+            None if failures.len() >= MAX_ADDRESSES => Err(WINDOW),
             _ => Ok(()),
         }
     }
 
-    /// Remembers a failure.
+    /// Records a failure.
     pub(crate) fn failed(&self, from: IpAddr, now: Instant) {
         let mut failures = self.failures.lock();
         failures.entry(from).or_insert((now, 0)).1 += 1;
@@ -43,11 +43,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_fails_too_often_waits_and_others_do_not() {
+    fn repeated_failures_block_only_their_address() {
         let attempts = Attempts::default();
         let (one, other): (IpAddr, IpAddr) = ([192, 0, 2, 1].into(), [192, 0, 2, 2].into());
         let start = Instant::now();
-        for _ in 0..FORGIVEN {
+        for _ in 0..MAX_FAILURES {
             assert_eq!(attempts.check(one, start), Ok(()));
             attempts.failed(one, start);
         }

@@ -1,4 +1,4 @@
-//! Secrets that nobody can guess.
+//! Unguessable secrets.
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::rand::{SecureRandom as _, SystemRandom};
@@ -6,13 +6,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest as _, Sha256};
 
-/// What a secret is remembered by: whoever reads the memory of it cannot use it.
+/// Digest by which a secret is stored: reading the memory does not reveal it.
 pub(crate) type Fingerprint = [u8; 32];
 
 /// 256 random bits, as text for URLs and cookies.
 pub(crate) fn random() -> String {
     let mut bytes = [0_u8; 32];
-    // The generator of the library fails only where the system has none, and then nothing is safe.
+    // The generator fails only where the system has no entropy source, and then nothing is safe.
     #[expect(
         clippy::expect_used,
         reason = "without random numbers there must be no sessions"
@@ -23,12 +23,12 @@ pub(crate) fn random() -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// What a secret is remembered by.
+/// The digest of a secret.
 pub(crate) fn fingerprint(secret: &str) -> Fingerprint {
     Sha256::digest(secret.as_bytes()).into()
 }
 
-/// Whether two secrets are the same, in a time that does not tell where they differ.
+/// Compares two secrets in constant time.
 pub(crate) fn same(one: &str, other: &str) -> bool {
     verify_slices_are_equal(one.as_bytes(), other.as_bytes()).is_ok()
 }

@@ -1,4 +1,4 @@
-//! What is answered where.
+//! The routes.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -23,10 +23,10 @@ use crate::{Console, assets, guard, live};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Port(pub(crate) u16);
 
-/// Forms are small.
-const LARGEST: usize = 64 * 1024;
+/// Size limit of request bodies: forms are small.
+const MAX_BODY_BYTES: usize = 64 * 1024;
 
-/// Everything that is answered.
+/// All routes.
 pub(crate) fn router(console: Console, port: u16) -> Router {
     let mut router = Router::new()
         .merge(sign_in::routes())
@@ -38,7 +38,7 @@ pub(crate) fn router(console: Console, port: u16) -> Router {
     }
     router
         .fallback(async || Problem::missing("There is no such page."))
-        .layer(DefaultBodyLimit::max(LARGEST))
+        .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .layer(from_fn_with_state(console.clone(), guard::guard))
         .layer(axum::Extension(Port(port)))
         .with_state(console)
@@ -52,7 +52,7 @@ pub(crate) async fn answer(router: Router, request: http::Request<Incoming>) -> 
     }
 }
 
-/// Remembers which colours somebody wants. It needs no session: it is about the browser.
+/// Stores the theme in a cookie. It needs no session, since it belongs to the browser.
 async fn theme(request: Request) -> Result<Response, Problem> {
     let fields = Fields::unchecked(request).await?;
     let theme = Theme::named(fields.get("theme").unwrap_or_default());
@@ -66,14 +66,14 @@ async fn theme(request: Request) -> Result<Response, Problem> {
     Ok(response)
 }
 
-/// A place of this console; anything else becomes its first page.
+/// A path on this console; any other URL becomes the first page (open redirects).
 pub(crate) fn local(path: Option<&str>) -> &str {
     path.filter(|path| path.starts_with('/') && !path.starts_with("//") && !path.contains('\\'))
         .filter(|path| path.chars().all(|c| c.is_ascii_graphic()))
         .unwrap_or("/")
 }
 
-/// Has the browser remember something.
+/// Sets a cookie.
 pub(crate) fn set_cookie(response: &mut Response, cookie: &str) -> Result<(), Problem> {
     let value = HeaderValue::from_str(cookie)
         .map_err(|error| Problem::broken(format!("The cookie cannot be written: {error}")))?;
@@ -81,7 +81,7 @@ pub(crate) fn set_cookie(response: &mut Response, cookie: &str) -> Result<(), Pr
     Ok(())
 }
 
-/// Where a request comes from, as far as it is known.
+/// The client address, as far as it is known.
 pub(crate) fn peer(parts: &Parts) -> IpAddr {
     let peer = parts.extensions.get::<serving::PeerAddress>();
     peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0.ip())
@@ -92,7 +92,7 @@ mod tests {
     use super::local;
 
     #[test]
-    fn nobody_is_sent_elsewhere() {
+    fn redirects_stay_on_the_console() {
         for (path, expected) in [
             ("/governance?view=split", "/governance?view=split"),
             ("//evil.example", "/"),

@@ -1,4 +1,4 @@
-//! Who is signed in: sessions in memory, known to browsers by an opaque name in a cookie.
+//! Sessions in memory, identified by an opaque value in a cookie.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,53 +12,54 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::watch;
 
-use crate::pages::placement::Looked;
+use crate::pages::placement::RegistryLookups;
 use crate::secret::{self, Fingerprint};
 use crate::viewer::Viewer;
 
-/// A session that nobody uses ends after this long.
-const IDLE: Duration = Duration::from_mins(30);
-/// Every session ends after this long.
-const LONGEST: Duration = Duration::from_hours(8);
-/// Sessions at once; the one that was not used for longest makes room.
-const MOST: usize = 200;
-/// The user that the API server takes strangers for.
+/// An unused session ends after this time.
+const IDLE_TIMEOUT: Duration = Duration::from_mins(30);
+/// Every session ends after this time.
+const MAX_LIFETIME: Duration = Duration::from_hours(8);
+/// Limit of sessions; beyond it the least recently used one ends.
+const MAX_SESSIONS: usize = 200;
+/// The user name of unauthenticated requests.
 const ANONYMOUS: &str = "system:anonymous";
 
-/// Somebody who is signed in.
+/// A signed-in user.
 pub(crate) struct Session {
-    /// Who it is, by the word of the API server.
+    /// The user name, from the API server.
     pub(crate) user: String,
-    /// What forms of this session carry.
+    /// CSRF token of the session's forms.
     pub(crate) csrf: String,
-    /// What they see.
+    /// The user's caches.
     pub(crate) viewer: Viewer,
-    /// What registries said to them.
-    pub(crate) looked: Looked,
+    /// The user's registry lookups.
+    pub(crate) lookups: RegistryLookups,
     began: Instant,
     used: Mutex<Instant>,
-    told: Mutex<Option<String>>,
+    notice: Mutex<Option<String>>,
     ended: watch::Sender<bool>,
 }
 
 impl Session {
-    /// Says something on the next page.
-    pub(crate) fn tell(&self, message: String) {
-        *self.told.lock() = Some(message);
+    /// Shows a message on the next page.
+    pub(crate) fn set_notice(&self, message: String) {
+        *self.notice.lock() = Some(message);
     }
 
-    /// What is to be said, once.
-    pub(crate) fn told(&self) -> Option<String> {
-        self.told.lock().take()
+    /// Takes the message, so that it is shown once.
+    pub(crate) fn take_notice(&self) -> Option<String> {
+        self.notice.lock().take()
     }
 
-    /// Ready when they sign out, or are signed out.
+    /// Completes when the session ends.
     pub(crate) async fn ended(&self) {
         let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
     }
 
     fn is_over(&self, now: Instant) -> bool {
-        now.duration_since(self.began) > LONGEST || now.duration_since(*self.used.lock()) > IDLE
+        now.duration_since(self.began) > MAX_LIFETIME
+            || now.duration_since(*self.used.lock()) > IDLE_TIMEOUT
     }
 }
 
@@ -69,7 +70,7 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
-    /// Begins one; the secret for the cookie.
+    /// Begins a session; returns the secret for the cookie.
     pub(crate) fn begin(&self, user: String, client: Client) -> String {
         let name = secret::random();
         let now = Instant::now();
@@ -77,15 +78,15 @@ impl Sessions {
             user,
             csrf: secret::random(),
             viewer: Viewer::new(client),
-            looked: Looked::default(),
+            lookups: RegistryLookups::default(),
             began: now,
             used: Mutex::new(now),
-            told: Mutex::default(),
+            notice: Mutex::default(),
             ended: watch::Sender::new(false),
         });
         let mut all = self.all.lock();
         sweep(&mut all, now);
-        if all.len() >= MOST {
+        if all.len() >= MAX_SESSIONS {
             let oldest = all.iter().min_by_key(|(_, session)| *session.used.lock());
             let oldest = oldest.map(|(name, _)| *name);
             if let Some(session) = oldest.and_then(|name| all.remove(&name)) {
@@ -106,7 +107,7 @@ impl Sessions {
         Some(Arc::clone(session))
     }
 
-    /// Ends one.
+    /// Ends a session.
     pub(crate) fn end(&self, name: &str) {
         if let Some(session) = self.all.lock().remove(&secret::fingerprint(name)) {
             session.ended.send_replace(true);
@@ -124,14 +125,15 @@ fn sweep(all: &mut HashMap<Fingerprint, Arc<Session>>, now: Instant) {
     });
 }
 
-/// The longest that a cookie is of use.
+/// Lifetime of the cookie.
 pub(crate) fn longest() -> Duration {
-    LONGEST
+    MAX_LIFETIME
 }
 
-/// A client with somebody's token.
+/// A client with the user's token.
 pub(crate) fn client(cluster: &Config, token: &str) -> Result<Client, String> {
-    // The type of the token belongs to a crate that is not ours to depend on; reading it is public.
+    // The type of the token belongs to a crate that we do not depend on; deserializing it is public
+    // API.
     let auth_info: AuthInfo =
         serde_json::from_value(json!({ "token": token })).map_err(|error| error.to_string())?;
     let mut config = cluster.clone();
@@ -139,7 +141,7 @@ pub(crate) fn client(cluster: &Config, token: &str) -> Result<Client, String> {
     Client::try_from(config).map_err(|error| error.to_string())
 }
 
-/// Who a client is, by the word of the API server; nobody if it does not know.
+/// The user name of a client, from the API server; `None` if it is not authenticated.
 pub(crate) async fn whoami(client: &Client) -> Result<Option<String>, kube::Error> {
     let reviews: Api<SelfSubjectReview> = Api::all(client.clone());
     let answer = reviews
@@ -151,7 +153,7 @@ pub(crate) async fn whoami(client: &Client) -> Result<Option<String>, kube::Erro
             let name = user.and_then(|user| user.username);
             Ok(name.filter(|name| name != ANONYMOUS))
         }
-        // A stranger may not even ask who they are.
+        // Unauthenticated users may not even create a SelfSubjectReview.
         Err(kube::Error::Api(status)) if matches!(status.code, 401 | 403) => Ok(None),
         Err(error) => Err(error),
     }

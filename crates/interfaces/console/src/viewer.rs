@@ -1,9 +1,9 @@
-//! What a user sees of the cluster: read with their own client, kept current by watches, and shown only
-//! while their rights last.
+//! A user's view of the cluster: read with their own client, kept current by watches, and shown
+//! only while their permissions last.
 //!
-//! Caches belong to a session and end with it. They are filled when a page first asks, so a
-//! first look costs a list and later ones cost nothing. Sharing them between users would save memory
-//! and would need the console to decide who sees what; that is the API server's to decide.
+//! Caches belong to a session and end with it. They are filled when a page first needs them, so the
+//! first request costs a list and later ones cost nothing. Sharing them between users would save
+//! memory, but then the console would have to decide who sees what; that is up to the API server.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -19,18 +19,18 @@ use tokio::sync::broadcast;
 use tokio::task::JoinSet;
 use tracing::debug;
 
+use crate::derived::{Derived, DerivedCache};
 use crate::error::Problem;
-use crate::rights::{Right, Rights};
-use crate::worked::{Worked, Workshop};
+use crate::permissions::{Permission, PermissionCache};
 
-/// How long a page waits for a first list.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Changes that may wait for a page to look.
-const CHANGES: usize = 256;
+/// How long a page waits for the initial list.
+const INITIAL_LIST_TIMEOUT: Duration = Duration::from_secs(10);
+/// Capacity of the change channel; a page that lags refreshes once.
+const CHANGE_CAPACITY: usize = 256;
 
-/// A kind whose objects pages show, and what is kept of them.
+/// A kind whose objects pages show, and the parts of them that are kept.
 pub(crate) trait Shown: Kind<DynamicType = ()> {
-    /// Throws away what no page reads: objects are many, and so are users.
+    /// Drops the fields that no page reads: objects are many, and so are users.
     fn trim(&mut self) {
         self.meta_mut().managed_fields = None;
     }
@@ -40,7 +40,7 @@ impl Shown for Node {
     fn trim(&mut self) {
         self.metadata.managed_fields = None;
         if let Some(annotations) = &mut self.metadata.annotations {
-            // How a machine gets on with its configuration is all that is read of them.
+            // Only the machine-config state of nodes is read.
             annotations.retain(|name, _| name.starts_with("machineconfiguration.openshift.io/"));
         }
         if let Some(status) = &mut self.status {
@@ -54,35 +54,35 @@ impl Shown for Node {
 
 /// Why objects are not shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Unseen {
-    /// The kind is not installed.
+pub(crate) enum Unavailable {
+    /// The CRD is not installed.
     Absent {
         /// The plural name of the kind.
         resource: String,
     },
-    /// The user may not see it.
+    /// The user may not list it.
     Forbidden {
         /// The plural name of the kind.
         resource: String,
     },
-    /// The token is not good any more.
+    /// The token is no longer valid.
     SignedOut,
     /// It could not be read.
     Failed(String),
 }
 
-impl std::fmt::Display for Unseen {
+impl std::fmt::Display for Unavailable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Absent { resource } => {
                 write!(
                     f,
-                    "This cluster has no {resource}: the kind is not installed."
+                    "This cluster has no {resource}: the CRD is not installed."
                 )
             }
             Self::Forbidden { resource } => write!(
                 f,
-                "Your account may not see {resource}: it takes the rights to list and to watch them."
+                "Your account may not read {resource}: it needs permission to list and to watch them."
             ),
             Self::SignedOut => f.write_str("You are signed out."),
             Self::Failed(why) => f.write_str(why),
@@ -90,34 +90,34 @@ impl std::fmt::Display for Unseen {
     }
 }
 
-impl From<Unseen> for Problem {
-    fn from(unseen: Unseen) -> Self {
-        match unseen {
-            Unseen::SignedOut => Self::SignedOut {
+impl From<Unavailable> for Problem {
+    fn from(unavailable: Unavailable) -> Self {
+        match unavailable {
+            Unavailable::SignedOut => Self::SignedOut {
                 next: "/".to_owned(),
             },
-            Unseen::Absent { .. } => Self::missing(unseen.to_string()),
-            Unseen::Forbidden { .. } => Self::refused(unseen.to_string()),
-            Unseen::Failed(why) => Self::broken(why),
+            Unavailable::Absent { .. } => Self::missing(unavailable.to_string()),
+            Unavailable::Forbidden { .. } => Self::refused(unavailable.to_string()),
+            Unavailable::Failed(why) => Self::broken(why),
         }
     }
 }
 
-/// What a page gets.
-pub(crate) type Objects<K> = Result<Vec<Arc<K>>, Unseen>;
+/// The objects of a kind, or why they are not shown.
+pub(crate) type Objects<K> = Result<Vec<Arc<K>>, Unavailable>;
 
-/// Where objects are looked for: a kind, in a namespace or everywhere.
+/// Key of a cache: a kind, in a namespace or everywhere.
 type Place = (TypeId, Option<String>);
 
-/// What a user sees.
+/// The caches of a user.
 pub(crate) struct Viewer {
     client: Client,
-    rights: Rights,
+    permissions: PermissionCache,
     caches: Mutex<HashMap<Place, Box<dyn Any + Send>>>,
-    workshop: Workshop,
-    /// The plural name of what changed.
+    derived_cache: DerivedCache,
+    /// The plural name of the changed kind.
     changes: broadcast::Sender<String>,
-    /// They end when this is dropped.
+    /// The watches, which end when this is dropped.
     tasks: Mutex<JoinSet<()>>,
 }
 
@@ -125,10 +125,10 @@ impl Viewer {
     pub(crate) fn new(client: Client) -> Self {
         Self {
             client,
-            rights: Rights::default(),
+            permissions: PermissionCache::default(),
             caches: Mutex::default(),
-            workshop: Workshop::default(),
-            changes: broadcast::Sender::new(CHANGES),
+            derived_cache: DerivedCache::default(),
+            changes: broadcast::Sender::new(CHANGE_CAPACITY),
             tasks: Mutex::default(),
         }
     }
@@ -138,12 +138,12 @@ impl Viewer {
         &self.client
     }
 
-    /// Whether they may do something. Who cannot be asked about may not.
-    pub(crate) async fn may(&self, right: &Right) -> bool {
-        match self.rights.may(&self.client, right).await {
+    /// Whether the user has a permission. A failed review counts as no.
+    pub(crate) async fn may(&self, permission: &Permission) -> bool {
+        match self.permissions.may(&self.client, permission).await {
             Ok(may) => may,
             Err(error) => {
-                debug!(%error, ?right, "asking for a right failed");
+                debug!(%error, ?permission, "access review failed");
                 false
             }
         }
@@ -151,7 +151,7 @@ impl Viewer {
 
     /// All objects of a kind.
     pub(crate) async fn all<K: Shown>(&self) -> Objects<K> {
-        // Pages read many kinds at once: what each takes is not to be part of the page.
+        // Pages read many kinds at once: boxing keeps the future of the page small.
         Box::pin(self.look(None, || Api::all(self.client.clone()))).await
     }
 
@@ -164,20 +164,20 @@ impl Viewer {
         Box::pin(self.look(Some(namespace), api)).await
     }
 
-    /// All objects, or those of one namespace for who may see no others.
+    /// All objects, or those of one namespace for users who may not list all.
     pub(crate) async fn all_or_in<K>(&self, namespace: &str) -> Objects<K>
     where
         K: Shown + Resource<Scope = NamespaceResourceScope>,
     {
         match self.all().await {
-            Err(Unseen::Forbidden { .. }) => self.all_in(namespace).await,
+            Err(Unavailable::Forbidden { .. }) => self.all_in(namespace).await,
             seen => seen,
         }
     }
 
-    /// What is worked out from what they see, once for as long as that is the same.
-    pub(crate) async fn worked<W: Worked>(&self, from: W::From) -> Result<W, Unseen> {
-        self.workshop.get(from).await
+    /// A value computed from objects, cached while they do not change.
+    pub(crate) async fn derived<W: Derived>(&self, from: W::From) -> Result<W, Unavailable> {
+        self.derived_cache.get(from).await
     }
 
     async fn look<K: Shown>(
@@ -186,37 +186,37 @@ impl Viewer {
         api: impl FnOnce() -> Api<K>,
     ) -> Objects<K> {
         let place = (TypeId::of::<K>(), namespace.map(str::to_owned));
-        let [list, watch] = ["list", "watch"].map(|verb| Right::to::<K>(verb, namespace));
+        let [list, watch] = ["list", "watch"].map(|verb| Permission::to::<K>(verb, namespace));
         let may = tokio::try_join!(
-            self.rights.may(&self.client, &list),
-            self.rights.may(&self.client, &watch),
+            self.permissions.may(&self.client, &list),
+            self.permissions.may(&self.client, &watch),
         );
         match may {
             Ok((true, true)) => {}
             Ok(_) => {
-                // What was seen with rights that are gone is not to be seen again.
+                // Objects read with permissions that are gone must not be shown again.
                 self.caches.lock().remove(&place);
                 let resource = list.resource;
-                return Err(Unseen::Forbidden { resource });
+                return Err(Unavailable::Forbidden { resource });
             }
             Err(kube::Error::Api(status)) if status.code == 401 => {
-                return Err(Unseen::SignedOut);
+                return Err(Unavailable::SignedOut);
             }
-            Err(error) => return Err(Unseen::Failed(unreachable(&error))),
+            Err(error) => return Err(Unavailable::Failed(unreachable(&error))),
         }
         let cache = self.cache(place, api);
-        if tokio::time::timeout(PATIENCE, cache.settled())
+        if tokio::time::timeout(INITIAL_LIST_TIMEOUT, cache.settled())
             .await
             .is_err()
         {
             let resource = K::plural(&());
-            return Err(Unseen::Failed(format!(
-                "The cluster did not list its {resource} in {} seconds.",
-                PATIENCE.as_secs()
+            return Err(Unavailable::Failed(format!(
+                "The API server did not list {resource} within {} seconds.",
+                INITIAL_LIST_TIMEOUT.as_secs()
             )));
         }
         if cache.is_absent() {
-            return Err(Unseen::Absent {
+            return Err(Unavailable::Absent {
                 resource: format!("{}.{}", K::plural(&()), K::group(&())),
             });
         }
@@ -235,7 +235,7 @@ impl Viewer {
         let changes = self.changes.clone();
         let resource = K::plural(&()).into_owned();
         cache.on_change(move |_| {
-            // Nobody looks at the moment, at worst.
+            // Fails only if no page is open.
             let _ = changes.send(resource.clone());
         });
         self.tasks.lock().spawn(running);
@@ -243,7 +243,7 @@ impl Viewer {
         cache
     }
 
-    /// Waits until pages show a write, given what the server answered to it.
+    /// Waits until the cache contains a write, given the object that the server returned.
     pub(crate) async fn saw<K: Shown>(&self, written: &K) {
         let namespace = written.meta().namespace.clone();
         for place in [None, namespace] {
@@ -253,8 +253,8 @@ impl Viewer {
                 known.and_then(|it| it.downcast_ref::<Cache<K>>()).cloned()
             };
             if let Some(cache) = cache {
-                // Who waits in vain sees it a moment later.
-                let _ = tokio::time::timeout(PATIENCE, cache.saw(written)).await;
+                // On a timeout the page shows the change a moment later.
+                let _ = tokio::time::timeout(INITIAL_LIST_TIMEOUT, cache.saw(written)).await;
             }
         }
     }
@@ -266,5 +266,5 @@ impl Viewer {
 }
 
 fn unreachable(error: &kube::Error) -> String {
-    format!("The cluster cannot be asked: {error}")
+    format!("The API server cannot be reached: {error}")
 }

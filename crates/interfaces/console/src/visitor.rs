@@ -1,4 +1,4 @@
-//! Who asks: the session of a request, and the fields of a form that was really theirs.
+//! The session of a request, and the fields of a form with a valid CSRF token.
 
 use std::sync::Arc;
 
@@ -17,25 +17,25 @@ use crate::server::Port;
 use crate::session::Session;
 use crate::viewer::Viewer;
 
-/// The field that forms carry.
+/// The CSRF field of forms.
 const CSRF: &str = "csrf";
 
-/// Somebody who is signed in, at a page.
+/// A signed-in user at a page.
 pub(crate) struct Visitor {
     pub(crate) console: Console,
     pub(crate) session: Arc<Session>,
     theme: Theme,
-    /// The path and query they are at.
+    /// The path and query of the request.
     here: String,
 }
 
 impl Visitor {
-    /// What they see.
+    /// The user's caches.
     pub(crate) fn viewer(&self) -> &Viewer {
         &self.session.viewer
     }
 
-    /// Their own client.
+    /// The user's own client.
     pub(crate) fn client(&self) -> &Client {
         self.session.viewer.client()
     }
@@ -45,12 +45,12 @@ impl Visitor {
         &self.console.shared().options.namespace
     }
 
-    /// What is around a page.
+    /// The layout for a page.
     pub(crate) fn layout(&self, title: impl Into<String>, section: &'static str) -> Layout {
         Layout {
             user: Some(self.session.user.clone()),
             csrf: self.session.csrf.clone(),
-            told: self.session.told(),
+            notice: self.session.take_notice(),
             section,
             here: self.here.clone(),
             theme: self.theme,
@@ -59,9 +59,9 @@ impl Visitor {
         }
     }
 
-    /// Goes on at another page, which says what was done.
+    /// Redirects to another page, which shows a message.
     pub(crate) fn done(&self, what: impl Into<String>, next: &str) -> Response {
-        self.session.tell(what.into());
+        self.session.set_notice(what.into());
         Redirect::to(next).into_response()
     }
 }
@@ -78,7 +78,7 @@ impl FromRequestParts<Console> for Visitor {
         let session = cookie(parts, &session_cookie(console, parts))
             .and_then(|name| console.shared().sessions.find(&name));
         let Some(session) = session else {
-            // What was to be done is not done after signing in: a form is not sent twice.
+            // After signing in, a form is not submitted again.
             let next = if parts.method == http::Method::GET {
                 here
             } else {
@@ -95,15 +95,15 @@ impl FromRequestParts<Console> for Visitor {
     }
 }
 
-/// The colours that a browser asks for.
+/// The theme in the browser's cookie.
 pub(crate) fn theme(parts: &Parts) -> Theme {
     cookie(parts, Theme::COOKIE).map_or(Theme::Auto, |name| Theme::named(&name))
 }
 
-/// The name of the cookie. Browsers do not keep the cookies of two ports apart, so the name does.
+/// The name of the cookie. Browsers share cookies between ports, so the name contains the port.
 pub(crate) fn session_cookie(console: &Console, parts: &Parts) -> String {
     let port = parts.extensions.get::<Port>().map_or(0, |port| port.0);
-    // The prefix has browsers refuse it from anywhere else.
+    // With the `__Host-` prefix, browsers accept the cookie only from this host over TLS.
     let prefix = if console.shared().options.secure {
         "__Host-"
     } else {
@@ -112,7 +112,7 @@ pub(crate) fn session_cookie(console: &Console, parts: &Parts) -> String {
     format!("{prefix}medley-session-{port}")
 }
 
-/// A cookie that was sent.
+/// A cookie of the request.
 pub(crate) fn cookie(parts: &Parts, name: &str) -> Option<String> {
     let headers = parts.headers.get_all(COOKIE).into_iter();
     let pairs = headers
@@ -128,24 +128,25 @@ pub(crate) fn cookie(parts: &Parts, name: &str) -> Option<String> {
 pub(crate) struct Fields(Vec<(String, String)>);
 
 impl Fields {
-    /// One field; nothing is said by an empty one.
+    /// One field, unless it is empty.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.all(name).find(|value| !value.is_empty())
     }
 
-    /// All fields of a name, as the boxes that were ticked.
+    /// All fields of a name, such as ticked checkboxes.
     pub(crate) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
         let found = self.0.iter().filter(move |(known, _)| known == name);
         found.map(|(_, value)| value.trim())
     }
 
-    /// One that has to be there.
+    /// A required field.
     pub(crate) fn need(&self, name: &str) -> Result<&str, Problem> {
         self.get(name)
-            .ok_or_else(|| Problem::invalid(format!("The form lacks its field {name:?}.")))
+            .ok_or_else(|| Problem::invalid(format!("The form lacks the field {name:?}.")))
     }
 
-    /// The fields of any form, for those that are sent before there is a session.
+    /// The fields of a form without a CSRF check, for forms that are sent before there is a
+    /// session.
     pub(crate) async fn unchecked(request: Request) -> Result<Self, Problem> {
         let form: Result<Form<Vec<(String, String)>>, _> = request.extract().await;
         match form {

@@ -1,5 +1,5 @@
-//! The console over HTTP, as a browser without JavaScript uses it: who gets in, what they see, what they
-//! can do, and what nobody can make them do.
+//! The console over HTTP, as a browser without JavaScript uses it: sign-in, permissions, actions,
+//! and protection from cross-site requests.
 
 #[path = "http/world.rs"]
 #[allow(dead_code, reason = "other suites use the rest of it")]
@@ -14,13 +14,13 @@ use kube::ResourceExt as _;
 use serde_json::json;
 use testkit::wait_until;
 
-use world::{Browser, NAME, PLAN, SOON, World, form};
+use world::{Browser, ConsoleFixture, NAME, PLAN, WAIT_TIMEOUT, form};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_is_not_signed_in_signs_in_and_goes_on() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    let token = world.token("vic", &[VIEWER]).await?;
-    let mut browser = Browser::new(world.address);
+async fn signed_out_user_is_redirected_back_after_sign_in() -> anyhow::Result<()> {
+    let fixture = ConsoleFixture::start().await?;
+    let token = fixture.token("vic", &[VIEWER]).await?;
+    let mut browser = Browser::new(fixture.address);
     let answer = browser.get("/governance/x?view=split").await?;
     assert_eq!(answer.status, StatusCode::SEE_OTHER);
     assert_eq!(
@@ -37,8 +37,8 @@ async fn who_is_not_signed_in_signs_in_and_goes_on() -> anyhow::Result<()> {
     );
 
     let mut answer = None;
-    wait_until("the token is accepted", SOON, async || {
-        let mut trial = Browser::new(world.address);
+    wait_until("the token is accepted", WAIT_TIMEOUT, async || {
+        let mut trial = Browser::new(fixture.address);
         let tried = trial.post("/sign-in", &[("token", &token)]).await?;
         Ok((tried.status == StatusCode::SEE_OTHER).then_some(()))
     })
@@ -58,8 +58,10 @@ async fn who_is_not_signed_in_signs_in_and_goes_on() -> anyhow::Result<()> {
     );
 
     let evil = [("token", token.as_str()), ("next", "//evil.example")];
-    let answer = Browser::new(world.address).post("/sign-in", &evil).await?;
-    assert_eq!(answer.location(), "/", "nobody is sent elsewhere");
+    let answer = Browser::new(fixture.address)
+        .post("/sign-in", &evil)
+        .await?;
+    assert_eq!(answer.location(), "/", "redirects stay on the console");
 
     let answer = browser.submit("/sign-out", &[]).await?;
     assert_eq!(answer.location(), "/sign-in");
@@ -68,20 +70,22 @@ async fn who_is_not_signed_in_signs_in_and_goes_on() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_link_signs_in_once_as_whoever_made_it() -> anyhow::Result<()> {
-    let world = World::start().await?;
+async fn link_signs_in_once_as_its_creator() -> anyhow::Result<()> {
+    let fixture = ConsoleFixture::start().await?;
     let groups = [VIEWER, "system:authenticated"];
-    let link = world.console.link(world.cluster.client_as("ann", &groups)?);
+    let link = fixture
+        .console
+        .link(fixture.cluster.client_as("ann", &groups)?);
     let code = link.split_once("code=").unwrap().1.to_owned();
-    let mut browser = Browser::new(world.address);
-    // Looking at it does not use it up.
+    let mut browser = Browser::new(fixture.address);
+    // A GET does not use it up.
     for _ in 0..2 {
         assert!(browser.page(&link).await?.contains("Continue"));
     }
     let answer = browser.post("/sign-in/link", &[("code", &code)]).await?;
     assert_eq!(answer.location(), "/");
     assert!(browser.page("/").await?.contains("ann"));
-    let answer = Browser::new(world.address)
+    let answer = Browser::new(fixture.address)
         .post("/sign-in/link", &[("code", &code)])
         .await?;
     assert_eq!(answer.status, StatusCode::UNAUTHORIZED);
@@ -90,14 +94,14 @@ async fn a_link_signs_in_once_as_whoever_made_it() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_guesses_tokens_has_to_wait() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    let mut browser = Browser::new(world.address);
+async fn guessing_tokens_is_rate_limited() -> anyhow::Result<()> {
+    let fixture = ConsoleFixture::start().await?;
+    let mut browser = Browser::new(fixture.address);
     for _ in 0..10 {
         let answer = browser.post("/sign-in", &[("token", "guess")]).await?;
         assert_eq!(answer.status, StatusCode::UNAUTHORIZED);
     }
-    let token = world.token("vic", &[VIEWER]).await?;
+    let token = fixture.token("vic", &[VIEWER]).await?;
     let answer = browser.post("/sign-in", &[("token", &token)]).await?;
     assert_eq!(answer.status, StatusCode::TOO_MANY_REQUESTS);
     assert!(answer.header(RETRY_AFTER).parse::<u64>()? <= 60);
@@ -105,10 +109,10 @@ async fn who_guesses_tokens_has_to_wait() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_comes_from_elsewhere_and_nothing_runs_in_a_page() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    world.review().await?;
-    let mut browser = world.browser("ann", &[APPROVER]).await?;
+async fn pages_allow_no_third_party_or_inline_content() -> anyhow::Result<()> {
+    let fixture = ConsoleFixture::start().await?;
+    fixture.review().await?;
+    let mut browser = fixture.browser("ann", &[APPROVER]).await?;
     let config = format!("/governance/{NAME}");
     for path in [
         "/",
@@ -152,7 +156,7 @@ async fn nothing_comes_from_elsewhere_and_nothing_runs_in_a_page() -> anyhow::Re
             assert!(page.contains(needed), "{path}: {needed} in {page}");
         }
     }
-    // What is in objects is text.
+    // Content of objects is escaped.
     let page = browser.page(&config).await?;
     assert!(page.contains("&#60;script&#62;alert(1)"), "{page}");
     let style = page
@@ -167,13 +171,13 @@ async fn nothing_comes_from_elsewhere_and_nothing_runs_in_a_page() -> anyhow::Re
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn other_sites_can_make_nobody_do_anything() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    let before = world.review().await?;
-    let mut browser = world.browser("ann", &[APPROVER]).await?;
+async fn cross_site_requests_change_nothing() -> anyhow::Result<()> {
+    let fixture = ConsoleFixture::start().await?;
+    let before = fixture.review().await?;
+    let mut browser = fixture.browser("ann", &[APPROVER]).await?;
     let path = format!("/governance/{NAME}/approve");
     let csrf = browser.csrf().await?;
-    let own = format!("http://{}", world.address);
+    let own = format!("http://{}", fixture.address);
     let fields = |csrf: &str| form(&[("csrf", csrf), ("digest", PLAN), ("item", "enable-metrics")]);
     for (origin, csrf, why) in [
         (None, csrf.as_str(), "no origin"),
@@ -195,13 +199,13 @@ async fn other_sites_can_make_nobody_do_anything() -> anyhow::Result<()> {
         let answer = browser.send(request, fields(csrf)).await?;
         assert_eq!(answer.status, StatusCode::FORBIDDEN, "{why}");
     }
-    // The token of somebody else's session is no token.
-    let other = world.browser("bob", &[APPROVER]).await?.csrf().await?;
+    // The CSRF token of another session is rejected.
+    let other = fixture.browser("bob", &[APPROVER]).await?.csrf().await?;
     let answer = browser
         .post(&path, &[("csrf", &other), ("item", "enable-metrics")])
         .await?;
     assert_eq!(answer.status, StatusCode::FORBIDDEN);
-    // Names that others could point here are not answered.
+    // Hosts that an attacker's DNS could point here are rejected.
     for (host, code) in [
         ("evil.example", StatusCode::FORBIDDEN),
         ("console.example", StatusCode::OK),
@@ -215,30 +219,30 @@ async fn other_sites_can_make_nobody_do_anything() -> anyhow::Result<()> {
             "{host}"
         );
     }
-    assert_eq!(world.configs().get(NAME).await?, before);
+    assert_eq!(fixture.configs().get(NAME).await?, before);
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn everybody_sees_and_does_what_their_role_says() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    world.review().await?;
+async fn roles_decide_what_users_see_and_do() -> anyhow::Result<()> {
+    let fixture = ConsoleFixture::start().await?;
+    fixture.review().await?;
     let path = format!("/governance/{NAME}");
     let approve = format!("{path}/approve");
     let form = [("digest", PLAN), ("item", "enable-metrics")];
 
-    // A stranger sees nothing.
-    let mut nobody = world.browser("nobody", &[]).await?;
+    // A user without permissions sees nothing.
+    let mut nobody = fixture.browser("nobody", &[]).await?;
     let page = nobody.page("/governance").await?;
     assert!(
-        page.contains("may not see virtplatformconfigs") && !page.contains(NAME),
+        page.contains("may not read virtplatformconfigs") && !page.contains(NAME),
         "{page}"
     );
     assert_eq!(nobody.get(&path).await?.status, StatusCode::FORBIDDEN);
     assert!(nobody.page("/").await?.contains("sees none of the jobs"));
 
-    // A viewer reads everything and is offered nothing.
-    let mut viewer = world.browser("vic", &[VIEWER]).await?;
+    // A viewer reads everything and is offered no action.
+    let mut viewer = fixture.browser("vic", &[VIEWER]).await?;
     let page = viewer.page(&path).await?;
     for part in [
         "Waits for review",
@@ -270,7 +274,7 @@ async fn everybody_sees_and_does_what_their_role_says() -> anyhow::Result<()> {
     }
 
     // An editor prepares, and does not approve.
-    let mut editor = world.browser("ed", &[EDITOR]).await?;
+    let mut editor = fixture.browser("ed", &[EDITOR]).await?;
     let page = editor.page(&path).await?;
     assert!(
         page.contains("/plan\"") && !page.contains("/approve\""),
@@ -279,10 +283,13 @@ async fn everybody_sees_and_does_what_their_role_says() -> anyhow::Result<()> {
     let answer = editor.submit(&approve, &form).await?;
     assert_eq!(answer.status, StatusCode::FORBIDDEN);
     assert!(answer.body.contains("approve"), "{}", answer.body);
-    assert_eq!(world.configs().get(NAME).await?.spec.action, Action::DryRun);
+    assert_eq!(
+        fixture.configs().get(NAME).await?.spec.action,
+        Action::DryRun
+    );
 
-    // An approver approves exactly what was looked at.
-    let mut approver = world.browser("ann", &[APPROVER]).await?;
+    // An approver approves exactly the plan that was shown.
+    let mut approver = fixture.browser("ann", &[APPROVER]).await?;
     assert!(approver.page(&path).await?.contains("/approve\""));
     let answer = approver.submit(&approve, &[("digest", PLAN)]).await?;
     assert_eq!(
@@ -296,7 +303,7 @@ async fn everybody_sees_and_does_what_their_role_says() -> anyhow::Result<()> {
         ("item", "descheduler"),
     ];
     let answer = approver.submit(&approve, &both).await?;
-    assert!(answer.body.contains("nobody agreed"), "{}", answer.body);
+    assert!(answer.body.contains("without consent"), "{}", answer.body);
     let other = [
         ("digest", "sha256:2222222222222222"),
         ("item", "enable-metrics"),
@@ -320,7 +327,7 @@ async fn everybody_sees_and_does_what_their_role_says() -> anyhow::Result<()> {
         page.contains("role=\"status\">The plan is approved"),
         "{page}"
     );
-    let config = world.configs().get(NAME).await?;
+    let config = fixture.configs().get(NAME).await?;
     assert_eq!(config.spec.action, Action::Apply);
     let approval = config.spec.approval.clone().unwrap();
     assert_eq!(approval.plan_digest.as_deref(), Some(PLAN));
@@ -344,28 +351,25 @@ async fn everybody_sees_and_does_what_their_role_says() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_open_page_hears_of_changes_until_its_user_leaves() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    world.review().await?;
-    let mut viewer = world.browser("vic", &[VIEWER]).await?;
+async fn open_page_is_notified_until_sign_out() -> anyhow::Result<()> {
+    let fixture = ConsoleFixture::start().await?;
+    fixture.review().await?;
+    let mut viewer = fixture.browser("vic", &[VIEWER]).await?;
     viewer.page("/governance").await?;
     let request = viewer.request(&Method::GET, "/live?page=/governance");
     let mut stream = viewer.open(request, String::new()).await?.into_body();
-    world.report(json!({ "phase": "InProgress" })).await?;
-    let heard = tokio::time::timeout(SOON, stream.frame()).await?.unwrap()?;
-    let heard = heard.into_data().unwrap();
-    assert_eq!(heard, "event: changed\ndata: /governance\n\n");
-    assert!(
-        viewer
-            .page("/governance")
-            .await?
-            .contains("Being carried out")
-    );
+    fixture.report(json!({ "phase": "InProgress" })).await?;
+    let events = tokio::time::timeout(WAIT_TIMEOUT, stream.frame())
+        .await?
+        .unwrap()?;
+    let events = events.into_data().unwrap();
+    assert_eq!(events, "event: changed\ndata: /governance\n\n");
+    assert!(viewer.page("/governance").await?.contains("Being applied"));
 
     let unknown = viewer.get("/live?page=/nowhere").await?;
     assert_eq!(unknown.status, StatusCode::NOT_FOUND);
     viewer.submit("/sign-out", &[]).await?;
-    tokio::time::timeout(SOON, async {
+    tokio::time::timeout(WAIT_TIMEOUT, async {
         while let Some(Ok(_)) = stream.frame().await {}
     })
     .await?;

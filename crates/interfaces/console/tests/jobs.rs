@@ -1,5 +1,5 @@
-//! The pages of CPU models, releases, placement and virtual machines over HTTP: what they show to whom, and
-//! what they write.
+//! The pages of CPU models, releases, placement and virtual machines over HTTP: what each user
+//! sees, and what they write.
 
 #[path = "http/world.rs"]
 #[allow(dead_code, reason = "other suites use the rest of it")]
@@ -20,23 +20,23 @@ use placement::names::{GATE, WHY};
 use serde_json::{Value, json};
 use testkit::has;
 
-use world::{Browser, SOON, World};
+use world::{Browser, ConsoleFixture, WAIT_TIMEOUT};
 
 const ADMIN: &str = "cluster-admin";
 
-/// A world with the kinds of KubeVirt and CDI.
-async fn start() -> anyhow::Result<World> {
-    let world = World::start().await?;
+/// A fixture with the CRDs of KubeVirt and CDI.
+async fn start() -> anyhow::Result<ConsoleFixture> {
+    let fixture = ConsoleFixture::start().await?;
     let installed = Installed {
         virtual_machines: true,
         cdi: true,
         ..Installed::default()
     };
-    operators::install(&world.cluster.client(), &installed).await?;
-    Ok(world)
+    operators::install(&fixture.cluster.client(), &installed).await?;
+    Ok(fixture)
 }
 
-/// A node that runs virtual machines, as the node labeller of KubeVirt leaves it.
+/// A node that runs virtual machines, as labelled by KubeVirt's node-labeller.
 async fn node(
     client: &Client,
     name: &str,
@@ -61,7 +61,7 @@ async fn node(
     let api: Api<Node> = Api::all(client.clone());
     api.create(&PostParams::default(), &serde_json::from_value(node)?)
         .await?;
-    // The API server taints nodes that nobody has said to be ready.
+    // The API server taints nodes until they report to be ready.
     let patch = Patch::Merge(json!({ "spec": { "taints": null } }));
     api.patch(name, &PatchParams::default(), &patch).await?;
     Ok(())
@@ -91,7 +91,7 @@ async fn create(
     api.create(&PostParams::default(), &new).await?;
     if let Some(status) = object.get("status") {
         let patch = Patch::Merge(json!({ "status": status }));
-        // Where there is no such part of the object, it was written with the rest.
+        // Without a status subresource, the status was written with the rest.
         let _ = api
             .patch_status(&name, &PatchParams::default(), &patch)
             .await;
@@ -99,7 +99,7 @@ async fn create(
     Ok(())
 }
 
-/// A kind that takes anything.
+/// A CRD without a schema.
 async fn define(client: &Client, group: &str, kind: &str) -> anyhow::Result<()> {
     let plural = format!("{}s", kind.to_lowercase());
     let definition: CustomResourceDefinition = serde_json::from_value(json!({
@@ -119,24 +119,27 @@ async fn define(client: &Client, group: &str, kind: &str) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// Waits until a page says all of this.
-async fn says(browser: &mut Browser, path: &str, parts: &[&str]) -> anyhow::Result<String> {
+/// Waits until a page contains all of these.
+async fn page_contains(
+    browser: &mut Browser,
+    path: &str,
+    parts: &[&str],
+) -> anyhow::Result<String> {
     let started = Instant::now();
     loop {
         let page = browser.page(path).await?;
         if parts.iter().all(|part| page.contains(part)) {
             return Ok(page);
         }
-        ensure!(started.elapsed() < SOON, "{parts:?} in\n{page}");
+        ensure!(started.elapsed() < WAIT_TIMEOUT, "{parts:?} in\n{page}");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn models_nodes_and_machines_are_shown_and_a_question_changes_nothing() -> anyhow::Result<()>
-{
-    let world = start().await?;
-    let client = world.cluster.client();
+async fn cpu_page_shows_models_and_what_if_changes_nothing() -> anyhow::Result<()> {
+    let fixture = start().await?;
+    let client = fixture.cluster.client();
     node(
         &client,
         "rome0",
@@ -167,8 +170,8 @@ async fn models_nodes_and_machines_are_shown_and_a_question_changes_nothing() ->
         machine("web", "rome0", "EPYC-Rome"),
     )
     .await?;
-    let mut browser = world.browser("ada", &[ADMIN]).await?;
-    let page = says(
+    let mut browser = fixture.browser("ada", &[ADMIN]).await?;
+    let page = page_contains(
         &mut browser,
         "/cpu",
         &["amd64 by AMD", "default/</span>web"],
@@ -181,7 +184,7 @@ async fn models_nodes_and_machines_are_shown_and_a_question_changes_nothing() ->
             "0 of 1 EPYC nodes support EPYC-Rome",
         ],
     );
-    // The form has its answer on the same page, and the node stays.
+    // The form has its result on the same page, and the node stays.
     let asked = browser.page("/cpu?remove=rome1&like=&count=1").await?;
     has(
         &asked,
@@ -201,19 +204,19 @@ async fn models_nodes_and_machines_are_shown_and_a_question_changes_nothing() ->
             "value=\"rome0\" selected>EPYC-Rome, amd64",
         ],
     );
-    has(&browser.page("/").await?, &["makes of nodes"]);
+    has(&browser.page("/").await?, &["node classes"]);
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_may_see_nothing_is_told_what_it_takes() -> anyhow::Result<()> {
-    let world = start().await?;
-    let mut browser = world.browser("nobody", &[]).await?;
+async fn user_without_permissions_is_shown_the_required_role() -> anyhow::Result<()> {
+    let fixture = start().await?;
+    let mut browser = fixture.browser("nobody", &[]).await?;
     for (path, part) in [
-        ("/cpu", "Your account may not see nodes"),
-        ("/release", "Your account may not see clusterversions"),
-        ("/placement", "Your account may not see pods"),
-        ("/machines", "Your account may not see virtualmachines"),
+        ("/cpu", "Your account may not read nodes"),
+        ("/release", "Your account may not read clusterversions"),
+        ("/placement", "Your account may not read pods"),
+        ("/machines", "Your account may not read virtualmachines"),
     ] {
         has(&browser.page(path).await?, &[part]);
     }
@@ -221,19 +224,19 @@ async fn who_may_see_nothing_is_told_what_it_takes() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_way_to_a_release_is_shown_with_its_operators() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    let mut browser = world.browser("ada", &[ADMIN]).await?;
+async fn release_page_shows_progress_of_operators() -> anyhow::Result<()> {
+    let fixture = ConsoleFixture::start().await?;
+    let mut browser = fixture.browser("ada", &[ADMIN]).await?;
     has(
         &browser.page("/release").await?,
         &["This cluster has no clusterversions.config.openshift.io"],
     );
-    let client = world.cluster.client();
+    let client = fixture.cluster.client();
     let group = "config.openshift.io";
     for kind in ["ClusterVersion", "ClusterOperator"] {
         define(&client, group, kind).await?;
         let name = format!("{}s.{group}", kind.to_lowercase());
-        runtime::until_served(&client, &name).await?;
+        runtime::wait_until_served(&client, &name).await?;
     }
     let time = "2026-01-01T00:00:00Z";
     create(
@@ -271,7 +274,7 @@ async fn the_way_to_a_release_is_shown_with_its_operators() -> anyhow::Result<()
         )
         .await?;
     }
-    let page = says(
+    let page = page_contains(
         &mut browser,
         "/release",
         &["1 of 2 operators", "operator-etcd"],
@@ -288,15 +291,15 @@ async fn the_way_to_a_release_is_shown_with_its_operators() -> anyhow::Result<()
     );
     has(
         &browser.page("/").await?,
-        &["1 of 2 operators have arrived"],
+        &["1 of 2 operators have completed"],
     );
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pods_that_are_held_back_are_shown_with_the_reason() -> anyhow::Result<()> {
-    let world = start().await?;
-    let client = world.cluster.client();
+async fn gated_pods_are_shown_with_the_reason() -> anyhow::Result<()> {
+    let fixture = start().await?;
+    let client = fixture.cluster.client();
     node(&client, "arm0", ("arm64", ""), &[]).await?;
     create(
         &client,
@@ -311,14 +314,14 @@ async fn pods_that_are_held_back_are_shown_with_the_reason() -> anyhow::Result<(
         }),
     )
     .await?;
-    let mut browser = world.browser("ada", &[ADMIN]).await?;
-    let page = says(&mut browser, "/placement", &["default/</span>nowhere"]).await?;
+    let mut browser = fixture.browser("ada", &[ADMIN]).await?;
+    let page = page_contains(&mut browser, "/placement", &["default/</span>nowhere"]).await?;
     has(
         &page,
-        &[">Refused<", "no node runs windows/arm64", "not asked<"],
+        &[">Refused<", "no node runs windows/arm64", "not queried<"],
     );
     has(&browser.page("/").await?, &["no node runs windows/arm64"]);
-    // Nothing is asked for anybody else.
+    // The lookup requires a session and a CSRF token.
     let refused = browser.post("/placement/look", &[]).await?;
     assert_eq!(refused.status, StatusCode::FORBIDDEN);
     let asked = browser.submit("/placement/look", &[]).await?;
@@ -327,7 +330,7 @@ async fn pods_that_are_held_back_are_shown_with_the_reason() -> anyhow::Result<(
     has(
         &page,
         &[
-            "Registries were asked about 1 image.",
+            "Registries were queried for 1 image.",
             "127.0.0.1:1",
             "Does not answer",
         ],
@@ -336,9 +339,9 @@ async fn pods_that_are_held_back_are_shown_with_the_reason() -> anyhow::Result<(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_machine_is_made_for_the_architecture_that_was_chosen_first() -> anyhow::Result<()> {
-    let world = start().await?;
-    let client = world.cluster.client();
+async fn vm_is_created_for_the_chosen_architecture() -> anyhow::Result<()> {
+    let fixture = start().await?;
+    let client = fixture.cluster.client();
     node(&client, "rome0", ("amd64", "EPYC-Rome"), &["EPYC-Rome"]).await?;
     node(&client, "arm0", ("arm64", ""), &[]).await?;
     for architecture in ["amd64", "arm64"] {
@@ -357,15 +360,15 @@ async fn a_machine_is_made_for_the_architecture_that_was_chosen_first() -> anyho
         )
         .await?;
     }
-    let mut browser = world.browser("ada", &[ADMIN]).await?;
-    let first = says(
+    let mut browser = fixture.browser("ada", &[ADMIN]).await?;
+    let first = page_contains(
         &mut browser,
         "/machines/new",
         &["?arch=amd64", "?arch=arm64"],
     )
     .await?;
     has(&first, &["Which architecture?", "EPYC-Rome"]);
-    let second = says(&mut browser, "/machines/new?arch=arm64", &["fedora-arm64"]).await?;
+    let second = page_contains(&mut browser, "/machines/new?arch=arm64", &["fedora-arm64"]).await?;
     assert!(!second.contains("fedora-amd64"), "{second}");
     let image = "default/fedora-arm64";
     let last = browser
@@ -386,10 +389,10 @@ async fn a_machine_is_made_for_the_architecture_that_was_chosen_first() -> anyho
             ("start", "yes"),
         ]
     };
-    // An image of another architecture is not started.
+    // An image of another architecture is rejected.
     let refused = browser.submit("/machines", &fields("amd64")).await?;
     assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY);
-    has(&refused.body, &["the machine was to be amd64"]);
+    has(&refused.body, &["the virtual machine for amd64"]);
     let made = browser.submit("/machines", &fields("arm64")).await?;
     assert_eq!(made.location(), "/machines", "{}", made.body);
     let machines: Api<VirtualMachine> = Api::namespaced(client, "default");
@@ -408,14 +411,14 @@ async fn a_machine_is_made_for_the_architecture_that_was_chosen_first() -> anyho
     let page = browser.page("/machines").await?;
     has(
         &page,
-        &["default/web-0 was made", "default/</span>web-0", "arm64"],
+        &["default/web-0 was created", "default/</span>web-0", "arm64"],
     );
-    // Twice is not made, and the server says why.
+    // A duplicate is rejected with the message of the API server.
     let twice = browser.submit("/machines", &fields("arm64")).await?;
     assert_eq!(twice.status, StatusCode::CONFLICT);
 
-    // Who may only look is told so, and can do no more by hand.
-    let mut viewer = world.browser("vic", &["view"]).await?;
+    // The page says that a user has only read permissions, and the user cannot submit the form by hand.
+    let mut viewer = fixture.browser("vic", &["view"]).await?;
     let refused = viewer.submit("/machines", &fields("arm64")).await?;
     assert_eq!(refused.status, StatusCode::FORBIDDEN, "{}", refused.body);
     Ok(())

@@ -1,7 +1,7 @@
-//! VirtPlatformConfigs, with errors that say what to do.
+//! Changes of VirtPlatformConfigs, with errors that name the next step.
 
 use api::advisor::{Action, GROUP, PLURAL, VirtPlatformConfig};
-use governance::answer::there_are;
+use governance::answer::list_valid_names;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt as _};
 use runtime::Error;
@@ -16,7 +16,7 @@ pub struct Configs {
 }
 
 impl Configs {
-    /// The configurations of a cluster, for changes in the name of a field manager.
+    /// The configurations of a cluster; changes use this field manager.
     pub fn new(client: &Client, manager: &'static str) -> Self {
         Self {
             api: Api::all(client.clone()),
@@ -24,7 +24,7 @@ impl Configs {
         }
     }
 
-    /// All of them, by name; `None` if the kind is not installed.
+    /// All of them, by name; `None` if the CRD is not installed.
     pub async fn try_list(&self) -> Result<Option<Vec<VirtPlatformConfig>>, Error> {
         match self.api.list(&ListParams::default()).await {
             Ok(list) => Ok(Some(list.items)),
@@ -38,11 +38,11 @@ impl Configs {
         self.try_list().await?.ok_or_else(not_installed)
     }
 
-    /// One that has to be there.
+    /// One that has to exist.
     pub async fn get(&self, name: &str) -> Result<VirtPlatformConfig, Error> {
         match self.api.get(name).await {
             Ok(found) => return Ok(found),
-            // Also a kind that nobody serves is answered with 404.
+            // The API server answers 404 for a kind that is not installed, too.
             Err(kube::Error::Api(status)) if status.code == 404 => {}
             Err(error) => {
                 return Err(Error::api(format!("reading VirtPlatformConfig {name}"))(
@@ -58,12 +58,12 @@ impl Configs {
             .collect();
         Err(Error::Invalid(format!(
             "there is no VirtPlatformConfig {name}; {}",
-            there_are(&names)
+            list_valid_names(&names)
         )))
     }
 
-    /// Changes one, unless what was asked of it or its plan changed since it was read. What else the
-    /// operator wrote into its status in the meantime is no reason to be refused.
+    /// Changes one, unless its spec or its plan changed since it was read. Other status updates by
+    /// the operator in the meantime do not conflict.
     pub async fn change(
         &self,
         config: &VirtPlatformConfig,
@@ -75,9 +75,9 @@ impl Configs {
         .await
     }
 
-    /// Changes one, unless what was asked of it changed since it was read: for those who do not care
-    /// about its plan.
-    pub async fn change_whatever_is_planned(
+    /// Changes one, unless its spec changed since it was read: for changes that do not depend on
+    /// the plan.
+    pub async fn change_ignoring_plan(
         &self,
         config: &VirtPlatformConfig,
         patch: Value,
@@ -86,14 +86,14 @@ impl Configs {
             .await
     }
 
-    /// Has the operator forget the plan and make it again. Only a change of the specification does
-    /// that, and a plan for review is all that comes of this one.
+    /// Makes the operator discard the plan and compute a new one. Only a change of the spec does
+    /// that, and this one results in nothing but a plan for review.
     pub async fn renew(&self, config: &VirtPlatformConfig) -> Result<VirtPlatformConfig, Error> {
         let action = |action: Action| json!({ "spec": { "action": action } });
         let ignored = self
-            .change_whatever_is_planned(config, action(Action::Ignore))
+            .change_ignoring_plan(config, action(Action::Ignore))
             .await?;
-        self.change_whatever_is_planned(&ignored, action(Action::DryRun))
+        self.change_ignoring_plan(&ignored, action(Action::DryRun))
             .await
     }
 
@@ -128,12 +128,12 @@ impl Configs {
             }
         }
         Err(Error::Invalid(format!(
-            "VirtPlatformConfig {name} changed while it was looked at, and nothing was done; look at it again"
+            "VirtPlatformConfig {name} changed since it was read, and nothing was written; review it again"
         )))
     }
 }
 
-/// Whether the same is asked of both; a namesake made since is another.
+/// Whether both have the same spec and UID; a recreated object of the same name is another one.
 fn same_specification(old: &VirtPlatformConfig, new: &VirtPlatformConfig) -> bool {
     old.metadata.uid == new.metadata.uid && old.metadata.generation == new.metadata.generation
 }
@@ -157,7 +157,7 @@ mod tests {
 
     use super::*;
 
-    /// A cluster with one configuration, and that as it was read.
+    /// A cluster with one configuration, and that configuration as it was read.
     async fn with_one() -> anyhow::Result<(TestCluster, Configs, VirtPlatformConfig)> {
         let cluster = TestCluster::start().await?;
         controllers::install(&cluster.client(), "medley-system").await?;
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_somebody_else_changed_in_between_is_left_alone() -> anyhow::Result<()> {
+    async fn concurrent_spec_change_is_not_overwritten() -> anyhow::Result<()> {
         let (_cluster, configs, read) = with_one().await?;
         let changed = configs
             .change(&read, json!({ "spec": { "action": "Ignore" } }))
@@ -186,14 +186,13 @@ mod tests {
             .change(&read, json!({ "spec": { "action": "Apply" } }))
             .await;
         let said = refused.unwrap_err().to_string();
-        assert!(said.contains("changed while it was looked at"), "{said}");
+        assert!(said.contains("changed since it was read"), "{said}");
         assert_eq!(configs.get("example-profile").await?, changed);
         Ok(())
     }
 
     #[tokio::test]
-    async fn a_status_written_in_between_is_in_nobodys_way_but_a_new_plan_is() -> anyhow::Result<()>
-    {
+    async fn status_update_does_not_conflict_but_a_new_plan_does() -> anyhow::Result<()> {
         let (_cluster, configs, read) = with_one().await?;
         let report = async |status: Value| {
             let patch = json!({ "status": status });
@@ -213,7 +212,7 @@ mod tests {
         let refused = configs.change(&changed, policy("Abort")).await;
         assert!(refused.is_err(), "another plan is not what was looked at");
         let patch = policy("Abort");
-        configs.change_whatever_is_planned(&changed, patch).await?;
+        configs.change_ignoring_plan(&changed, patch).await?;
         Ok(())
     }
 }

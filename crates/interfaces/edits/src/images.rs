@@ -1,4 +1,4 @@
-//! Golden images: the policy that says which versions are used, and what has their sources asked.
+//! Golden images: the policy that pins versions, and polls of their sources.
 
 use api::cdi::{DataImportCron, DataVolume};
 use api::golden::{GROUP, GoldenImagePolicy, GoldenImagePolicySpec, ImagePolicy, NAME, PLURAL};
@@ -12,14 +12,14 @@ use serde_json::json;
 
 use crate::ATTEMPTS;
 
-/// The policy of a cluster.
+/// The GoldenImagePolicy of a cluster.
 pub struct Policies {
     api: Api<GoldenImagePolicy>,
     manager: &'static str,
 }
 
 impl Policies {
-    /// The policy of a cluster, for changes in the name of a field manager.
+    /// The GoldenImagePolicy of a cluster; changes use this field manager.
     pub fn new(client: &Client, manager: &'static str) -> Self {
         Self {
             api: Api::all(client.clone()),
@@ -27,11 +27,11 @@ impl Policies {
         }
     }
 
-    /// The policy, where there is one.
+    /// The policy, if there is one.
     pub async fn read(&self) -> Result<Option<GoldenImagePolicy>, Error> {
         match self.api.get(NAME).await {
             Ok(found) => Ok(Some(found)),
-            // Also a kind that nobody serves is answered with 404.
+            // The API server answers 404 for a kind that is not installed, too.
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
             Err(error) => Err(Error::api(format!("reading GoldenImagePolicy {NAME}"))(
                 error,
@@ -39,8 +39,8 @@ impl Policies {
         }
     }
 
-    /// Says something else about images, or only has the server try it. What others say in the meantime
-    /// stays.
+    /// Changes the policy, or only validates the change (dry run). Concurrent changes of other
+    /// writers are kept.
     pub async fn change(
         &self,
         dry_run: bool,
@@ -75,7 +75,7 @@ impl Policies {
             };
             match outcome {
                 Ok(written) => return Ok(written),
-                // Somebody came before: what they said counts, too.
+                // Conflict with another writer: read again and apply the change to the new object.
                 Err(kube::Error::Api(status)) if status.code == 409 => {}
                 Err(error) => {
                     return Err(Error::api(format!("changing GoldenImagePolicy {NAME}"))(
@@ -85,11 +85,11 @@ impl Policies {
             }
         }
         Err(Error::Invalid(format!(
-            "GoldenImagePolicy {NAME} is changed by others all the time; nothing was done, try again"
+            "GoldenImagePolicy {NAME} keeps changing; nothing was written, try again"
         )))
     }
 
-    /// Whether the kind is there: that there is no object is told in the same way.
+    /// An error if the CRD is not installed, which looks like a missing object otherwise.
     async fn installed(&self) -> Result<(), Error> {
         match self.api.list(&ListParams::default().limit(1)).await {
             Ok(_) => Ok(()),
@@ -101,16 +101,16 @@ impl Policies {
     }
 }
 
-/// What was asked of a source, by name.
+/// The objects that a refresh touched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refreshed {
-    /// The DataImportCron that is to be polled.
+    /// The DataImportCron that will be polled.
     pub cron: String,
-    /// The DataVolume that is to be tried again.
+    /// The DataVolume that will be retried.
     pub import: Option<String>,
 }
 
-/// Has the source of an image asked at once, and an import that failed tried again; nothing, if nobody
+/// Polls the source of an image now, and retries a failed import; `None` if no DataImportCron
 /// imports it.
 pub async fn refresh(
     client: &Client,

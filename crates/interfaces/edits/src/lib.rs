@@ -1,8 +1,8 @@
-//! What people do to a cluster: reading and changing the objects that say what is wanted.
+//! User actions on a cluster: reading and changing the objects that hold the desired state.
 //!
-//! The command line and the console go through here, so that both refuse the same, write the same and
-//! say the same. What is written is decided in the domain crates; here it is only sent, so that
-//! nothing is lost that others wrote in the meantime.
+//! The command line and the console share this code, so that both accept and write the same, with
+//! the same messages. The domain crates decide what to write; this crate sends it without losing
+//! concurrent changes.
 
 mod configs;
 mod images;
@@ -10,5 +10,5 @@ mod images;
 pub use configs::Configs;
 pub use images::{Policies, Refreshed, refresh};
 
-/// How often a change is tried that others come before.
+/// Attempts to write a change that conflicts with other writers.
 const ATTEMPTS: usize = 10;

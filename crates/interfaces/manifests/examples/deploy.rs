@@ -1,4 +1,4 @@
-//! Prints every file of `deploy`; `cargo xtask generate` keeps them there.
+//! Prints every file of `deploy`; `cargo xtask generate` writes them there.
 //!
 //! Every file begins with a line `# file: PATH`.
 

@@ -1,4 +1,4 @@
-//! The dashboards of Grafana: one for everything, and one for each job.
+//! Grafana dashboards: an overview, and one for each job.
 
 use api::monitoring::dashboard::{Dashboard, Panel, Shape, Unit};
 
@@ -15,7 +15,7 @@ pub const DASHBOARDS: [&Dashboard; 6] = [
     &placement::dashboard::DASHBOARD,
 ];
 
-/// When each of them is there, in the same order.
+/// Conditions under which each is installed, in the same order.
 pub(crate) const WHEN: [When; 6] = [
     When::Always,
     When::Any(&[Job::Governance]),
@@ -25,28 +25,28 @@ pub(crate) const WHEN: [When; 6] = [
     When::Any(&[Job::Placement]),
 ];
 
-/// What matters of everything.
+/// The overview.
 const OVERVIEW: Dashboard = Dashboard {
     name: "overview",
     title: "Medley: overview",
-    about: "What needs attention, and how the operator fares.",
+    about: "What needs attention, and the state of the operator.",
     panels: &[
         Panel {
-            title: "Replicas that work",
-            about: "One works; the others stand by.",
+            title: "Leaders",
+            about: "One replica leads; the others stand by.",
             shape: Shape::Number,
             unit: Unit::Count,
             queries: &[("sum(medley_leader)", "working")],
         },
         Panel {
             title: "Drifted configurations",
-            about: "Configurations whose targets somebody changed.",
+            about: "Configurations with drift.",
             shape: Shape::Number,
             unit: Unit::Count,
             queries: &[("count(medley_governance_drift > 0) or vector(0)", "drifted")],
         },
         Panel {
-            title: "Plans that wait",
+            title: "Plans under review",
             about: "Plans that wait for approval.",
             shape: Shape::Number,
             unit: Unit::Count,
@@ -66,8 +66,8 @@ const OVERVIEW: Dashboard = Dashboard {
             )],
         },
         Panel {
-            title: "Machines that cannot migrate",
-            about: "Virtual machines that no other node could take.",
+            title: "VMs that cannot migrate",
+            about: "Virtual machines that no other node could run.",
             shape: Shape::Number,
             unit: Unit::Count,
             queries: &[(
@@ -77,7 +77,7 @@ const OVERVIEW: Dashboard = Dashboard {
         },
         Panel {
             title: "Release complete",
-            about: "Whether the cluster has truly arrived.",
+            about: "Whether the cluster has completed its release.",
             shape: Shape::Number,
             unit: Unit::Truth,
             queries: &[("min(medley_release_complete)", "arrived")],
@@ -101,7 +101,7 @@ const OVERVIEW: Dashboard = Dashboard {
         },
         Panel {
             title: "Reconciles",
-            about: "How often controllers look at something, by result.",
+            about: "Rate of reconciles, by result.",
             shape: Shape::Lines,
             unit: Unit::Rate,
             queries: &[(
@@ -110,8 +110,8 @@ const OVERVIEW: Dashboard = Dashboard {
             )],
         },
         Panel {
-            title: "Time of a reconcile",
-            about: "99 of 100 take no longer.",
+            title: "Duration of a reconcile",
+            about: "99th percentile.",
             shape: Shape::Lines,
             unit: Unit::Seconds,
             queries: &[(
@@ -121,7 +121,7 @@ const OVERVIEW: Dashboard = Dashboard {
         },
         Panel {
             title: "Queues",
-            about: "How much waits to be looked at.",
+            about: "Objects in the work queue.",
             shape: Shape::Lines,
             unit: Unit::Count,
             queries: &[(

@@ -1,4 +1,4 @@
-//! What an installation is made of: objects, and when they are there.
+//! Objects of an installation, and their conditions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -8,27 +8,27 @@ use serde_json::Value;
 
 use crate::Job;
 
-/// What an object is for. In the order in which a cluster can take them.
+/// Part of an installation that an object belongs to, in the order of creation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Part {
     /// The namespace.
     Namespace,
-    /// Definitions of our kinds.
+    /// CustomResourceDefinitions.
     Crds,
-    /// Accounts, and who may do what.
+    /// Service accounts, roles and bindings.
     Rbac,
     /// The controllers.
     Operator,
-    /// The admission checks.
+    /// The admission webhooks.
     Webhook,
-    /// Who may reach them.
+    /// Network policies.
     Network,
-    /// What the operator of Prometheus is told.
+    /// ServiceMonitors and alerts for the Prometheus Operator.
     Monitoring,
 }
 
 impl Part {
-    /// All there are.
+    /// All parts.
     pub const ALL: &[Self] = &[
         Self::Namespace,
         Self::Crds,
@@ -39,7 +39,7 @@ impl Part {
         Self::Monitoring,
     ];
 
-    /// How it is called on the command line.
+    /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Namespace => "namespace",
@@ -74,21 +74,21 @@ impl FromStr for Part {
 /// An object of an installation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Object {
-    /// What it is for.
+    /// The part it belongs to.
     pub part: Part,
     /// The object, as JSON.
     pub value: Value,
 }
 
-/// When an entry, or an argument of a program, is there.
+/// Condition for an entry, or for an argument of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum When {
     Always,
-    /// When one of these runs.
+    /// When one of these jobs runs.
     Any(&'static [Job]),
-    /// When this profile is switched on, or not advertised and wanted.
+    /// When this profile is enabled.
     Profile(&'static str),
-    /// When any profile is switched on.
+    /// When any profile is enabled.
     Profiles,
     ReleaseOwner,
     /// When releases are kept as ConfigMaps.
@@ -96,22 +96,22 @@ pub(crate) enum When {
     /// When placement reads the pull secrets of pods.
     PullSecrets,
     Console,
-    /// When browsers reach the console by names of their own.
+    /// When the console has host names.
     ConsoleHosts,
-    /// When there are several operators.
+    /// When there are several replicas.
     Replicated,
-    /// When names of API servers are given.
+    /// When common names of API servers are given.
     ClientNames,
-    /// When admission checks answer API servers alone.
+    /// When admission webhooks accept only API servers.
     RequireClientCert,
 }
 
-/// Objects that are there together.
+/// Objects with the same condition.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) part: Part,
     pub(crate) when: When,
-    /// The file of `deploy` that has them.
+    /// The file of `deploy` that contains them.
     pub(crate) file: String,
     pub(crate) objects: Vec<Value>,
 }
@@ -138,25 +138,25 @@ impl Entry {
     }
 }
 
-/// What objects are filled with: what options say, or what stands for it in a template.
+/// Values for the objects: those of the options, or marks that become template expressions.
 pub(crate) trait Fill {
     fn namespace(&self) -> String;
     fn image(&self) -> String;
     fn replicas(&self) -> Value;
-    /// Names with commas in between.
+    /// Names, separated by commas.
     fn jobs(&self) -> String;
-    /// Names with commas in between.
+    /// Names, separated by commas.
     fn profiles(&self) -> String;
-    /// Names with commas in between.
+    /// Names, separated by commas.
     fn console_hosts(&self) -> String;
-    /// Pull secrets that policies name, by namespace. A template has none: it cannot repeat objects.
+    /// Pull secrets named in policies, by namespace. A template has none: it cannot repeat objects.
     fn named_secrets(&self) -> BTreeMap<String, BTreeSet<String>> {
         BTreeMap::new()
     }
-    /// Names with commas in between.
+    /// Names, separated by commas.
     fn client_names(&self) -> String;
-    /// Whence API servers come, as peers of a NetworkPolicy; empty if that is not known.
+    /// Networks of the API servers, as peers of a NetworkPolicy; empty if unknown.
     fn api_servers(&self) -> Value;
-    /// An argument of a program that is not always there.
+    /// A conditional argument of a program.
     fn argument(&self, when: When, text: String) -> Option<String>;
 }

@@ -1,4 +1,4 @@
-//! An installation as files: what `cargo xtask generate` keeps in `deploy`.
+//! An installation as files: `cargo xtask generate` writes them to `deploy`.
 
 mod helm;
 mod krew;
@@ -12,16 +12,16 @@ use serde_json::Value;
 
 use crate::{Error, Options, entries, rbac};
 
-/// How the line begins that tells `cargo xtask generate` where the lines after it belong.
+/// Prefix of the line that names the file of the following lines, for `cargo xtask generate`.
 pub const BEGIN: &str = "# file: ";
-/// Whence a file is, where comments begin with a hash.
+/// Header of generated files whose comments begin with a hash.
 const WRITTEN: &str =
     "# Written by `cargo xtask generate`; edit crates/interfaces/manifests instead.\n";
 
 /// Texts by path.
 type Files = BTreeMap<String, String>;
 
-/// Every file of `deploy`, by its path from there.
+/// Every file of `deploy`, by relative path.
 pub fn files() -> Result<BTreeMap<String, String>, Error> {
     let mut files = plain()?;
     files.extend(kustomize::files()?);
@@ -31,7 +31,7 @@ pub fn files() -> Result<BTreeMap<String, String>, Error> {
     Ok(files)
 }
 
-/// Objects, for those who take what they want of them. What not everybody wants is on its own.
+/// Plain manifests, to pick from. Optional parts are in files of their own.
 fn plain() -> Result<Files, Error> {
     let options = Options::default();
     let mut files: BTreeMap<String, Vec<Value>> = BTreeMap::new();
@@ -58,7 +58,7 @@ fn documents(objects: &[impl Serialize]) -> Result<String, Error> {
     Ok(text)
 }
 
-/// An object, with the end of its last line.
+/// An object, with a final line break.
 fn yaml(object: &impl Serialize) -> Result<String, Error> {
     let mut text = serde_saphyr::to_string(object)?;
     if !text.ends_with('\n') {
@@ -67,7 +67,7 @@ fn yaml(object: &impl Serialize) -> Result<String, Error> {
     Ok(text)
 }
 
-/// The same, with every text of one line on one line.
+/// The same, without folding long lines.
 fn unfolded(object: &impl Serialize) -> Result<String, Error> {
     let options = serde_saphyr::ser_options! {
         folded_wrap_chars: usize::MAX,

@@ -1,4 +1,4 @@
-//! What can be switched on and off.
+//! Jobs: the controllers that can be enabled.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,11 +6,11 @@ use std::str::FromStr;
 use governance::Registry;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
-/// One thing Medley does. A new one is a variant, its name, its rights, and the line in the operator that
-/// starts it.
+/// A job of Medley. A new one needs a variant, a name, RBAC rules, and the line in the operator
+/// that starts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Job {
-    /// Plans, applies and watches the tuning of other people's operators.
+    /// Plans, applies and watches the configuration of third-party operators.
     Governance,
     /// Golden images, from nodes and a HyperConverged to an SSP.
     ImagesHco,
@@ -18,20 +18,20 @@ pub enum Job {
     ImagesSsp,
     /// Golden images, from DataImportCrons to disks.
     ImagesCdi,
-    /// The architecture of virtual machines, from what they start from.
+    /// The architecture of virtual machines, from their boot sources.
     ImagesVm,
-    /// How virtual machines fare whose CPU models are chosen, and what slipped through.
+    /// Reports on virtual machines with chosen CPU models, and those that bypassed admission.
     CpuModels,
-    /// Whether the cluster has truly arrived at its release.
+    /// Verifies that the cluster has completed its release.
     Release,
-    /// Pods at the gate, until somebody knows where their images run.
+    /// Holds pods at a scheduling gate until the platforms of their images are known.
     Placement,
-    /// RuntimeClasses for the builds of Windows that nodes have.
+    /// RuntimeClasses for the Windows builds of the nodes.
     RuntimeClasses,
 }
 
 impl Job {
-    /// All there are.
+    /// All jobs.
     pub const ALL: &[Self] = &[
         Self::Governance,
         Self::ImagesHco,
@@ -52,7 +52,7 @@ impl Job {
         Self::ImagesVm,
     ];
 
-    /// Those of which admission is asked.
+    /// Jobs with admission webhooks.
     pub const CHECKED: &[Self] = &[
         Self::Governance,
         Self::ImagesHco,
@@ -63,12 +63,12 @@ impl Job {
         Self::Placement,
     ];
 
-    /// Those that are on unless somebody names others. The layers of images do what operators do that
-    /// most clusters have: two would fight. Placement is about every pod, and reads pull secrets. Labelling
-    /// nodes is a right that only clusters with Windows need to give.
+    /// The default jobs. The image layers replace operators that most clusters already run, and two
+    /// would conflict. Placement concerns every pod and reads pull secrets. Labelling nodes is a
+    /// permission that only clusters with Windows nodes need to grant.
     pub const STANDARD: &[Self] = &[Self::Governance, Self::CpuModels, Self::Release];
 
-    /// How it is called on the command line.
+    /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Governance => "governance",
@@ -83,7 +83,7 @@ impl Job {
         }
     }
 
-    /// What it may do in the whole cluster, with these profiles of governance.
+    /// Its cluster-wide rules, with these governance profiles.
     pub fn rules(self, registry: &Registry) -> Vec<PolicyRule> {
         match self {
             Self::Governance => governance::roles::operator_rules(registry),
@@ -98,7 +98,7 @@ impl Job {
         }
     }
 
-    /// What it may do in namespaces other than that of the installation, which a Role there grants.
+    /// Its rules in namespaces other than that of the installation, granted by a Role there.
     pub fn namespaced_rules(self) -> Vec<(&'static str, Vec<PolicyRule>)> {
         match self {
             Self::Release => vec![(
@@ -109,7 +109,7 @@ impl Job {
         }
     }
 
-    /// What it may do in the whole cluster where the installation does not leave it out: reading pull secrets.
+    /// Its cluster-wide rules to read pull secrets, which an installation can leave out.
     pub fn pull_secret_rules(self) -> Vec<PolicyRule> {
         match self {
             Self::Placement => placement::roles::pull_secret_rules(),

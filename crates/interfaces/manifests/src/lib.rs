@@ -1,14 +1,14 @@
 //! An installation of Medley as objects: one description, options in, objects out.
 //!
 //! ```text
-//! Options --objects--> what a cluster gets, in the order in which it can take it
+//! Options --objects--> the objects, in the order of creation
 //!            files---> the same as files: plain, for kustomize, Helm, OLM and krew
 //! ```
 //!
-//! Everything is described once, in entries: objects, the [`Part`] they belong to, and when they are
-//! there. `medley manifests` keeps the entries that options ask for; a Helm chart has all of them,
-//! with the same conditions as templates. Rights come from [`Job::rules`], and so from what each job and
-//! each profile of governance declares.
+//! Everything is described once, in entries: objects, the [`Part`] they belong to, and their
+//! condition. `medley manifests` keeps the entries whose condition holds for the options; a Helm
+//! chart has all of them, with the conditions as templates. RBAC rules come from [`Job::rules`], and
+//! so from the declarations of each job and each governance profile.
 
 mod dashboards;
 mod entry;
@@ -34,40 +34,41 @@ pub use rbac::{callers_role, job_role, profile_role, pull_secret_role, user_role
 
 use entry::{Entry, Fill, When};
 
-/// The namespace of an installation, unless somebody says another.
+/// The default namespace of an installation.
 pub const NAMESPACE: &str = "medley-system";
-/// The account that the controllers run under, and their Deployment.
+/// The service account of the controllers, and their Deployment.
 pub const ACCOUNT: &str = "medley-operator";
-/// The account that the admission checks run under, their Deployment and their Service.
+/// The service account of the admission webhooks, their Deployment and their Service.
 pub const WEBHOOK: &str = "medley-webhook";
-/// The Secret with the authorities that sign the certificates of the admission checks.
+/// The Secret with the CAs that sign the certificates of the admission webhooks.
 pub const AUTHORITY: &str = "medley-webhook-authority";
 /// The namespace of [`CALLERS`].
 pub const CALLERS_NAMESPACE: &str = "kube-system";
-/// The ConfigMap in which kube-apiserver publishes the authorities of client certificates.
+/// The ConfigMap in which kube-apiserver publishes the CAs of client certificates.
 pub const CALLERS: &str = "extension-apiserver-authentication";
 /// The Service of the console.
 pub const CONSOLE: &str = "medley-console";
-/// The lease that replicas agree by on who works.
+/// The leader election lease.
 pub const LEASE: &str = "medley";
-/// The role of the controllers where they keep the ClusterVersion.
+/// The role of the controllers where they manage the ClusterVersion.
 pub const RELEASE_OWNER: &str = "medley-operator-release-owner";
 /// The role of the controllers where releases are kept as ConfigMaps, in that namespace.
 pub const RELEASE_PAYLOADS: &str = "medley-operator-release-payloads";
-/// The role of the controllers and the checks in a namespace of pull secrets that policies name.
+/// The role of the controllers and webhooks in a namespace of pull secrets named in policies.
 pub const NAMED_SECRETS: &str = "medley-pull-secrets";
 /// The version of Medley.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// Where images of Medley are.
+/// Repository of Medley's images.
 pub const REPOSITORY: &str = "ghcr.io/medley-dev/medley";
-/// The image of this very version.
+/// The image of this version.
 pub const IMAGE: &str = concat!("ghcr.io/medley-dev/medley:", env!("CARGO_PKG_VERSION"));
-/// Where Medley is developed and documented.
+/// Source and documentation of Medley.
 pub const HOME: &str = "https://github.com/medley-dev/medley";
-/// The oldest Kubernetes that has everything: conditions of webhooks and scheduling gates are there for good.
+/// The oldest supported Kubernetes: match conditions of webhooks and scheduling gates are stable
+/// from here on.
 pub const OLDEST_KUBERNETES: (u32, u32) = (1, 30);
 
-/// What a cluster gets, in the order in which it can take it: namespace and definitions first.
+/// The objects of an installation, in the order of creation: namespace and CRDs first.
 pub fn objects(options: &Options) -> Result<Vec<Object>, Error> {
     options.validate()?;
     let mut objects = Vec::new();
@@ -82,7 +83,7 @@ pub fn objects(options: &Options) -> Result<Vec<Object>, Error> {
     Ok(objects)
 }
 
-/// The definitions of our kinds.
+/// The CRDs of Medley.
 pub fn definitions() -> [CustomResourceDefinition; 6] {
     [
         api::approval::definition(),
@@ -94,7 +95,7 @@ pub fn definitions() -> [CustomResourceDefinition; 6] {
     ]
 }
 
-/// Everything there can be, filled.
+/// All entries, filled.
 fn entries(fill: &dyn Fill) -> Result<Vec<Entry>, Error> {
     let mut entries = vec![Entry::new(
         Part::Namespace,
@@ -125,14 +126,14 @@ fn crds() -> Result<Vec<Entry>, Error> {
     for definition in definitions() {
         let file = format!("crds/{}.yaml", definition.spec.names.plural);
         let mut definition = serde_json::to_value(definition)?;
-        // Limits are floating-point numbers in Go; nobody writes them so.
+        // Number limits are floating-point in Go; they are written as integers.
         machinery::json::settle_numbers(&mut definition);
         entries.push(Entry::new(Part::Crds, When::Always, file, vec![definition]));
     }
     Ok(entries)
 }
 
-/// What marks the objects of a component.
+/// Labels of the objects of a component.
 fn labels(name: &str) -> Value {
     json!({ "app.kubernetes.io/name": name, "app.kubernetes.io/part-of": "medley" })
 }

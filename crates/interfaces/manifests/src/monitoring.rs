@@ -1,5 +1,4 @@
-//! What the operator of Prometheus is told: where metrics are, and when somebody should hear of them; and
-//! what Grafana shows.
+//! Objects for the Prometheus Operator, service monitors and alerts, and Grafana dashboards.
 
 use api::monitoring::service_monitor;
 use serde_json::{Value, json};
@@ -9,11 +8,11 @@ use crate::entry::{Entry, Fill, Part, When};
 use crate::workloads::METRICS_PORT;
 use crate::{ACCOUNT, Job, WEBHOOK, labels};
 
-/// All of it, for the jobs that run.
+/// All entries, for the jobs that run.
 pub(crate) fn entries(fill: &dyn Fill) -> Vec<Entry> {
     let namespace = fill.namespace();
     let rules: [(When, &str, Value); 5] = [
-        // Among them are those about the operator itself.
+        // They include those about the operator itself.
         (
             When::Always,
             "alerts",
@@ -48,7 +47,7 @@ pub(crate) fn entries(fill: &dyn Fill) -> Vec<Entry> {
             "metrics",
             service_monitor(ACCOUNT, &namespace, &labels(ACCOUNT), "metrics"),
         ),
-        // Its Service is the one at which the API server asks; metrics have a port of their own.
+        // Its Service is the one that the API server calls; metrics have a port of their own.
         (
             checked,
             "metrics",
@@ -67,7 +66,7 @@ pub(crate) fn entries(fill: &dyn Fill) -> Vec<Entry> {
     .collect()
 }
 
-/// Through which the metrics of the operator are found. It has no address: every replica is asked.
+/// The headless Service of the operator's metrics, so that every replica is scraped.
 fn service(namespace: &str) -> Value {
     json!({
         "apiVersion": "v1",

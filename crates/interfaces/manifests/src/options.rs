@@ -1,4 +1,4 @@
-//! What can be chosen of an installation.
+//! Options of an installation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -12,50 +12,52 @@ use serde_json::{Value, json};
 use crate::entry::{Fill, When};
 use crate::{IMAGE, Job, NAMESPACE};
 
-/// What can be chosen of an installation.
+/// Options of an installation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a flag of the command line, and none excludes another"
 )]
 pub struct Options {
-    /// The namespace of everything that is in one.
+    /// The namespace of the installation.
     pub namespace: String,
-    /// The image of the operator and of the admission checks.
+    /// The image of the operator and of the admission webhooks.
     pub image: String,
-    /// How many operators there are; one works, the others wait.
+    /// Number of operator replicas; one leads, the others stand by.
     pub replicas: u32,
-    /// What they do.
+    /// The jobs that they run.
     pub jobs: BTreeSet<Job>,
-    /// Profiles of governance that not everybody wants.
+    /// Optional governance profiles.
     pub profiles: BTreeSet<String>,
-    /// Whether the operator may keep the ClusterVersion.
+    /// Whether the operator may manage the ClusterVersion.
     pub release_owner: bool,
-    /// Whether the operator may read releases that are kept as ConfigMaps; their namespace has to be there.
+    /// Whether the operator may read releases that are kept as ConfigMaps; their namespace has to
+    /// exist.
     pub release_payloads: bool,
     /// Which pull secrets placement may read.
     pub pull_secrets: PullSecrets,
     /// Whether the operator serves the console.
     pub console: bool,
-    /// Names that browsers reach the console by, over TLS that somebody else ends.
+    /// Host names of the console, behind a proxy that terminates TLS.
     pub console_hosts: Vec<String>,
-    /// Whether the operator of Prometheus is told of metrics and alerts; its kinds have to be there.
+    /// Whether to add ServiceMonitors and alerts; the CRDs of the Prometheus Operator have to be
+    /// installed.
     pub monitoring: bool,
-    /// Common names of the client certificates that API servers present to webhooks; those that the cluster publishes
-    /// if there are none.
+    /// Common names of the client certificates that API servers present to webhooks; if empty,
+    /// those that the cluster publishes.
     pub client_names: Vec<String>,
-    /// Whether admission checks refuse callers without such a certificate.
+    /// Whether admission webhooks reject callers without such a certificate.
     pub require_client_cert: bool,
-    /// The networks that API servers come from, such as `10.0.0.0/28`; everywhere if there are none.
+    /// The networks of the API servers, such as `10.0.0.0/28`; if empty, every address.
     pub api_server_cidrs: Vec<String>,
 }
 
-/// Which pull secrets placement may read. Policies that ask for more say so in a condition.
+/// Which pull secrets placement may read. A condition reports policies that need more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PullSecrets {
     /// Those that pods and their service accounts name: `get` on all Secrets.
     Pods,
-    /// Those that policies name, by namespace.
+    /// Those named in policies, by namespace.
     Named(BTreeMap<String, BTreeSet<String>>),
     /// None.
     None,
@@ -64,7 +66,7 @@ pub enum PullSecrets {
 impl FromStr for PullSecrets {
     type Err = String;
 
-    /// `pods`, `none`, or names with commas in between: `NAMESPACE/NAME`.
+    /// `pods`, `none`, or a list separated by commas: `NAMESPACE/NAME`.
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "pods" => return Ok(Self::Pods),
@@ -110,38 +112,36 @@ impl Default for Options {
 /// Why there are no manifests.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A profile that there is not.
+    /// An unknown profile.
     #[error(transparent)]
     Profile(#[from] UnknownProfile),
-    /// A name that no namespace can have.
+    /// An invalid namespace.
     #[error("{name:?} cannot be the name of a namespace: {why}")]
     Namespace {
-        /// What was asked for.
+        /// The given name.
         name: String,
-        /// Why not.
+        /// The reason.
         why: String,
     },
-    /// Something that is no image.
-    #[error("{0:?} cannot be an image: a reference without spaces is expected")]
+    /// An invalid image.
+    #[error("{0:?} is not an image: expected a reference without spaces")]
     Image(String),
-    /// Nothing would run.
+    /// No jobs.
     #[error("no controllers are named: nothing would run")]
     NoJobs,
-    /// Nothing would run.
-    #[error("0 replicas are no installation: 1 or more are expected")]
+    /// No replicas.
+    #[error("0 replicas are no installation: expected 1 or more")]
     NoReplicas,
-    /// Something that is no network.
-    #[error(
-        "{0:?} is no network; an address and a prefix length are expected, such as 10.0.0.0/28"
-    )]
+    /// An invalid network.
+    #[error("{0:?} is not a network; expected an address and a prefix length, such as 10.0.0.0/28")]
     Cidr(String),
-    /// Names of a console that is not there.
-    #[error("the console has names, but is not switched on")]
+    /// Host names without a console.
+    #[error("the console has host names, but is not enabled")]
     NoConsole,
-    /// Something cannot be written down.
+    /// An object cannot be serialized.
     #[error("writing an object as JSON")]
     Json(#[from] serde_json::Error),
-    /// Something cannot be written down.
+    /// An object cannot be serialized.
     #[error("writing an object as YAML")]
     Yaml(#[from] serde_saphyr::SerializeError),
 }
@@ -159,7 +159,7 @@ fn is_cidr(text: &str) -> bool {
 }
 
 impl Options {
-    /// Whether they make sense.
+    /// Checks that the options are consistent.
     pub(crate) fn validate(&self) -> Result<(), Error> {
         if let Some(why) = is_dns1123_label(&self.namespace).into_iter().next() {
             let name = self.namespace.clone();
@@ -185,7 +185,7 @@ impl Options {
         Ok(())
     }
 
-    /// Whether something is there.
+    /// Whether a condition holds.
     pub(crate) fn has(&self, when: &When) -> bool {
         match when {
             When::Always => true,

@@ -1,5 +1,5 @@
-//! Accounts, and who may do what: a role for each thing that the operator and the checks do, and roles for
-//! people.
+//! Service accounts and RBAC: a role for each job of the operator and the webhooks, and roles for
+//! users.
 
 use api::rbac::{cluster_role, only, rule};
 use governance::profile::Profile;
@@ -13,15 +13,14 @@ use crate::{
     WEBHOOK,
 };
 
-/// Profiles that an installation has to switch on.
+/// Profiles that an installation has to enable.
 pub(crate) const SWITCHED_ON: [&str; 1] = ["node-health-remediation"];
 
 const OPERATOR_FILE: &str = "rbac/operator.yaml";
 const WEBHOOK_FILE: &str = "rbac/webhook.yaml";
 const USERS_FILE: &str = "rbac/users.yaml";
 
-/// The role with what a job takes. What profiles take that not everybody wants is in
-/// [roles of their own](profile_role).
+/// The role of a job. Rules for optional profiles are in [roles of their own](profile_role).
 pub fn job_role(job: Job) -> Result<ClusterRole, Error> {
     let all = Registry::standard(&SWITCHED_ON)?;
     let standard = all.iter().filter(|profile| is_standard(&***profile));
@@ -32,8 +31,7 @@ pub fn job_role(job: Job) -> Result<ClusterRole, Error> {
     ))
 }
 
-/// The role with what the operator takes besides for a profile that not everybody wants; none if everybody
-/// has it.
+/// The additional role of the operator for an optional profile; `None` for a default profile.
 pub fn profile_role(name: &str) -> Result<Option<ClusterRole>, Error> {
     let registry = Registry::standard(&[name])?;
     let wanted = registry.get(name).filter(|it| !is_standard(&***it));
@@ -43,7 +41,7 @@ pub fn profile_role(name: &str) -> Result<Option<ClusterRole>, Error> {
     }))
 }
 
-/// The role with what admission takes for a job; none if it is not asked. The layers of images share one.
+/// The role of the webhooks for a job; `None` if it has no webhook. The image layers share one.
 pub fn webhook_role(job: Job) -> Option<ClusterRole> {
     let (name, rules) = match job {
         Job::Governance => (job.name(), roles::webhook_rules()),
@@ -57,20 +55,22 @@ pub fn webhook_role(job: Job) -> Option<ClusterRole> {
     Some(cluster_role(&format!("{WEBHOOK}-{name}"), rules))
 }
 
-/// The role with which an account, that of the controllers or of the checks, reads the pull secrets of pods.
+/// The role with which an account, of the controllers or of the webhooks, reads the pull secrets of
+/// pods.
 pub fn pull_secret_role(account: &str) -> ClusterRole {
     let rules = Job::Placement.pull_secret_rules();
     cluster_role(&format!("{account}-placement-pull-secrets"), rules)
 }
 
-/// The role with what it takes to tell the API server from other callers of admission checks. It is about one ConfigMap
-/// of another namespace; a role there could not be part of every form of the installation (of OLM's, for one).
+/// The role to recognise the API server among the callers of webhooks. It covers one ConfigMap in
+/// another namespace; a Role there could not be part of every form of the installation (OLM's, for
+/// one).
 pub fn callers_role() -> ClusterRole {
     let read = only(CALLERS, rule("", &["configmaps"], &["get"]));
     cluster_role(&format!("{WEBHOOK}-callers"), vec![read])
 }
 
-/// The roles of people in the whole cluster.
+/// The ClusterRoles for users.
 pub fn user_roles() -> impl Iterator<Item = ClusterRole> {
     let people = roles::user_roles().into_iter();
     let people = people.chain(golden_images::roles::user_roles());
@@ -79,20 +79,20 @@ pub fn user_roles() -> impl Iterator<Item = ClusterRole> {
     people.chain(release_migration::roles::user_roles())
 }
 
-/// Profiles that not everybody wants.
+/// The optional profiles.
 pub(crate) fn optional_profiles() -> Result<Vec<&'static str>, Error> {
     let all = Registry::standard(&SWITCHED_ON)?;
     let optional = all.iter().filter(|profile| !is_standard(&***profile));
     Ok(optional.map(|profile| profile.about().name).collect())
 }
 
-/// Whether a profile is there for everybody. The others are given their rights by who wants them.
+/// Whether a profile is enabled by default. RBAC rules of the others are granted on demand.
 fn is_standard(profile: &dyn Profile) -> bool {
     let about = profile.about();
     about.advertised && !SWITCHED_ON.contains(&about.name)
 }
 
-/// All of it.
+/// All entries.
 pub(crate) fn entries(fill: &dyn Fill) -> Result<Vec<Entry>, Error> {
     let mut entries = operator(fill)?;
     entries.extend(webhook(fill)?);
@@ -185,7 +185,7 @@ fn webhook(fill: &dyn Fill) -> Result<Vec<Entry>, Error> {
     Ok(entries)
 }
 
-/// An account, and what it may do in the namespace of the installation.
+/// A service account, and its Role in the namespace of the installation.
 fn at_home(fill: &dyn Fill, name: &str, rules: &[PolicyRule]) -> Vec<Value> {
     let role = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -196,7 +196,7 @@ fn at_home(fill: &dyn Fill, name: &str, rules: &[PolicyRule]) -> Vec<Value> {
     vec![account(fill, name), role, binding(fill, "Role", name, name)]
 }
 
-/// What accounts of the installation may do in a namespace of others.
+/// Roles of the installation's accounts in another namespace.
 fn elsewhere(
     fill: &dyn Fill,
     namespace: &str,
@@ -219,7 +219,7 @@ fn elsewhere(
     vec![role, bound]
 }
 
-/// A role in the whole cluster, and an account that has it.
+/// A ClusterRole, and its binding to an account.
 fn granted(
     fill: &dyn Fill,
     when: When,
@@ -237,8 +237,8 @@ fn bound(fill: &dyn Fill, role: ClusterRole, account: &str) -> Result<Vec<Value>
     Ok(vec![serde_json::to_value(role)?, binding])
 }
 
-/// For clusters whose releases have Medley among their operators: what it reports, with what stands for it
-/// until a release is built, and what the operator may do besides to report it.
+/// For clusters whose releases include Medley: its ClusterOperator, with placeholders until a
+/// release is built, and the additional rules to report it.
 pub(crate) fn cluster_operator(fill: &dyn Fill) -> Result<Vec<Value>, Error> {
     let placeholder = "placeholder.url.oc.will.replace.this.org/placeholdernamespace:medley";
     let manifest = json!({
@@ -272,7 +272,7 @@ fn account(fill: &dyn Fill, name: &str) -> Value {
     })
 }
 
-/// An account of the installation has a role.
+/// Binds an account of the installation to a role.
 fn binding(fill: &dyn Fill, kind: &str, role: &str, account: &str) -> Value {
     let namespace = fill.namespace();
     let mut metadata = json!({ "name": role });

@@ -29,7 +29,7 @@ fn everything() -> Options {
 }
 
 #[test]
-fn what_others_need_comes_first() {
+fn prerequisites_come_first() {
     for options in [Options::default(), everything()] {
         let parts: Vec<Part> = printed(&options).iter().map(|it| it.part).collect();
         assert!(parts.is_sorted(), "{parts:?}");
@@ -37,7 +37,7 @@ fn what_others_need_comes_first() {
 }
 
 #[test]
-fn kinds_of_others_are_only_there_when_they_are_asked_for() {
+fn monitoring_crds_are_used_only_on_request() {
     let foreign = |options: &Options| {
         let objects = printed(options).into_iter();
         let groups = objects.map(|it| it.value["apiVersion"].as_str().unwrap().to_owned());
@@ -54,7 +54,7 @@ fn kinds_of_others_are_only_there_when_they_are_asked_for() {
 }
 
 #[test]
-fn everything_is_in_the_namespace_that_was_chosen() {
+fn objects_are_in_the_chosen_namespace() {
     let options = Options {
         namespace: "elsewhere".to_owned(),
         ..everything()
@@ -90,7 +90,7 @@ fn every_binding_has_its_role_and_its_account() {
 }
 
 #[test]
-fn rights_are_those_of_what_runs() {
+fn rbac_rules_are_those_of_the_running_jobs() {
     let roles = |jobs: &[Job]| {
         let options = Options {
             jobs: jobs.iter().copied().collect(),
@@ -134,7 +134,7 @@ fn rights_are_those_of_what_runs() {
             "medley-webhook-placement-pull-secrets",
         ]
     );
-    // Nobody is asked, so nobody answers.
+    // Without webhooks there is nothing to deploy.
     let options = Options {
         jobs: [Job::RuntimeClasses].into(),
         ..Options::default()
@@ -144,7 +144,7 @@ fn rights_are_those_of_what_runs() {
 }
 
 #[test]
-fn a_profile_brings_its_rights_where_plans_are_made() {
+fn profile_adds_its_rules_with_governance() {
     let with = |jobs: &[Job]| {
         let options = Options {
             jobs: jobs.iter().copied().collect(),
@@ -172,7 +172,7 @@ fn deployment(objects: &[Object], name: &str) -> Value {
 }
 
 #[test]
-fn what_runs_is_as_restricted_as_the_namespace_wants_it() {
+fn workloads_meet_the_restricted_pod_security_standard() {
     let objects = printed(&everything());
     let level = &objects[0].value["metadata"]["labels"]["pod-security.kubernetes.io/enforce"];
     assert_eq!(level, "restricted");
@@ -194,12 +194,12 @@ fn what_runs_is_as_restricted_as_the_namespace_wants_it() {
 
 #[rstest]
 #[case(Options { namespace: "Not A Name".to_owned(), ..Options::default() }, "Not A Name")]
-#[case(Options { image: String::new(), ..Options::default() }, "cannot be an image")]
+#[case(Options { image: String::new(), ..Options::default() }, "is not an image")]
 #[case(Options { jobs: BTreeSet::new(), ..Options::default() }, "no controllers")]
 #[case(Options { replicas: 0, ..Options::default() }, "0 replicas")]
 #[case(Options { profiles: ["knitting".to_owned()].into(), ..Options::default() }, "knitting")]
 #[case(Options { console_hosts: vec!["a".to_owned()], ..Options::default() }, "console")]
-fn what_makes_no_sense_is_refused(#[case] options: Options, #[case] why: &str) {
+fn invalid_input_is_rejected(#[case] options: Options, #[case] why: &str) {
     let error = objects(&options).unwrap_err().to_string();
     assert!(error.contains(why), "{error}");
 }
@@ -214,7 +214,7 @@ fn every_part_can_be_named() {
 }
 
 #[test]
-fn files_are_where_people_look_for_them() {
+fn deploy_has_the_expected_files() {
     let files = files().unwrap();
     for path in [
         "crds/virtplatformconfigs.yaml",
@@ -232,14 +232,14 @@ fn files_are_where_people_look_for_them() {
     ] {
         assert!(files.contains_key(path), "{path}");
     }
-    // No mark of a template is left anywhere.
+    // No placeholder is left anywhere.
     for (path, text) in files {
         assert!(!text.contains("x-medley-"), "{path}");
     }
 }
 
 #[test]
-fn every_dashboard_has_a_name_of_its_own() {
+fn dashboard_names_are_unique() {
     let names: BTreeSet<_> = DASHBOARDS
         .iter()
         .map(|dashboard| dashboard.config_map("here")["metadata"]["name"].to_string())
@@ -247,7 +247,7 @@ fn every_dashboard_has_a_name_of_its_own() {
     assert_eq!(names.len(), DASHBOARDS.len());
 }
 
-/// Rules of ClusterRoles that the accounts of an installation have.
+/// Rules of ClusterRoles bound to the accounts of an installation.
 fn cluster_wide(options: &Options) -> Vec<Value> {
     let people = user_roles();
     let people: BTreeSet<String> = people.filter_map(|it| it.metadata.name).collect();
@@ -294,7 +294,8 @@ fn releases_are_read_by_a_role_in_their_namespace() {
             .map(|it| format!("{} {}", it["kind"], it["metadata"]["name"]))
             .collect()
     };
-    // It is in no other cluster than OpenShift's, and an object in a namespace that is not there stops Helm.
+    // Only OpenShift has the namespace, and Helm fails on an object in a namespace that does not
+    // exist.
     assert_eq!(place(&Options::default()), Vec::<String>::new());
     let options = Options {
         release_payloads: true,
@@ -371,7 +372,7 @@ fn probes_of_the_webhook_have_a_port_of_their_own_that_no_policy_opens() {
 }
 
 #[test]
-fn webhook_recognises_api_servers_by_what_the_cluster_publishes() {
+fn webhook_verifies_api_servers_with_published_cas() {
     let arguments = |options: &Options| {
         let deployment = found(options, "Deployment", WEBHOOK);
         deployment["spec"]["template"]["spec"]["containers"][0]["args"].clone()

@@ -1,26 +1,26 @@
-//! What runs: the operator, the admission checks, and who may reach them.
+//! Workloads: the operator, the admission webhooks, and their network policies.
 
 use serde_json::{Value, json};
 
 use crate::entry::{Entry, Fill, Part, When};
 use crate::{ACCOUNT, AUTHORITY, CALLERS, CALLERS_NAMESPACE, CONSOLE, Job, WEBHOOK, labels};
 
-/// Where the health of the operator is.
+/// Health port of the operator.
 const HEALTH_PORT: u16 = 8081;
-/// Where its metrics are, by TLS: whoever reads them has a token.
+/// Metrics port over TLS, since clients send a token.
 pub(crate) const METRICS_PORT: u16 = 8443;
-/// Where the console is.
+/// Console port.
 const CONSOLE_PORT: u16 = 8080;
-/// Where the API server asks.
+/// Port that the API server calls.
 const WEBHOOK_PORT: u16 = 9443;
-/// Where the health of the admission checks is: kubelets never compete with other clients for a connection.
+/// Health port of the webhooks, so that kubelets never compete with other clients for a connection.
 const WEBHOOK_HEALTH_PORT: u16 = 8082;
 
 const FILE: &str = "operator.yaml";
-/// The console is in no plain file: it takes an argument of the operator.
+/// The console has no plain file: it takes an argument of the operator.
 const NO_FILE: &str = "";
 
-/// All of it.
+/// All entries.
 pub(crate) fn entries(fill: &dyn Fill) -> Vec<Entry> {
     let checked = When::Any(Job::CHECKED);
     let entry = |part, when, file: &str, object| Entry::new(part, when, file, vec![object]);
@@ -62,7 +62,7 @@ pub(crate) fn entries(fill: &dyn Fill) -> Vec<Entry> {
     ]
 }
 
-/// Of several, one leads and the others wait.
+/// Several replicas: one leads and the others stand by.
 fn operator(fill: &dyn Fill) -> Value {
     let mut arguments = vec![
         "run".to_owned(),
@@ -100,8 +100,8 @@ fn operator(fill: &dyn Fill) -> Value {
     deployment(fill, ACCOUNT, container)
 }
 
-/// All of them answer, with certificates of authorities that they share. The API server is told from other callers where
-/// the cluster publishes the authority of its client certificate and has it present one.
+/// All replicas serve, with certificates of shared CAs. They recognise the API server where the
+/// cluster publishes the CA of its client certificate and makes it present one.
 fn webhook(fill: &dyn Fill) -> Value {
     let mut arguments = vec![
         "webhook".to_owned(),
@@ -137,7 +137,7 @@ fn deployment(fill: &dyn Fill, name: &str, mut container: Value) -> Value {
         "name": "POD_NAMESPACE",
         "valueFrom": { "fieldRef": { "fieldPath": "metadata.namespace" } },
     }]);
-    // 5,000 nodes and 10,000 machines take 425 MiB.
+    // 5,000 nodes and 10,000 VMs take 425 MiB.
     container["resources"] = json!({
         "requests": { "cpu": "10m", "memory": "32Mi" },
         "limits": { "memory": "1Gi" },
@@ -164,7 +164,7 @@ fn deployment(fill: &dyn Fill, name: &str, mut container: Value) -> Value {
                         "runAsNonRoot": true,
                         "seccompProfile": { "type": "RuntimeDefault" },
                     },
-                    // What is to take over should not be lost together with what it takes over from.
+                    // A standby replica should not be lost together with the leader.
                     "topologySpreadConstraints": [{
                         "maxSkew": 1,
                         "topologyKey": "kubernetes.io/hostname",
@@ -188,7 +188,7 @@ fn budget(fill: &dyn Fill, name: &str) -> Value {
     })
 }
 
-/// Sessions are kept in one operator: a browser stays with it.
+/// Sessions are in the memory of one replica: a browser stays with it.
 fn console(fill: &dyn Fill) -> Value {
     json!({
         "apiVersion": "v1",
@@ -224,9 +224,9 @@ fn webhook_service(fill: &dyn Fill) -> Value {
     })
 }
 
-/// Who may reach some pods, and where; nothing else of them can be reached from another node. What the pods reach is
-/// left open, because registries and the API server may be anywhere. A kubelet reaches the pods of its node whatever
-/// policies say, so probes need no rule.
+/// Ingress to some pods; no other port can be reached from another node. Egress is left open,
+/// because registries and the API server may be anywhere. A kubelet reaches the pods of its node
+/// regardless of policies, so probes need no rule.
 fn reachable(fill: &dyn Fill, name: &str, pods: &str, ingress: &[Value]) -> Value {
     json!({
         "apiVersion": "networking.k8s.io/v1",
@@ -240,21 +240,21 @@ fn reachable(fill: &dyn Fill, name: &str, pods: &str, ingress: &[Value]) -> Valu
     })
 }
 
-/// A port for everybody.
+/// A port open to all.
 fn open(port: u16) -> Value {
     json!({ "ports": [{ "port": port, "protocol": "TCP" }] })
 }
 
-/// The port of the admission checks. Whence API servers come differs from cluster to cluster (their hosts, a tunnel, the
-/// addresses of nodes), so it is open unless an installation says where that is.
+/// The port of the webhooks. The source addresses of API servers differ between clusters (their
+/// hosts, a tunnel, the addresses of nodes), so it is open unless the options name them.
 fn for_api_servers(fill: &dyn Fill) -> Value {
     let mut rule = open(WEBHOOK_PORT);
-    // No peers are all peers.
+    // An empty list allows all peers.
     rule["from"] = fill.api_servers();
     rule
 }
 
-/// The port of metrics, for pods of the cluster. They need a token besides.
+/// The metrics port, for pods of the cluster. They also need a token.
 fn for_pods(port: u16) -> Value {
     let mut rule = open(port);
     rule["from"] = json!([{ "namespaceSelector": {} }]);

@@ -1,8 +1,8 @@
-//! Certificates of servers: files that somebody else renews, or made here.
+//! Certificates of servers: files that are renewed externally, or issued here.
 //!
 //! ```text
-//! Files, SelfMade, Authority --> Pair --> Tls --> what a new connection gets
-//!   `-- Renewal: another pair, once in a while --^
+//! Files, SelfSigned, Authority --> Pair --> Tls --> new connections
+//!   `-- Renewal: another pair from time to time --^
 //! ```
 
 mod authority;
@@ -13,12 +13,12 @@ mod tls;
 use std::fmt;
 use std::path::PathBuf;
 
-pub use authority::{Authority, SelfMade};
+pub use authority::{Authority, SelfSigned};
 pub use clients::{ClientAuthorities, Rejection};
 pub use files::Files;
 pub use tls::{Renewal, Tls};
 
-/// A certificate, with those it depends on, and its key, in PEM.
+/// A certificate chain and its key, in PEM.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Pair {
     /// The certificate.
@@ -27,7 +27,7 @@ pub struct Pair {
     pub key: Vec<u8>,
 }
 
-/// Keys are for nobody's eyes.
+/// Keys must not appear in logs.
 impl fmt::Debug for Pair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pair").finish_non_exhaustive()
@@ -42,25 +42,25 @@ pub enum Error {
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// No certificate can be made.
-    #[error("making a certificate for {names}")]
+    /// A certificate cannot be issued.
+    #[error("creating a certificate for {names}")]
     Make {
-        /// Whom it is for.
+        /// Its subject names.
         names: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: rcgen::Error,
     },
-    /// The certificate or key cannot be used.
+    /// The certificate or key is invalid.
     #[error("using the {what}: {why}")]
     Tls {
         /// Which of them.
         what: String,
-        /// Why.
+        /// The cause.
         why: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Health checks, and how probes are answered: in the form of kube-apiserver's `/readyz?verbose`.
+//! Health checks, answered in the form of kube-apiserver's `/readyz?verbose`.
 
 use std::fmt::Write as _;
 
@@ -12,12 +12,12 @@ use crate::text;
 #[derive(Debug, Clone)]
 pub struct Check {
     name: &'static str,
-    /// A word about it if it is well, or what is wrong.
+    /// A note if it passed, or why it failed.
     found: Result<&'static str, String>,
 }
 
 impl Check {
-    /// `found` is a word about it if it passed, which may be empty, or why it failed.
+    /// `found` is a note if it passed, which may be empty, or why it failed.
     pub fn new(name: &'static str, found: Result<&'static str, String>) -> Self {
         Self { name, found }
     }
@@ -44,14 +44,14 @@ pub fn answer<B>(request: &Request<B>, name: &str, checks: &[Check]) -> Response
             wrong => text(code, wrong.join("; ") + "\n"),
         };
     }
-    let mut told = String::new();
+    let mut body = String::new();
     for check in checks {
         let _ = match &check.found {
-            Ok("") => writeln!(told, "[+]{} ok", check.name),
-            Ok(word) => writeln!(told, "[+]{} ok: {word}", check.name),
-            Err(why) => writeln!(told, "[-]{} failed: {why}", check.name),
+            Ok("") => writeln!(body, "[+]{} ok", check.name),
+            Ok(word) => writeln!(body, "[+]{} ok: {word}", check.name),
+            Err(why) => writeln!(body, "[-]{} failed: {why}", check.name),
         };
     }
-    let _ = writeln!(told, "{name} check {end}");
-    text(code, told)
+    let _ = writeln!(body, "{name} check {end}");
+    text(code, body)
 }

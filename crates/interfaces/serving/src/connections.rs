@@ -1,9 +1,11 @@
-//! The open connections of a listener: how many there may be, and which one is closed in favour of a new one.
+//! The open connections of a listener: how many there may be, and which one is closed in favour of
+//! a new one.
 //!
-//! A connection is idle while no request of it is being answered; one that has not sent its first request yet is idle,
-//! too. Connections cost a client nothing, so a plain limit lets one client that opens enough of them keep all others
-//! out (probes among them). Therefore a full listener closes the longest idle connection instead of refusing a new
-//! one, and counts by address first: a client can only displace its own connections once it has its share.
+//! A connection is idle while no request of it is being answered; one that has not sent its first
+//! request yet is idle, too. Connections cost a client nothing, so a plain limit lets one client
+//! that opens enough of them lock out all others (probes among them). Therefore a full listener
+//! closes the longest idle connection instead of refusing a new one, and counts by address first: a
+//! client can only displace its own connections once it has its share.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -38,7 +40,7 @@ struct Open {
     connections: HashMap<u64, Arc<Connection>>,
 }
 
-/// One connection, as the listener and the task that serves it see it.
+/// One connection, shared by the listener and the task that serves it.
 pub(crate) struct Connection {
     source: IpAddr,
     state: Mutex<State>,
@@ -55,8 +57,8 @@ struct State {
     is_evicted: bool,
 }
 
-/// The place of a connection among the open ones; given back when dropped.
-pub(crate) struct Seat {
+/// Registration of an open connection; removed on drop.
+pub(crate) struct Registration {
     id: u64,
     connection: Arc<Connection>,
 }
@@ -72,8 +74,8 @@ impl Connections {
         }
     }
 
-    /// Whether another connection can be taken: there is room, or one that can be closed for it.
-    pub(crate) fn has_room(&self) -> bool {
+    /// Whether another connection can be accepted: below the limit, or by closing an idle one.
+    pub(crate) fn has_capacity(&self) -> bool {
         let open = self.table.open.lock();
         open.connections.len() < self.limits.clients
             || open
@@ -82,14 +84,14 @@ impl Connections {
                 .any(|it| it.idle_since().is_some())
     }
 
-    /// Ready when a connection has ended or become idle since the last call.
+    /// Completes when a connection has ended or become idle since the last call.
     pub(crate) async fn freed(&self) {
         self.table.freed.notified().await;
     }
 
-    /// Takes a connection from this address, in favour of which an idle one may be closed. `None` if its address
-    /// has its share and all of them are being answered.
-    pub(crate) fn admit(&self, address: IpAddr) -> Option<Seat> {
+    /// Accepts a connection from this address, in favour of which an idle one may be closed. `None`
+    /// if its address has its share and all of those are busy.
+    pub(crate) fn admit(&self, address: IpAddr) -> Option<Registration> {
         let source = source(address);
         let mut open = self.table.open.lock();
         let same = open.connections.values().filter(|it| it.source == source);
@@ -116,13 +118,13 @@ impl Connections {
             table: Arc::clone(&self.table),
         });
         open.connections.insert(id, Arc::clone(&connection));
-        Some(Seat { id, connection })
+        Some(Registration { id, connection })
     }
 }
 
 impl Open {
-    /// The connection that is missed least. One that never sent a request goes before any that did: API servers and
-    /// browsers come back to theirs.
+    /// The connection to close. One that never sent a request goes before any that did: API servers
+    /// and browsers reuse theirs.
     fn longest_idle(&self, of: impl Fn(&Connection) -> bool) -> Option<u64> {
         let idle = self.connections.iter().filter(|(_, it)| of(it));
         let idle = idle.filter_map(|(id, it)| Some((it.idle_since()?, *id)));
@@ -149,13 +151,13 @@ fn source(address: IpAddr) -> IpAddr {
     }
 }
 
-impl Seat {
+impl Registration {
     pub(crate) fn connection(&self) -> &Arc<Connection> {
         &self.connection
     }
 }
 
-impl Drop for Seat {
+impl Drop for Registration {
     fn drop(&mut self) {
         let table = &self.connection.table;
         table.open.lock().connections.remove(&self.id);
@@ -164,18 +166,18 @@ impl Drop for Seat {
 }
 
 impl Connection {
-    /// Whether it has ever sent a request, and since when it has none under way; `None` while it has one.
+    /// Whether it has ever sent a request, and since when it is idle; `None` while it is busy.
     fn idle_since(&self) -> Option<(bool, Instant)> {
         let state = self.state.lock();
         (state.requests == 0).then_some((state.asked, state.idle_since))
     }
 
-    /// Ready when the connection is to make room.
+    /// Completes when the connection is to be closed for another.
     pub(crate) async fn evicted(&self) {
         self.evicted.notified().await;
     }
 
-    pub(crate) fn has_asked(&self) -> bool {
+    pub(crate) fn has_sent_request(&self) -> bool {
         self.state.lock().asked
     }
 
@@ -185,7 +187,7 @@ impl Connection {
         state.asked && !state.http2 && state.requests == 0
     }
 
-    /// A request has come; it is under way until what is returned is dropped.
+    /// Marks a request as in flight until the returned guard is dropped.
     pub(crate) fn begin(self: &Arc<Self>, http2: bool) -> InFlight {
         let mut state = self.state.lock();
         state.requests += 1;
@@ -196,7 +198,7 @@ impl Connection {
     }
 }
 
-/// A request under way.
+/// A request in flight.
 pub(crate) struct InFlight(Arc<Connection>);
 
 impl Drop for InFlight {
@@ -214,7 +216,7 @@ impl Drop for InFlight {
     }
 }
 
-/// A response body that keeps its request under way until it has been sent: a watch is not idle.
+/// A response body that keeps its request in flight until it has been sent: a watch is not idle.
 pub(crate) struct Tracked {
     body: AnyBody,
     _request: InFlight,

@@ -1,8 +1,9 @@
-//! Sockets that answer HTTP, with or without TLS: the API server, the checks, health and metrics, and
-//! the simulated registry all listen here.
+//! HTTP servers, with or without TLS: the API server, the webhooks, health and metrics, and the
+//! simulated registry all listen here.
 //!
-//! What is common to them is how clients are kept in bounds: how many there may be, how long they may
-//! take before they ask, and how long they get when the server stops. What is answered is a function.
+//! Shared are the limits on clients: how many connections there may be, how long they may take
+//! before the first request, and how long they get when the server stops. The handler is a
+//! function.
 
 pub mod certificates;
 pub mod checks;
@@ -40,56 +41,57 @@ use tracing::{debug, warn};
 pub use hyper::body::Incoming;
 pub use tls::{TlsError, tls_settings};
 
-use connections::{Connections, Seat, Tracked};
+use connections::{Connections, Registration, Tracked};
 use stream::{Stream, Watched};
 
-/// How long a client may take to shake hands, to ask for something, or to send its headers.
+/// Timeout of the TLS handshake, of the first request, and of the headers of a request.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long a client that has asked may be silent until it asks again, as of kube-apiserver. Clients keep
-/// connections, and lose what they send while one is closed.
-const IDLE: Duration = Duration::from_secs(90);
+/// Keep-alive timeout between requests, as in kube-apiserver. Clients reuse connections, and lose a
+/// request that they send while one is being closed.
+const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// How long an idle connection that makes room for another may take to say goodbye: enough for HTTP/2 to send
-/// GOAWAY, which has clients repeat elsewhere what they sent meanwhile.
+/// How long an idle connection that is closed for another may take: enough for HTTP/2 to send
+/// GOAWAY, which makes clients repeat requests that they sent meanwhile.
 const EVICTION_GRACE: Duration = Duration::from_millis(200);
 
-/// How clients are kept in bounds.
+/// Limits on clients.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// How many are listened to at once. Beyond it the longest idle connection is closed for a new one; where none
-    /// is idle, new ones wait to be accepted.
+    /// Connections at once. Beyond it the longest idle connection is closed for a new one; where
+    /// none is idle, new ones wait to be accepted.
     pub clients: usize,
-    /// How many of them may come from one address (of IPv6, from one /64). Beyond it the longest idle one of that
+    /// Connections from one address (of IPv6, from one /64). Beyond it the longest idle one of that
     /// address is closed for a new one; where none is idle, the new one is closed.
     pub per_address: usize,
-    /// How many requests one of them may have under way over HTTP/2. `None`: HTTP/1.1 only.
+    /// Concurrent requests per HTTP/2 connection. `None`: HTTP/1.1 only.
     pub streams: Option<u32>,
-    /// How long answers that are under way get when the server stops.
+    /// How long requests in flight get when the server stops.
     pub drain: Duration,
 }
 
-/// The TLS settings of the moment. They are asked for with every connection, so that certificates can
-/// be renewed.
+/// Returns the current TLS settings. Called for every connection, so that certificates can be
+/// renewed.
 pub type Tls = Box<dyn Fn() -> Arc<ServerConfig> + Send>;
 
-/// The certificates that a client has shown, its own first: an extension of its requests. TLS has verified that the
-/// client has the key of the first, and as much of the chain as the verifier of [`tls_settings`] checks.
+/// The certificates that a client presented, its own first: an extension of its requests. TLS has
+/// verified that the client has the key of the first, and as much of the chain as the verifier of
+/// [`tls_settings`] checks.
 #[derive(Debug, Clone)]
 pub struct PeerCertificates(pub Arc<[CertificateDer<'static>]>);
 
-/// Where a client is: an extension of its requests.
+/// The address of a client: an extension of its requests.
 #[derive(Debug, Clone, Copy)]
 pub struct PeerAddress(pub SocketAddr);
 
-/// An answer that is on its way, whatever its body is.
-type Answering = Pin<Box<dyn Future<Output = Response<AnyBody>> + Send>>;
+/// A response future with a type-erased body.
+type ResponseFuture = Pin<Box<dyn Future<Output = Response<AnyBody>> + Send>>;
 type AnyBody = UnsyncBoxBody<Bytes, Box<dyn Error + Send + Sync>>;
-/// What answers one client.
-type Answer = Box<dyn Fn(Request<Incoming>) -> Answering + Send>;
+/// The handler of one connection.
+type Handler = Box<dyn Fn(Request<Incoming>) -> ResponseFuture + Send>;
 
-/// Answers until `stop` is ready, then lets running answers end. When it is dropped instead, all
-/// connections end with it.
+/// Serves until `stop` completes, then lets requests in flight finish. When it is dropped instead,
+/// all connections end with it.
 pub async fn serve<A, F, B>(
     listener: TcpListener,
     tls: Option<Tls>,
@@ -106,8 +108,9 @@ pub async fn serve<A, F, B>(
     accept(listener, tls, limits, Box::new(answer), pin!(stop)).await;
 }
 
-/// Makes all answers alike. What speaks HTTP is large, and would be compiled for every kind of answer.
-fn any<A, F, B>(answer: A) -> Answer
+/// Erases the types of a handler. hyper's connection code is large, and would be compiled for every
+/// type of handler.
+fn any<A, F, B>(answer: A) -> Handler
 where
     A: Fn(Request<Incoming>) -> F + Send + 'static,
     F: Future<Output = Response<B>> + Send + 'static,
@@ -127,32 +130,33 @@ async fn accept(
     listener: TcpListener,
     tls: Option<Tls>,
     limits: Limits,
-    answer: Box<dyn Fn() -> Answer + Send>,
+    answer: Box<dyn Fn() -> Handler + Send>,
     mut stop: Pin<&mut (dyn Future<Output = ()> + Send)>,
 ) {
     let (stopping, stopped) = watch::channel(false);
     let connections = Connections::new(limits);
-    // Connections that make room are given a moment; however fast others come, those are not more than this.
+    // Connections that are being closed get a grace period; together with open ones there are never
+    // more than this.
     let most = limits.clients.saturating_mul(2);
     let mut clients = JoinSet::new();
     loop {
-        let has_room = connections.has_room();
+        let has_capacity = connections.has_capacity();
         let (stream, peer) = tokio::select! {
             () = &mut stop => break,
-            accepted = listener.accept(), if has_room && clients.len() < most => match accepted {
+            accepted = listener.accept(), if has_capacity && clients.len() < most => match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    // Out of file handles, most likely; they come back.
+                    // Most likely out of file descriptors; some will be closed.
                     warn!(%error, "accepting a connection failed");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
                 }
             },
             Some(_) = clients.join_next() => continue,
-            () = connections.freed(), if !has_room => continue,
+            () = connections.freed(), if !has_capacity => continue,
         };
-        let Some(seat) = connections.admit(peer.ip()) else {
-            debug!(%peer, limit = limits.per_address, "closed a connection: its address has too many requests under way");
+        let Some(registration) = connections.admit(peer.ip()) else {
+            debug!(%peer, limit = limits.per_address, "closed a connection: its address has too many requests in flight");
             continue;
         };
         let tls = tls.as_ref().map(|settings| TlsAcceptor::from(settings()));
@@ -162,7 +166,14 @@ async fn accept(
             request.extensions_mut().insert(PeerAddress(peer));
             answer(request)
         });
-        clients.spawn(client(stream, seat, tls, limits.streams, answer, stopped));
+        clients.spawn(client(
+            stream,
+            registration,
+            tls,
+            limits.streams,
+            answer,
+            stopped,
+        ));
     }
     drop(listener);
     stopping.send_replace(true);
@@ -172,12 +183,12 @@ async fn accept(
     .await;
 }
 
-/// Ready when somebody says to stop, or nobody is left who could.
+/// Completes when the value becomes true, or when the sender is dropped.
 pub async fn stopped(stopping: &mut watch::Receiver<bool>) {
     let _ = stopping.wait_for(|stopping| *stopping).await;
 }
 
-/// An answer in words.
+/// A plain text response.
 pub fn text(code: StatusCode, text: impl Into<Bytes>) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(text.into()));
     *response.status_mut() = code;
@@ -188,28 +199,36 @@ pub fn text(code: StatusCode, text: impl Into<Bytes>) -> Response<Full<Bytes>> {
 
 async fn client(
     stream: TcpStream,
-    seat: Seat,
+    registration: Registration,
     tls: Option<TlsAcceptor>,
     streams: Option<u32>,
-    answer: Answer,
+    answer: Handler,
     stopped: watch::Receiver<bool>,
 ) {
-    // Requests and answers are small, and someone waits for each.
+    // Requests and responses are small, and a caller waits for each.
     if let Err(error) = stream.set_nodelay(true) {
         debug!(%error, "setting TCP_NODELAY failed");
     }
     let Some(tls) = tls else {
-        return converse(Box::new(stream), &seat, streams, answer, stopped, PATIENCE).await;
+        return converse(
+            Box::new(stream),
+            &registration,
+            streams,
+            answer,
+            stopped,
+            PATIENCE,
+        )
+        .await;
     };
     let shaken = tokio::select! {
         shaken = tokio::time::timeout(PATIENCE, tls.accept(stream)) => shaken,
-        () = seat.connection().evicted() => return,
+        () = registration.connection().evicted() => return,
     };
     let stream = match shaken {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => {
-            // A client that does not trust the certificate, most likely.
-            debug!(%error, "shaking hands failed");
+            // Most likely a client that does not trust the certificate.
+            debug!(%error, "TLS handshake failed");
             return;
         }
         Err(_) => return,
@@ -225,14 +244,22 @@ async fn client(
         }
         answer(request)
     });
-    converse(Box::new(stream), &seat, streams, answer, stopped, PATIENCE).await;
+    converse(
+        Box::new(stream),
+        &registration,
+        streams,
+        answer,
+        stopped,
+        PATIENCE,
+    )
+    .await;
 }
 
 async fn converse(
     stream: Box<dyn Stream>,
-    seat: &Seat,
+    registration: &Registration,
     streams: Option<u32>,
-    answer: Answer,
+    answer: Handler,
     mut stopped: watch::Receiver<bool>,
     patience: Duration,
 ) {
@@ -243,13 +270,13 @@ async fn converse(
     builder
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(IDLE);
+        .header_read_timeout(KEEP_ALIVE_TIMEOUT);
     builder
         .http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(streams)
         .keep_alive_interval(Some(Duration::from_secs(30)));
-    let connection = seat.connection();
+    let connection = registration.connection();
     let service = {
         let connection = Arc::clone(connection);
         service_fn(move |request: Request<Incoming>| {
@@ -263,10 +290,11 @@ async fn converse(
     };
     let stream = Watched::new(stream, Arc::clone(connection), patience);
     let conversation = builder.serve_connection(TokioIo::new(stream), service);
-    // Nothing else looks after those who have not asked yet, or do not even say which HTTP they speak.
+    // hyper has no timeout for connections before their first request, or before the HTTP version
+    // is known.
     let silent = async {
         tokio::time::sleep(patience).await;
-        if connection.has_asked() {
+        if connection.has_sent_request() {
             pending::<()>().await;
         }
     };
@@ -289,9 +317,9 @@ async fn converse(
             conversation.as_mut().graceful_shutdown();
             match tokio::time::timeout(patience, conversation.as_mut()).await {
                 Ok(outcome) => outcome,
-                // It asked in the last moment.
-                Err(_) if connection.has_asked() => conversation.await,
-                // HTTP/2 would wait for an answer to the farewell for most of a minute.
+                // A request arrived at the last moment.
+                Err(_) if connection.has_sent_request() => conversation.await,
+                // HTTP/2 would wait most of a minute for the reply to GOAWAY.
                 Err(_) => return,
             }
         }

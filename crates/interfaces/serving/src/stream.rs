@@ -1,4 +1,4 @@
-//! What a client speaks through, with a limit on how slowly it may send the head of a request.
+//! The byte stream of a client, with a limit on how slowly it may send the head of a request.
 
 use std::io;
 use std::pin::Pin;
@@ -18,13 +18,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
 /// A stream that fails when the head of a request takes too long from its first byte on.
 ///
-/// hyper's `header_read_timeout` runs from the end of the former response, and so also bounds how long a connection
-/// may be kept for the next request; it cannot be short. The head of the first request is bounded by the caller.
+/// hyper's `header_read_timeout` runs from the end of the former response, and so also bounds how
+/// long a connection may be kept for the next request; it cannot be short. The head of the first
+/// request is bounded by the caller.
 pub(crate) struct Watched {
     inner: Box<dyn Stream>,
     connection: Arc<Connection>,
     head_timeout: Duration,
-    /// Runs while part of a head is there.
+    /// Runs while a head is incomplete.
     head: Option<Pin<Box<Sleep>>>,
 }
 
@@ -64,7 +65,7 @@ impl AsyncRead for Watched {
             && polled.is_pending()
             && timeout.as_mut().poll(cx).is_ready()
         {
-            let why = "the head of a request does not come";
+            let why = "timed out reading the head of a request";
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, why)));
         }
         polled

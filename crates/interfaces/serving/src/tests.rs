@@ -13,11 +13,11 @@ const LIMITS: Limits = Limits {
     streams: Some(10),
     drain: Duration::from_mins(1),
 };
-/// How a client begins that speaks HTTP/2 without being asked (RFC 9113, 3.4), and its settings.
+/// HTTP/2 connection preface with prior knowledge (RFC 9113, 3.4), and settings.
 const HTTP2: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
-/// A server that holds back every answer until it gets a permit for it.
-struct Held {
+/// A server that holds back every response until it gets a permit for it.
+struct HeldServer {
     address: SocketAddr,
     permits: Arc<Semaphore>,
     asked: Arc<Semaphore>,
@@ -25,7 +25,7 @@ struct Held {
     task: JoinHandle<()>,
 }
 
-impl Held {
+impl HeldServer {
     async fn start(limits: Limits) -> anyhow::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
@@ -55,12 +55,12 @@ impl Held {
         })
     }
 
-    async fn is_asked(&self) -> anyhow::Result<()> {
+    async fn wait_for_request(&self) -> anyhow::Result<()> {
         self.asked.acquire().await?.forget();
         Ok(())
     }
 
-    /// Sends something and reads all that comes.
+    /// Sends a request and reads the whole response.
     fn ask(&self, request: &'static [u8]) -> JoinHandle<std::io::Result<Vec<u8>>> {
         let address = self.address;
         tokio::spawn(async move {
@@ -81,12 +81,12 @@ fn is_answered(answer: &[u8]) -> bool {
 }
 
 #[tokio::test]
-async fn what_is_under_way_is_answered_when_the_server_stops() -> anyhow::Result<()> {
-    let server = Held::start(LIMITS).await?;
+async fn requests_in_flight_finish_when_the_server_stops() -> anyhow::Result<()> {
+    let server = HeldServer::start(LIMITS).await?;
     let answer = server.ask(GET);
-    server.is_asked().await?;
+    server.wait_for_request().await?;
     let _ = server.stop.send(());
-    // Nobody is let in any more, once the listener is gone.
+    // No connection is accepted once the listener is gone.
     while TcpStream::connect(server.address).await.is_ok() {
         tokio::task::yield_now().await;
     }
@@ -97,14 +97,14 @@ async fn what_is_under_way_is_answered_when_the_server_stops() -> anyhow::Result
 }
 
 #[tokio::test]
-async fn who_keeps_the_server_waiting_is_left_behind() -> anyhow::Result<()> {
+async fn drain_timeout_cuts_off_slow_clients() -> anyhow::Result<()> {
     let hasty = Limits {
         drain: Duration::ZERO,
         ..LIMITS
     };
-    let server = Held::start(hasty).await?;
+    let server = HeldServer::start(hasty).await?;
     let answer = server.ask(GET);
-    server.is_asked().await?;
+    server.wait_for_request().await?;
     let _ = server.stop.send(());
     server.task.await?;
     assert!(answer.await?.is_ok_and(|answer| answer.is_empty()));
@@ -112,19 +112,19 @@ async fn who_keeps_the_server_waiting_is_left_behind() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn one_more_client_than_there_may_be_waits() -> anyhow::Result<()> {
+async fn client_beyond_the_limit_waits() -> anyhow::Result<()> {
     let one = Limits {
         clients: 1,
         ..LIMITS
     };
-    let server = Held::start(one).await?;
+    let server = HeldServer::start(one).await?;
     let first = server.ask(GET);
-    server.is_asked().await?;
+    server.wait_for_request().await?;
     let second = server.ask(GET);
-    // Were the second let in beside the first, two answers would be waited for.
+    // If the second were accepted beside the first, two responses would be waited for.
     server.permits.add_permits(1);
     assert!(is_answered(&first.await??));
-    server.is_asked().await?;
+    server.wait_for_request().await?;
     assert!(!second.is_finished());
     server.permits.add_permits(1);
     assert!(is_answered(&second.await??));
@@ -133,7 +133,7 @@ async fn one_more_client_than_there_may_be_waits() -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn http_2_is_spoken_where_it_is_allowed() -> anyhow::Result<()> {
-    let server = Held::start(LIMITS).await?;
+    let server = HeldServer::start(LIMITS).await?;
     let mut stream = TcpStream::connect(server.address).await?;
     stream.write_all(HTTP2).await?;
     let mut frame = [0; 9];
@@ -144,31 +144,39 @@ async fn http_2_is_spoken_where_it_is_allowed() -> anyhow::Result<()> {
         streams: None,
         ..LIMITS
     };
-    let server = Held::start(old).await?;
-    // It is not even told so; a reset is as good.
+    let server = HeldServer::start(old).await?;
+    // The connection is closed without a response; a reset is as good.
     let answer = server.ask(HTTP2).await?.unwrap_or_default();
     assert!(answer.is_empty(), "{answer:?}");
     Ok(())
 }
 
-/// The end of a client that speaks to a server of so much patience. The server ends with the task, and does not stop
-/// before.
-fn spoken_to(patience: Duration) -> (DuplexStream, JoinHandle<()>) {
+/// The client end of a connection to a server with this timeout. The server ends with the task, and
+/// does not stop before.
+fn client_of(head_timeout: Duration) -> (DuplexStream, JoinHandle<()>) {
     let (theirs, ours) = tokio::io::duplex(1024);
     let answer = any(async |_| text(StatusCode::OK, "here"));
     let conversation = tokio::spawn(async move {
         let (_stopping, stopped) = watch::channel(false);
-        let seat = Connections::new(LIMITS).admit(HERE);
-        let seat = seat.expect("the first client has room");
-        converse(Box::new(ours), &seat, Some(10), answer, stopped, patience).await;
+        let registration = Connections::new(LIMITS).admit(HERE);
+        let registration = registration.expect("the first client has room");
+        converse(
+            Box::new(ours),
+            &registration,
+            Some(10),
+            answer,
+            stopped,
+            head_timeout,
+        )
+        .await;
     });
     (theirs, conversation)
 }
 
 #[tokio::test]
-async fn who_says_nothing_is_not_listened_to_for_ever() -> anyhow::Result<()> {
+async fn silent_client_is_disconnected() -> anyhow::Result<()> {
     for beginning in [&b""[..], b"PRI * HT", HTTP2] {
-        let (mut theirs, conversation) = spoken_to(Duration::from_millis(1));
+        let (mut theirs, conversation) = client_of(Duration::from_millis(1));
         theirs.write_all(beginning).await?;
         let mut said = Vec::new();
         // A reset is as good.
@@ -179,9 +187,9 @@ async fn who_says_nothing_is_not_listened_to_for_ever() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn who_has_asked_may_take_a_break() -> anyhow::Result<()> {
-    let patience = Duration::from_millis(50);
-    let (mut theirs, conversation) = spoken_to(patience);
+async fn idle_client_keeps_its_connection() -> anyhow::Result<()> {
+    let head_timeout = Duration::from_millis(50);
+    let (mut theirs, conversation) = client_of(head_timeout);
     theirs
         .write_all(b"GET / HTTP/1.1\r\nhost: here\r\n\r\n")
         .await?;
@@ -189,7 +197,7 @@ async fn who_has_asked_may_take_a_break() -> anyhow::Result<()> {
     while !is_answered(&first) {
         ensure!(theirs.read_buf(&mut first).await? > 0, "{first:?}");
     }
-    tokio::time::sleep(patience * 4).await;
+    tokio::time::sleep(head_timeout * 4).await;
     theirs.write_all(GET).await?;
     let mut second = Vec::new();
     theirs.read_to_end(&mut second).await?;
@@ -199,7 +207,7 @@ async fn who_has_asked_may_take_a_break() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn idle_connections_make_room_for_new_ones() -> anyhow::Result<()> {
+async fn idle_connections_are_closed_for_new_ones() -> anyhow::Result<()> {
     for limits in [
         Limits {
             clients: 4,
@@ -210,14 +218,14 @@ async fn idle_connections_make_room_for_new_ones() -> anyhow::Result<()> {
             ..LIMITS
         },
     ] {
-        let server = Held::start(limits).await?;
+        let server = HeldServer::start(limits).await?;
         let mut idle = Vec::new();
         for _ in 0..40 {
             idle.push(TcpStream::connect(server.address).await?);
         }
         server.permits.add_permits(1);
         assert!(is_answered(&server.ask(GET).await??));
-        // The longest idle one went first.
+        // The longest idle one was closed first.
         let mut first = idle.remove(0);
         let mut rest = Vec::new();
         let closed = tokio::time::timeout(PATIENCE / 2, first.read_to_end(&mut rest));
@@ -227,15 +235,15 @@ async fn idle_connections_make_room_for_new_ones() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn requests_under_way_are_never_closed_for_new_connections() -> anyhow::Result<()> {
+async fn busy_connections_are_never_closed_for_new_ones() -> anyhow::Result<()> {
     let few = Limits {
         per_address: 2,
         ..LIMITS
     };
-    let server = Held::start(few).await?;
+    let server = HeldServer::start(few).await?;
     let answers = [server.ask(GET), server.ask(GET)];
-    server.is_asked().await?;
-    server.is_asked().await?;
+    server.wait_for_request().await?;
+    server.wait_for_request().await?;
     // The address has its share, and none of it is idle.
     let refused = server.ask(GET).await?.unwrap_or_default();
     assert!(refused.is_empty(), "{refused:?}");
@@ -248,8 +256,8 @@ async fn requests_under_way_are_never_closed_for_new_connections() -> anyhow::Re
     Ok(())
 }
 
-async fn is_evicted(seat: &Seat) -> bool {
-    let evicted = seat.connection().evicted();
+async fn is_evicted(registration: &Registration) -> bool {
+    let evicted = registration.connection().evicted();
     let evicted = tokio::time::timeout(Duration::from_millis(10), evicted);
     evicted.await.is_ok()
 }
@@ -263,15 +271,15 @@ async fn address_with_its_share_displaces_only_its_own_connections() -> anyhow::
     };
     let connections = Connections::new(limits);
     let [flood, other]: [IpAddr; 2] = ["10.0.0.1".parse()?, "10.0.0.2".parse()?];
-    let kept: Vec<Seat> = (0..4).filter_map(|_| connections.admit(other)).collect();
+    let kept: Vec<Registration> = (0..4).filter_map(|_| connections.admit(other)).collect();
     assert_eq!(kept.len(), 4);
-    let seats: Vec<Seat> = (0..100).filter_map(|_| connections.admit(flood)).collect();
+    let seats: Vec<Registration> = (0..100).filter_map(|_| connections.admit(flood)).collect();
     assert_eq!(seats.len(), 100);
-    for seat in &kept {
-        assert!(!is_evicted(seat).await);
+    for registration in &kept {
+        assert!(!is_evicted(registration).await);
     }
-    for (index, seat) in seats.iter().enumerate() {
-        assert_eq!(is_evicted(seat).await, index < 96, "{index}");
+    for (index, registration) in seats.iter().enumerate() {
+        assert_eq!(is_evicted(registration).await, index < 96, "{index}");
     }
     Ok(())
 }
@@ -318,7 +326,7 @@ async fn addresses_of_one_ipv6_prefix_are_one_client() -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn slow_head_of_a_later_request_ends_the_connection() -> anyhow::Result<()> {
-    let (mut theirs, conversation) = spoken_to(Duration::from_millis(50));
+    let (mut theirs, conversation) = client_of(Duration::from_millis(50));
     theirs
         .write_all(b"GET / HTTP/1.1\r\nhost: here\r\n\r\n")
         .await?;
@@ -327,7 +335,7 @@ async fn slow_head_of_a_later_request_ends_the_connection() -> anyhow::Result<()
         ensure!(theirs.read_buf(&mut first).await? > 0, "{first:?}");
     }
     theirs.write_all(b"GET / HTTP/1.1\r\nhost:").await?;
-    // hyper itself would wait for as long as it keeps idle connections.
-    tokio::time::timeout(IDLE / 4, conversation).await??;
+    // hyper itself would wait for the keep-alive timeout.
+    tokio::time::timeout(KEEP_ALIVE_TIMEOUT / 4, conversation).await??;
     Ok(())
 }

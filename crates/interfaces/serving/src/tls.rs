@@ -11,14 +11,14 @@ use rustls::server::danger::ClientCertVerifier;
 #[derive(Debug, thiserror::Error)]
 #[error("{what}: {why}")]
 pub struct TlsError {
-    /// What cannot be used: `certificate`, `key` or `protocol versions`.
+    /// The invalid part: `certificate`, `key` or `protocol versions`.
     pub what: &'static str,
-    /// Why.
+    /// The cause.
     pub why: String,
 }
 
-/// The settings of a server with this certificate, and those it depends on, and this key. Clients are
-/// looked at by `clients`, and may speak HTTP/2 and HTTP/1.1.
+/// The settings of a server with this certificate chain and key. `clients` verifies client
+/// certificates. HTTP/2 and HTTP/1.1 are offered.
 pub fn tls_settings(
     certificate: &[u8],
     key: &[u8],

@@ -1,9 +1,10 @@
-//! What somebody should be told about CPU models.
+//! Prometheus alerts about CPU models.
 
 use api::monitoring::{self, Alert, Severity};
 use serde_json::Value;
 
-/// All alerts. They wait before they tell: a node that restarts is no news.
+/// All alerts. Each waits before it fires: a node that restarts leaves the index for a few minutes,
+/// and that alone needs no action.
 pub const ALERTS: [Alert; 4] = [
     Alert {
         name: "MedleyCpuNoMigrationTarget",
@@ -11,8 +12,8 @@ pub const ALERTS: [Alert; 4] = [
         lasting: Some("15m"),
         severity: Severity::Warning,
         labels: &[],
-        summary: "{{ $value }} virtual machines could not migrate to any node.",
-        description: "No other node that they could run on supports their CPU model, so that a drain of their node would wait for ever. `medley cpu vms --stranded` names them.",
+        summary: "{{ $value }} virtual machines have no node to migrate to.",
+        description: "No other eligible node supports their CPU model, so draining their node would block. List them with `medley cpu vms --stranded`.",
     },
     Alert {
         name: "MedleyCpuStranded",
@@ -21,7 +22,7 @@ pub const ALERTS: [Alert; 4] = [
         severity: Severity::Info,
         labels: &[],
         summary: "Too few nodes support the CPU models of {{ $value }} virtual machines.",
-        description: "Nodes that supported their CPU models went, or do not count at the moment. `medley cpu vms --stranded` names the machines.",
+        description: "Nodes that supported their CPU models were removed or are not eligible at the moment. List the VMs with `medley cpu vms --stranded`.",
     },
     Alert {
         name: "MedleyCpuUndecided",
@@ -29,8 +30,8 @@ pub const ALERTS: [Alert; 4] = [
         lasting: Some("15m"),
         severity: Severity::Warning,
         labels: &[],
-        summary: "{{ $value }} virtual machines wait for their CPU model.",
-        description: "They ask for best-match-model and have not been handed to their node for 15 minutes. Events of the instances and of their launcher pods say what they wait for.",
+        summary: "{{ $value }} virtual machines are waiting for a CPU model.",
+        description: "They request best-match-model and have had no CPU model for 15 minutes. Check the events of the VirtualMachineInstances and of their virt-launcher pods.",
     },
     Alert {
         name: "MedleyCpuAdmissionMissing",
@@ -38,12 +39,12 @@ pub const ALERTS: [Alert; 4] = [
         lasting: Some("10m"),
         severity: Severity::Warning,
         labels: &[],
-        summary: "Nobody chooses CPU models.",
-        description: "The MutatingWebhookConfiguration medley-cpu-models is missing. Virtual machines that ask for best-match-model do not start.",
+        summary: "The admission webhook for CPU models is not registered.",
+        description: "The MutatingWebhookConfiguration medley-cpu-models is missing. Virtual machines that request best-match-model do not start. Run `medley webhook --register`.",
     },
 ];
 
-/// All alerts, as the operator of Prometheus takes them.
+/// All alerts as a PrometheusRule.
 pub fn prometheus_rule(namespace: &str) -> Value {
     monitoring::prometheus_rule("medley-cpu-models", namespace, &ALERTS)
 }

@@ -1,51 +1,51 @@
-//! What Grafana shows of CPU models.
+//! The Grafana dashboard of CPU models.
 
 use api::monitoring::dashboard::{Dashboard, Panel, Shape, Unit};
 
-/// The page.
+/// The dashboard.
 pub const DASHBOARD: Dashboard = Dashboard {
     name: "cpu-models",
     title: "Medley: CPU models",
-    about: "Virtual machines that leave the choice of their CPU model to Medley, and where they could go.",
+    about: "Virtual machines that request best-match-model, and their migration targets.",
     panels: &[
         Panel {
             title: "Model chosen",
-            about: "Machines for which a model was chosen.",
+            about: "VMs with a chosen model.",
             shape: Shape::Number,
             unit: Unit::Count,
             queries: &[("medley_cpu_machines{state=\"resolved\"}", "chosen")],
         },
         Panel {
             title: "Cannot migrate",
-            about: "Machines that no other node could take.",
+            about: "VMs without a migration target.",
             shape: Shape::Number,
             unit: Unit::Count,
             queries: &[("medley_cpu_machines{state=\"no_target\"}", "no target")],
         },
         Panel {
             title: "Wait for a model",
-            about: "Machines that have none yet.",
+            about: "VMs that have no model yet.",
             shape: Shape::Number,
             unit: Unit::Count,
             queries: &[("medley_cpu_machines{state=\"undecided\"}", "undecided")],
         },
         Panel {
             title: "Admission",
-            about: "Whether the API server asks before machines start.",
+            about: "Whether the admission webhook is registered.",
             shape: Shape::Number,
             unit: Unit::Truth,
             queries: &[("min(medley_cpu_admission_registered)", "asks")],
         },
         Panel {
-            title: "Machines",
-            about: "How machines fare.",
+            title: "VMs",
+            about: "VMs by state.",
             shape: Shape::Lines,
             unit: Unit::Count,
             queries: &[("sum by (state) (medley_cpu_machines)", "{{state}}")],
         },
         Panel {
             title: "Repairs",
-            about: "What had slipped through while nobody checked.",
+            about: "Objects repaired after they were admitted without the webhook.",
             shape: Shape::Lines,
             unit: Unit::Rate,
             queries: &[(
@@ -55,7 +55,7 @@ pub const DASHBOARD: Dashboard = Dashboard {
         },
         Panel {
             title: "Fewest targets",
-            about: "The machines with the fewest nodes that could take them.",
+            about: "The VMs with the fewest migration targets.",
             shape: Shape::Table,
             unit: Unit::Count,
             queries: &[(

@@ -1,4 +1,4 @@
-//! Which model a machine gets.
+//! The choice of a CPU model for a VM.
 
 mod rank;
 mod reason;
@@ -9,7 +9,7 @@ mod tests;
 use serde::Serialize;
 
 pub use reason::{Fallback, RuledOut};
-pub(crate) use survey::Place;
+pub(crate) use survey::NodeContext;
 pub use survey::Survey;
 
 use crate::index::Index;
@@ -18,43 +18,44 @@ use crate::names::{HOST_MODEL, HOST_PASSTHROUGH};
 use crate::policy::{Needed, Policy};
 use crate::table::Vendor;
 
-/// What was decided for a machine on the node that it starts on, and why.
+/// The choice for a VM on the node that it starts on, with everything that led to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Decision {
-    /// The node that it starts on.
+    /// The node that the VM starts on.
     pub node: String,
-    /// Who made the CPU of the node.
+    /// The vendor of the node's CPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vendor: Option<Vendor>,
     /// The model of the node's own CPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_model: Option<String>,
-    /// What it gets.
-    pub verdict: Verdict,
-    /// How many nodes have to support a model; none if it did not come to that.
+    /// The chosen model.
+    pub verdict: ModelVerdict,
+    /// How many nodes have to support a model; `None` if the decision ended before the threshold
+    /// was computed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threshold: Option<Needed>,
-    /// The models that would do, the best first.
+    /// The models that pass every rule, best first.
     pub candidates: Vec<Candidate>,
-    /// The models of the node that would not do, sorted by name.
+    /// The models of the node that fail a rule, sorted by name.
     pub ruled_out: Vec<Refused>,
 }
 
-/// What a machine gets.
+/// The model that a VM gets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase", tag = "kind", content = "value")]
-pub enum Verdict {
-    /// This model.
+pub enum ModelVerdict {
+    /// A named model.
     Model(String),
-    /// The model of its host, because no other will do.
+    /// `host-model`, because no named model passes.
     HostModel(Fallback),
-    /// The CPU of its host: its architecture has nothing else.
+    /// `host-passthrough`: arm64 offers nothing else.
     HostPassthrough,
 }
 
-impl Verdict {
-    /// What to record: the name of a model, or one of the words that stand for the host's.
+impl ModelVerdict {
+    /// The value to record: a model name, `host-model` or `host-passthrough`.
     pub fn model(&self) -> &str {
         match self {
             Self::Model(name) => name,
@@ -63,45 +64,45 @@ impl Verdict {
         }
     }
 
-    /// Why, in a word.
+    /// The reason, recorded in the annotation `medley.dev/cpu-model-reason`.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Model(_) => "BestMatch",
-            Self::HostModel(fallback) => fallback.word(),
+            Self::HostModel(fallback) => fallback.reason(),
             Self::HostPassthrough => "OnlyHostPassthrough",
         }
     }
 }
 
-/// A model that would do.
+/// A model that may be chosen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Candidate {
-    /// What it is called.
+    /// Its name, as in the node label.
     pub model: String,
-    /// When it was launched.
+    /// Its launch year.
     pub year: i32,
-    /// Who makes it.
+    /// Its vendor; `None` if it is generic or sold by several vendors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vendor: Option<Vendor>,
     /// How many eligible nodes support it.
     pub supporters: u32,
 }
 
-/// A model that would not do.
+/// A model of the node that may not be chosen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Refused {
-    /// What it is called.
+    /// Its name, as in the node label.
     pub model: String,
-    /// Why not.
+    /// The rule that it fails.
     pub reason: RuledOut,
 }
 
-/// Decides for a machine that starts on a node.
+/// Decides for a VM that starts on a node.
 ///
-/// Whether the machine leaves the choice to Medley is for the caller to look at: an explanation of
-/// what it would get is of use for others as well.
+/// The caller checks whether the VM requests best-match-model: an explanation is also useful for
+/// VMs that name a model.
 pub fn decide(index: &Index, policy: &Policy, machine: &Machine, node: &str) -> Decision {
     Survey::new(index, policy).decide(machine, node)
 }

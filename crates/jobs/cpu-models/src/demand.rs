@@ -1,4 +1,4 @@
-//! What a machine demands of the nodes that it runs on, whatever its CPU model.
+//! What a VM demands of its nodes, apart from the CPU model.
 
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
@@ -9,30 +9,30 @@ use machinery::field::Path;
 use machinery::node_affinity;
 use serde_json::{Value, json};
 
-use crate::launcher::impossible_label;
+use crate::launcher::best_match_label;
 use crate::names::{FEATURE_LABEL, TRUE};
 
-/// What to build a demand of: what the machine itself says, and what the cluster asks of all.
+/// The inputs of a demand: fields of the VM, and the settings for all VMs of the cluster.
 #[derive(Debug, Clone, Default)]
 pub struct Parts<'a> {
-    /// Labels that a node has to have.
+    /// `spec.nodeSelector`: labels that the node must have.
     pub node_selector: Option<&'a BTreeMap<String, String>>,
     /// Required node affinity.
     pub required: Option<&'a NodeSelector>,
-    /// Taints that do not matter.
+    /// `spec.tolerations`.
     pub tolerations: &'a [Toleration],
-    /// CPU features that a node has to have.
+    /// CPU features that the node must have.
     pub required_features: &'a [String],
-    /// CPU features that a node must not have.
+    /// CPU features that the node must not have.
     pub forbidden_features: &'a [String],
-    /// The architecture, in the words of Go.
+    /// The architecture as GOARCH spells it.
     pub architecture: Option<&'a str>,
 }
 
-/// What a machine demands of a node. Machines with equal demands share the work.
+/// What a VM demands of a node. VMs with equal demands share cached results.
 #[derive(Debug, Clone)]
 pub struct Demand {
-    /// All of it as one text: equal demands have equal texts.
+    /// Canonical JSON of all parts: equal demands have equal keys.
     key: Arc<str>,
     pub(crate) labels: Vec<(String, String)>,
     pub(crate) absent: Vec<String>,
@@ -42,11 +42,12 @@ pub struct Demand {
 }
 
 impl Demand {
-    /// The demand of these parts.
+    /// Normalises these parts, so that equal demands compare equal.
     pub fn new(parts: &Parts<'_>) -> Self {
         let feature = |name: &String| format!("{FEATURE_LABEL}{name}");
-        // KubeVirt takes the word for a model, and would ask for nodes that support it.
-        let impossible = impossible_label();
+        // KubeVirt takes `best-match-model` for the name of a model, and selects nodes with its
+        // label.
+        let impossible = best_match_label();
         let mut labels: Vec<(String, String)> = parts
             .node_selector
             .into_iter()
@@ -61,7 +62,7 @@ impl Demand {
         let mut absent: Vec<String> = parts.forbidden_features.iter().map(feature).collect();
         absent.sort();
         absent.dedup();
-        // These types always serialise: their keys are texts.
+        // These types always serialise: their map keys are strings.
         let required = parts
             .required
             .map(|selector| serde_json::to_value(selector).unwrap_or_default());
@@ -89,12 +90,12 @@ impl Demand {
         }
     }
 
-    /// The architecture that is asked for.
+    /// The architecture requested in the spec.
     pub fn architecture(&self) -> Option<&str> {
         self.architecture.as_deref()
     }
 
-    /// All of it as one text.
+    /// The canonical JSON, which is the cache key.
     pub(crate) fn key(&self) -> &Arc<str> {
         &self.key
     }

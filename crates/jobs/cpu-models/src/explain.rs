@@ -1,15 +1,16 @@
-//! A decision in full: every node, and what one more of them would change.
+//! A decision in full: the part of every node, and the effect of adding or removing nodes.
 //!
-//! This looks at every node, and is for those who ask.
+//! Its cost grows with the number of nodes, so it is only computed on request (`medley cpu
+//! explain`).
 
 #[cfg(test)]
 mod tests;
-mod words;
+mod text;
 
 use machinery::node_affinity::tolerates;
 use serde::Serialize;
 
-use crate::decide::{Candidate, Decision, Place, RuledOut, Survey, Verdict};
+use crate::decide::{Candidate, Decision, ModelVerdict, NodeContext, RuledOut, Survey};
 use crate::index::node::NodeVendor;
 use crate::index::{Index, Indexed};
 use crate::machine::Machine;
@@ -17,39 +18,39 @@ use crate::names::FEATURE_LABEL;
 use crate::policy::Policy;
 use crate::table::Vendor;
 
-/// More nodes than this would have to come for a model are not counted out.
-const FORESEEN: u32 = 100;
+/// Forecasts stop at this many additional nodes; a model that needs more is not listed as a gain.
+const MAX_FORECAST_NODES: u32 = 100;
 
 /// A decision in full.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
-    /// The decision.
+    /// The decision that is explained.
     pub decision: Decision,
-    /// Nodes that count and support the model that was chosen, sorted.
+    /// Eligible nodes that support the chosen model, sorted.
     pub supporters: Vec<String>,
-    /// Nodes that count and do not support it, sorted. All that count, if none was chosen.
+    /// Eligible nodes that do not support it, sorted; all eligible nodes if none was chosen.
     pub others: Vec<String>,
-    /// Nodes that do not count, sorted by name.
+    /// Nodes that are not eligible, sorted by name.
     pub left_out: Vec<LeftOut>,
-    /// Newer models that more nodes would make possible, the best first.
+    /// Newer models that additional nodes would make available, best first.
     pub gains: Vec<Gain>,
-    /// What would take the model away.
+    /// How far the chosen model is from its threshold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub margin: Option<Margin>,
 }
 
-/// A node that does not count.
+/// A node that is not eligible.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LeftOut {
-    /// The node.
+    /// Its name.
     pub node: String,
-    /// Why.
+    /// The first rule that it fails.
     pub reason: NodeReason,
 }
 
-/// Why a node does not count.
+/// Why a node is not eligible.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(
     rename_all = "camelCase",
@@ -57,13 +58,13 @@ pub struct LeftOut {
     rename_all_fields = "camelCase"
 )]
 pub enum NodeReason {
-    /// Its architecture is another.
+    /// Its architecture differs from the requested one.
     #[error("its architecture is {architecture}")]
     Architecture {
-        /// Which.
+        /// Its architecture.
         architecture: String,
     },
-    /// It lacks a label that is selected.
+    /// It lacks a label of the node selector.
     #[error("it lacks the label {key}={value}")]
     Selector {
         /// The key.
@@ -71,75 +72,75 @@ pub enum NodeReason {
         /// The value.
         value: String,
     },
-    /// It lacks a CPU feature.
+    /// It lacks a required CPU feature.
     #[error("it lacks the CPU feature {feature}")]
     FeatureMissing {
-        /// Which.
+        /// The feature.
         feature: String,
     },
-    /// It has a CPU feature that is forbidden.
+    /// It has a forbidden CPU feature.
     #[error("it has the CPU feature {feature}")]
     FeatureForbidden {
-        /// Which.
+        /// The feature.
         feature: String,
     },
-    /// No term of the affinity matches it.
+    /// No term of the required affinity matches it.
     #[error("the required node affinity does not match")]
     Affinity,
-    /// The same, and terms of the affinity make no sense.
-    #[error("the required node affinity does not match, and is wrong: {errors}")]
+    /// No term matches it, and some terms are invalid.
+    #[error("the required node affinity does not match, and is invalid: {errors}")]
     MalformedAffinity {
-        /// What is wrong.
+        /// The validation errors.
         errors: String,
     },
-    /// It is cordoned, or its virt-handler does not answer.
+    /// It is cordoned, or its virt-handler sends no heartbeat.
     #[error("it is not schedulable")]
     Unschedulable,
     /// It is not Ready.
     #[error("it is not Ready")]
     NotReady,
-    /// It has a taint that is not tolerated.
+    /// It has a taint that the VM does not tolerate.
     #[error("its taint {taint} is not tolerated")]
     Taint {
-        /// Which, as kubectl shows it.
+        /// The taint, as kubectl prints it.
         taint: String,
     },
-    /// Its vendor is another.
+    /// Its CPU vendor differs from that of the VM's node.
     #[error("its vendor is {vendor}")]
     Vendor {
-        /// Which.
+        /// Its vendor.
         vendor: Vendor,
     },
-    /// Its vendor is not known.
-    #[error("it does not tell one vendor")]
+    /// It has no `cpu-vendor` label, or several that contradict each other.
+    #[error("its CPU vendor is missing or ambiguous")]
     VendorUnclear,
 }
 
-/// A newer model that more nodes would make possible.
+/// A newer model that additional nodes would make available.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Gain {
     /// The model.
     pub model: String,
-    /// When it was launched.
+    /// Its launch year.
     pub year: i32,
-    /// How many eligible nodes that support it have to come.
+    /// How many eligible nodes that support it have to be added.
     pub nodes: u32,
 }
 
-/// What would take a model away from machines that start later.
+/// How far a model is from its threshold, for VMs that start later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Margin {
-    /// So many nodes that support it may go at once.
+    /// How many supporting nodes may be removed at once.
     pub may_go: u32,
-    /// With so many more nodes that do not support it, the threshold is higher than their number;
-    /// none if that never happens.
+    /// How many additional nodes without the model raise the threshold above the number of its
+    /// supporters; `None` if no number up to the forecast limit does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub may_come: Option<u32>,
 }
 
-/// Explains a decision.
+/// Explains a decision over all nodes.
 pub fn explain(index: &Index, policy: &Policy, machine: &Machine, node: &str) -> Explanation {
     let mut survey = Survey::new(index, policy);
     let decision = survey.decide(machine, node);
@@ -151,23 +152,23 @@ pub fn explain(index: &Index, policy: &Policy, machine: &Machine, node: &str) ->
         gains: Vec::new(),
         margin: None,
     };
-    if explanation.decision.verdict == Verdict::HostPassthrough {
+    if explanation.decision.verdict == ModelVerdict::HostPassthrough {
         return explanation;
     }
-    if let Ok(place) = survey.find_place(&machine.demand, node) {
+    if let Ok(place) = survey.locate_node(&machine.demand, node) {
         explanation.list_nodes(&survey, &place, machine);
-        explanation.foresee(&survey, &place);
+        explanation.forecast(&survey, &place);
     }
     explanation
 }
 
 impl Explanation {
-    fn list_nodes(&mut self, survey: &Survey<'_>, place: &Place<'_>, machine: &Machine) {
+    fn list_nodes(&mut self, survey: &Survey<'_>, place: &NodeContext<'_>, machine: &Machine) {
         let index = survey.index();
         let pool = survey.pool_at(place.pool);
         let nodes = &pool.of_vendor(place.within).nodes;
         let chosen = match &self.decision.verdict {
-            Verdict::Model(name) => index.model_named(name),
+            ModelVerdict::Model(name) => index.model_named(name),
             _ => None,
         };
         for (at, node) in index.nodes() {
@@ -187,8 +188,8 @@ impl Explanation {
         self.left_out.sort_by(|a, b| a.node.cmp(&b.node));
     }
 
-    /// Works out what more nodes, or fewer, would change.
-    fn foresee(&mut self, survey: &Survey<'_>, place: &Place<'_>) {
+    /// Computes the gains and the margin.
+    fn forecast(&mut self, survey: &Survey<'_>, place: &NodeContext<'_>) {
         let policy = survey.policy();
         let eligible = place.needed.eligible;
         let needed = |eligible| policy.threshold.needed(eligible).nodes;
@@ -206,7 +207,7 @@ impl Explanation {
             if better <= chosen_age {
                 continue;
             }
-            let more = (1..=FORESEEN)
+            let more = (1..=MAX_FORECAST_NODES)
                 .find(|more| supporters + more >= needed(eligible.saturating_add(*more)));
             if let Some(nodes) = more {
                 self.gains.push(Gain {
@@ -232,16 +233,16 @@ impl Explanation {
                     .count()
                     .try_into()
                     .unwrap_or(0),
-                may_come: (1..=FORESEEN).find(falls),
+                may_come: (1..=MAX_FORECAST_NODES).find(falls),
             }
         });
     }
 }
 
-/// Why a node does not count: the first of its shortcomings.
+/// Why a node is not eligible: the first rule that it fails.
 fn left_out(
     survey: &Survey<'_>,
-    place: &Place<'_>,
+    place: &NodeContext<'_>,
     machine: &Machine,
     at: u32,
     node: &Indexed,

@@ -1,4 +1,4 @@
-//! Nodes that are alike: what an administrator wants to see first.
+//! Nodes grouped by class, for an overview of the cluster.
 
 #[cfg(test)]
 mod tests;
@@ -12,34 +12,34 @@ use crate::index::{Index, Indexed, ModelId};
 use crate::policy::Policy;
 use crate::table::Vendor;
 
-/// Nodes with the same architecture, vendor and host model.
+/// Nodes of one class: the same architecture, vendor and host model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Group {
     /// Their architecture.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub architecture: Option<String>,
-    /// Their vendor, if it is clear.
+    /// Their vendor; `None` if labels are missing or ambiguous.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vendor: Option<Vendor>,
-    /// The model of their own CPU.
+    /// Their host model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_model: Option<String>,
     /// Their names, sorted.
     pub nodes: Vec<String>,
-    /// Models that all of them support and that may be chosen, the best first.
+    /// Models that all of them support and that the policy admits, best first.
     pub models: Vec<GroupModel>,
-    /// How many models some of them support, whether or not they may be chosen.
+    /// How many models at least one of them supports, admitted or not.
     pub supported: u32,
 }
 
-/// A model that a group supports.
+/// A model that all nodes of a group support.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GroupModel {
-    /// The model.
+    /// Its name.
     pub model: String,
-    /// When it was launched.
+    /// Its launch year.
     pub year: i32,
     /// How many nodes of the same vendor support it, in this group and in others.
     pub nodes: u32,
@@ -83,7 +83,8 @@ pub fn groups(index: &Index, policy: &Policy) -> Vec<Group> {
     groups
 }
 
-/// The models that nodes support and that no table knows, sorted.
+/// The models that nodes support and whose launch year neither the built-in table nor the policy
+/// knows, sorted.
 pub fn unknown_models(index: &Index, policy: &Policy) -> Vec<String> {
     let models = index.models().into_keys();
     let unknown = models.filter(|name| policy.model(name).is_none());

@@ -1,4 +1,5 @@
-//! All nodes of a cluster, kept so that a question about them is a few operations on bits.
+//! The nodes of the cluster as bit sets, so that a query costs a few bit operations instead of a
+//! scan of all nodes.
 
 mod labels;
 pub mod node;
@@ -15,7 +16,7 @@ use serde_json::Value;
 
 pub(crate) use labels::{Label, LabelId, ModelId};
 use labels::{Labels, next};
-use node::{NodeFacts, NodeVendor};
+use node::{NodeInputs, NodeVendor};
 pub(crate) use select::Selection;
 use select::keep;
 use set::NodeSet;
@@ -26,19 +27,20 @@ use crate::names::{
 };
 use crate::table::Vendor;
 
-/// Taints that only repeat what the node says elsewhere. Whether they matter is decided there.
+/// Taints that repeat `spec.unschedulable` or the Ready condition. They are folded into those
+/// states, so that `spec.nodes` of the policy decides about them, not the taint rule.
 const UNSCHEDULABLE_TAINT: &str = "node.kubernetes.io/unschedulable";
 const NOT_READY_TAINTS: [&str; 2] = [
     "node.kubernetes.io/not-ready",
     "node.kubernetes.io/unreachable",
 ];
-/// What keeps a pod that is not there yet away.
+/// The taint effects that keep new pods away.
 const EFFECTS: [&str; 2] = ["NoSchedule", "NoExecute"];
 
-/// The nodes of a cluster.
+/// The nodes of the cluster.
 ///
-/// It follows one node at a time: a change costs as much as that node has labels, however many
-/// other nodes there are.
+/// Updates are incremental: the cost of a change depends on the labels of that node, not on the
+/// number of nodes.
 #[derive(Debug, Clone, Default)]
 pub struct Index {
     places: HashMap<Arc<str>, u32>,
@@ -53,7 +55,7 @@ pub struct Index {
     not_ready: NodeSet,
 }
 
-/// A node in its place.
+/// A node in the index.
 #[derive(Debug, Clone)]
 pub(crate) struct Indexed {
     pub(crate) name: Arc<str>,
@@ -61,16 +63,16 @@ pub(crate) struct Indexed {
     labels: Box<[LabelId]>,
     /// The models that it supports, sorted.
     pub(crate) models: Box<[ModelId]>,
-    /// The labels that tell its host model and the features of it, sorted. Nodes of the same make
-    /// have the same.
+    /// The labels of its host model and its required features, sorted. Nodes of one class have the
+    /// same.
     pub(crate) host: Box<[LabelId]>,
     pub(crate) vendor: NodeVendor,
     pub(crate) architecture: Option<String>,
 }
 
 impl Index {
-    /// The index of these nodes.
-    pub fn new(nodes: impl IntoIterator<Item = NodeFacts>) -> Self {
+    /// Builds the index of these nodes.
+    pub fn new(nodes: impl IntoIterator<Item = NodeInputs>) -> Self {
         let mut index = Self::default();
         for node in nodes {
             index.upsert(&node);
@@ -78,17 +80,17 @@ impl Index {
         index
     }
 
-    /// How many nodes there are.
+    /// The number of nodes.
     pub fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Whether there is no node.
+    /// Whether the index has no nodes.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
 
-    /// Whether there is a node of this name.
+    /// Whether the index has a node of this name.
     pub fn contains(&self, name: &str) -> bool {
         self.places.contains_key(name)
     }
@@ -100,8 +102,8 @@ impl Index {
         names
     }
 
-    /// Takes a node in, or takes note of how it changed.
-    pub fn upsert(&mut self, facts: &NodeFacts) {
+    /// Adds a node, or applies its changes.
+    pub fn upsert(&mut self, facts: &NodeInputs) {
         let place = self.place(&facts.name);
         if let Some(before) = self.nodes[place as usize].take() {
             for id in before.labels {
@@ -147,7 +149,7 @@ impl Index {
         });
     }
 
-    /// Lets a node go. Whether it was there.
+    /// Removes a node; returns whether the index had it.
     pub fn remove(&mut self, name: &str) -> bool {
         let Some(place) = self.places.remove(name) else {
             return false;
@@ -163,13 +165,13 @@ impl Index {
         true
     }
 
-    /// The labels of a node.
+    /// The labels of a node; `None` if the index does not have it.
     pub fn labels_of(&self, name: &str) -> Option<BTreeMap<&str, &str>> {
         let node = self.node(self.place_of(name)?)?;
         Some(self.labels_in(node).collect())
     }
 
-    /// The models that some node supports, sorted by name, and how many nodes do.
+    /// The models that at least one node supports, by name, and the number of nodes that do.
     pub fn models(&self) -> BTreeMap<&str, usize> {
         let models = self.labels.models();
         models
@@ -185,12 +187,12 @@ impl Index {
         self.nodes.get(place as usize)?.as_ref()
     }
 
-    /// All models that some node supports.
+    /// The models that at least one node supports.
     pub(crate) fn all_models(&self) -> impl Iterator<Item = (ModelId, &Label)> {
         self.labels.models()
     }
 
-    /// All nodes, in no order that means anything.
+    /// All nodes, in arbitrary order.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = (u32, &Indexed)> {
         let places = self.nodes.iter().enumerate();
         places.filter_map(|(place, node)| Some((next(place), node.as_ref()?)))
@@ -206,7 +208,7 @@ impl Index {
         })
     }
 
-    /// The model of a node's own CPU: the first, if its labels are half changed.
+    /// The host model of a node; the first by name while the node labeller is between two labels.
     pub(crate) fn host_model_of(&self, node: &Indexed) -> Option<&str> {
         self.host_model_in(&node.host)
     }
@@ -217,8 +219,8 @@ impl Index {
         models.min()
     }
 
-    /// The nodes that machines can go to which have the host model that these labels tell; none if
-    /// they tell none.
+    /// The nodes that can run VMs with the host model of these labels; empty if the labels name
+    /// none.
     pub(crate) fn host_model_targets(&self, host: &[LabelId]) -> FixedBitSet {
         let mut nodes = self.all.clone();
         let model = self.host_model_in(host);
@@ -263,12 +265,12 @@ impl Index {
         self.vendors.get(vendor)
     }
 
-    /// The nodes that have a label.
+    /// The nodes that have this label; `None` if no node has.
     pub(crate) fn with(&self, key: &str, value: &str) -> Option<&NodeSet> {
         self.labels.with(key, value)
     }
 
-    /// The nodes that have a label with this key.
+    /// The nodes that have a label with this key; `None` if no node has.
     pub(crate) fn with_key(&self, key: &str) -> Option<&NodeSet> {
         self.labels.with_key(key)
     }
@@ -281,7 +283,7 @@ impl Index {
         self.not_ready.contains(place)
     }
 
-    /// The taints that keep pods away from a node.
+    /// The taints of a node that keep new pods away.
     pub(crate) fn taints_of(&self, place: u32) -> impl Iterator<Item = &Value> {
         let taints = self.taints.iter();
         taints
@@ -303,25 +305,25 @@ impl Index {
         place
     }
 
-    fn note_state(&mut self, facts: &NodeFacts, place: u32) {
+    fn note_state(&mut self, facts: &NodeInputs, place: u32) {
         let effective = |key: &str, effect: &str| {
             facts
                 .taints
                 .iter()
                 .any(|taint| taint.key == key && taint.effect == effect)
         };
-        let says = |key: &str| EFFECTS.iter().any(|effect| effective(key, effect));
+        let has_taint = |key: &str| EFFECTS.iter().any(|effect| effective(key, effect));
         let alive = facts.labels.get(SCHEDULABLE_LABEL).map(String::as_str) == Some(TRUE);
-        if facts.unschedulable || says(UNSCHEDULABLE_TAINT) || !alive {
+        if facts.unschedulable || has_taint(UNSCHEDULABLE_TAINT) || !alive {
             self.unschedulable.insert(place);
         }
-        if !facts.ready || NOT_READY_TAINTS.iter().any(|key| says(key)) {
+        if !facts.ready || NOT_READY_TAINTS.iter().any(|key| has_taint(key)) {
             self.not_ready.insert(place);
         }
         for taint in &facts.taints {
-            let told_elsewhere =
+            let redundant =
                 taint.key == UNSCHEDULABLE_TAINT || NOT_READY_TAINTS.contains(&&*taint.key);
-            if told_elsewhere || !EFFECTS.contains(&&*taint.effect) {
+            if redundant || !EFFECTS.contains(&&*taint.effect) {
                 continue;
             }
             let taint = serde_json::json!({

@@ -1,4 +1,4 @@
-//! A VirtualMachineInstance, as far as its CPU model goes.
+//! The fields of a VirtualMachineInstance that matter for its CPU model.
 
 #[cfg(test)]
 mod tests;
@@ -11,10 +11,10 @@ use k8s_openapi::api::core::v1::NodeSelector;
 
 use crate::demand::{Demand, Parts};
 use crate::machine::{Machine, Requested};
-use crate::names::{ASKED_ANNOTATION, BEST_MATCH_MODEL, MODEL_ANNOTATION};
+use crate::names::{BEST_MATCH_MODEL, MODEL_ANNOTATION, REQUESTED_MODEL_ANNOTATION};
 
 impl Machine {
-    /// The machine of an instance, in a cluster where all of them need nodes with these labels
+    /// The VM of an instance. `everywhere` are the labels that every node for VMs must have
     /// (`developerConfiguration.nodeSelectors` of the KubeVirt).
     pub fn of_instance(
         instance: &VirtualMachineInstance,
@@ -34,7 +34,7 @@ impl Machine {
         let required = spec.affinity.as_ref().and_then(|affinity| {
             affinity.pointer("/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution")
         });
-        // What cannot be read is met by no node, like a selector without terms.
+        // An unreadable affinity matches no node, like a selector without terms.
         let required = required.filter(|required| !required.is_null());
         let required: Option<NodeSelector> =
             required.map(|required| serde_json::from_value(required.clone()).unwrap_or_default());
@@ -49,7 +49,7 @@ impl Machine {
         Self {
             namespace: instance.metadata.namespace.clone().unwrap_or_default(),
             name: instance.metadata.name.clone().unwrap_or_default(),
-            // The choice took the place of the question.
+            // After the choice the spec has the chosen model in place of best-match-model.
             requested: if is_ours(instance) {
                 Requested::BestMatch
             } else {
@@ -60,19 +60,20 @@ impl Machine {
     }
 }
 
-/// Whether an instance leaves, or left, the choice of its model to Medley.
+/// Whether an instance requests best-match-model, or did so before the choice.
 pub fn is_ours(instance: &VirtualMachineInstance) -> bool {
     instance.spec.model() == Some(BEST_MATCH_MODEL) || recorded(instance).is_some()
 }
 
-/// The model that was chosen for an instance: a name, or a word that stands for the host's.
+/// The model chosen for an instance: a model name, `host-model` or `host-passthrough`.
 ///
-/// The choice goes into the spec, and a stock KubeVirt keeps the annotation, but not the status. An
-/// annotation beside another model was copied from elsewhere, and says nothing.
+/// The choice is written to the spec and recorded in annotations; an unmodified KubeVirt prunes
+/// `status.prefferedModel`. An annotation that differs from the model of the spec was copied from
+/// another instance, and is ignored.
 pub fn recorded(instance: &VirtualMachineInstance) -> Option<&str> {
-    let asked = annotation(instance, ASKED_ANNOTATION);
+    let requested = annotation(instance, REQUESTED_MODEL_ANNOTATION);
     let chosen = annotation(instance, MODEL_ANNOTATION);
-    if asked == Some(BEST_MATCH_MODEL) && chosen.is_some() && chosen == instance.spec.model() {
+    if requested == Some(BEST_MATCH_MODEL) && chosen.is_some() && chosen == instance.spec.model() {
         return chosen;
     }
     let status = instance.status.as_ref()?;

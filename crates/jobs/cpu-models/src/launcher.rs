@@ -1,7 +1,7 @@
-//! Which nodes the pods of a machine ask for because of its CPU model.
+//! Node selectors of virt-launcher pods that depend on the CPU model.
 //!
-//! A stock KubeVirt takes `best-match-model` for the name of a model, and makes the launcher pod ask
-//! for a label that no node has. These functions say what the pod should ask for instead.
+//! An unmodified KubeVirt takes `best-match-model` for the name of a model, and makes the launcher
+//! pod select a label that no node has. These functions compute the selector that replaces it.
 
 #[cfg(test)]
 mod tests;
@@ -18,7 +18,7 @@ use crate::names::{
     HOST_PASSTHROUGH, MIGRATION_LABEL, MODEL_LABEL, OBSOLETE_HOST_MODEL_LABEL, TRUE, VENDOR_LABEL,
 };
 
-/// The nodes that a pod asks for.
+/// The node constraints of a pod.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Placement {
     /// `spec.nodeSelector`.
@@ -27,21 +27,21 @@ pub struct Placement {
     pub affinity: Option<Affinity>,
 }
 
-/// Where a machine migrates from.
+/// The source of a migration.
 #[derive(Debug, Clone, Copy)]
 pub struct Source<'a> {
-    /// The node that it is on.
+    /// The node that the VM runs on.
     pub node: &'a str,
     /// The labels of that node.
     pub labels: &'a BTreeMap<String, String>,
-    /// What the pod that it is in asks for.
+    /// `spec.nodeSelector` of the pod that it runs in.
     pub node_selector: &'a BTreeMap<String, String>,
 }
 
-/// Why no pod can be made for a migration.
+/// Why no target pod can be created for a migration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
-    /// The words are KubeVirt's.
+    /// KubeVirt's wording, with the node added.
     #[error(
         "unable to locate host cpu model, node {node:?} does not contain label \"host-model-cpu.node.kubevirt.io/\" with information"
     )]
@@ -51,36 +51,37 @@ pub enum TargetError {
     },
 }
 
-/// The label that no node has.
-pub fn impossible_label() -> String {
+/// The label of the model `best-match-model`, which no node has.
+pub fn best_match_label() -> String {
     format!("{MODEL_LABEL}{BEST_MATCH_MODEL}")
 }
 
-/// Whether a pod is that of a machine that leaves the choice to Medley: it asks for the label that no
-/// node has.
+/// Whether a pod belongs to a VM whose model is not chosen yet: it selects the label that no node
+/// has.
 pub fn is_undecided(node_selector: &BTreeMap<String, String>) -> bool {
-    node_selector.contains_key(&impossible_label())
+    node_selector.contains_key(&best_match_label())
 }
 
-/// What the first pod of a machine asks for: no model, for it is chosen when the node is known.
+/// The constraints of the first launcher pod of a VM: no model, because it is chosen once the pod
+/// is bound.
 ///
-/// Nodes whose own model is obsolete are left out, as for every machine that may end up with the
-/// model of its host.
+/// Nodes with an obsolete host model are excluded, as for every VM that may end up with
+/// `host-model`; the upstream proof of concept forgets this for the fallback.
 #[must_use]
 pub fn initial(mut placement: Placement) -> Placement {
-    placement.node_selector.remove(&impossible_label());
+    placement.node_selector.remove(&best_match_label());
     avoid_obsolete_hosts(&mut placement.affinity);
     placement
 }
 
-/// What the pod that a machine migrates to asks for, once the model is known: a name, or one of the
-/// words that stand for the host's.
+/// The constraints of the target pod of a migration, for a chosen model: a model name, `host-model`
+/// or `host-passthrough`.
 pub fn target(
     mut placement: Placement,
     model: &str,
     source: Source<'_>,
 ) -> Result<Placement, TargetError> {
-    placement.node_selector.remove(&impossible_label());
+    placement.node_selector.remove(&best_match_label());
     match model {
         HOST_PASSTHROUGH => {}
         HOST_MODEL => {
@@ -98,7 +99,7 @@ pub fn target(
         let vendor =
             NodeVendor::of_labels(labels.map(|(key, value)| (key.as_str(), value.as_str())));
         if let Some(vendor) = vendor.one() {
-            // Labels may spell a vendor in another way than the table does.
+            // The label may spell the vendor differently from the table (CentaurHauls for Zhaoxin).
             let spelt = true_labels(source.labels, VENDOR_LABEL)
                 .find(|name| crate::table::Vendor::new(name) == *vendor)
                 .unwrap_or(vendor.as_str());
@@ -109,11 +110,12 @@ pub fn target(
     Ok(placement)
 }
 
-/// The labels of nodes that a machine with the model of its host can migrate to.
+/// The labels of nodes that a VM with `host-model` can migrate to.
 ///
-/// A machine that has migrated before keeps what its pod asks for: the node that it started on
-/// decides, so that it finds its way back. KubeVirt also takes features for a sign of that, which
-/// forgets the host model of machines that demand a feature; only the model is one.
+/// A VM that has migrated before keeps the selector of its pod: the node that it started on
+/// decides, so that it can migrate back. KubeVirt also takes a `cpu-feature` key as a sign of an
+/// earlier migration, and so loses the host model of VMs that require a feature; here only a
+/// `cpu-model-migration` key is one.
 pub fn host_model_labels(source: Source<'_>) -> Result<BTreeMap<String, String>, TargetError> {
     let before = carried(source.node_selector);
     if !before.is_empty() {
@@ -129,8 +131,8 @@ pub fn host_model_labels(source: Source<'_>) -> Result<BTreeMap<String, String>,
     Ok(features.chain([model]).collect())
 }
 
-/// What a pod asks for because its machine, which has the model of its host, migrated before; empty
-/// if it did not.
+/// The labels that a pod selects because its VM has `host-model` and migrated before; empty if it
+/// did not.
 pub fn carried(node_selector: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let migrated = |key: &String| key.starts_with(MIGRATION_LABEL);
     if !node_selector.keys().any(migrated) {
@@ -143,8 +145,8 @@ pub fn carried(node_selector: &BTreeMap<String, String>) -> BTreeMap<String, Str
         .collect()
 }
 
-/// Adds to every term that the model of the host must not be obsolete. Terms are alternatives, so
-/// each has to say it; a term that says nothing matches nothing, and is left to.
+/// Adds `obsolete-host-model DoesNotExist` to every term. Terms are ORed, so each needs it; an
+/// empty term matches no node and must stay empty.
 fn avoid_obsolete_hosts(affinity: &mut Option<Affinity>) {
     let avoid = || NodeSelectorRequirement {
         key: OBSOLETE_HOST_MODEL_LABEL.to_owned(),
@@ -166,10 +168,10 @@ fn avoid_obsolete_hosts(affinity: &mut Option<Affinity>) {
         return;
     };
     for term in &mut selector.node_selector_terms {
-        let says = |list: &Option<Vec<NodeSelectorRequirement>>| {
+        let is_filled = |list: &Option<Vec<NodeSelectorRequirement>>| {
             list.as_ref().is_some_and(|list| !list.is_empty())
         };
-        if !says(&term.match_expressions) && !says(&term.match_fields) {
+        if !is_filled(&term.match_expressions) && !is_filled(&term.match_fields) {
             continue;
         }
         let expressions = term.match_expressions.get_or_insert_default();

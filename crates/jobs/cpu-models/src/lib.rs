@@ -1,20 +1,20 @@
-//! The newest CPU model that a virtual machine can still migrate with.
+//! Chooses the newest CPU model that a virtual machine can still migrate with.
 //!
 //! ```text
-//! nodes --upsert/remove--> Index      bits by label, vendor, taint
-//! CpuModelPolicy ---------> Policy    table of models, threshold, which nodes count
-//! VMI --------------------> Machine   what it demands of a node
+//! nodes --upsert/remove--> Index      bit sets by label, vendor, taint
+//! CpuModelPolicy ---------> Policy    table of models, threshold, eligible nodes
+//! VMI --------------------> Machine   its demands on a node
 //!
-//! Index + Policy + Machine + its node --decide---> Decision   the model, and why
-//!                                     --explain--> Explanation every node, and what one more would change
-//!                                     --review---> Review     stale, stranded, how many nodes could take it
-//! two of Index + Policy, all machines --what_if--> what changes
-//! Machine's pods ---------------------launcher---> the nodes that they ask for
-//! Machine, before it has a node ------prospects--> whether a model will do anywhere
-//! two Reviews of a machine -----------report-----> what people are told
+//! Index + Policy + Machine + its node --decide---> Decision    the model, and why
+//!                                     --explain--> Explanation every node, and what more would add
+//!                                     --review---> Review      stale, stranded, number of targets
+//! two of Index + Policy, all VMs -------what_if--> Outcome     the VMs that would be affected
+//! Machine's pods ----------------------launcher--> Placement   their node selector and affinity
+//! Machine without a node --------------prospects-> Prospects   whether any model can be chosen
+//! two Reviews of a VM -----------------report----> Notice      the events to emit
 //! ```
 //!
-//! Nothing here reads a cluster or a clock. A decision looks at bits, never at every node.
+//! Nothing here reads a cluster or a clock. A decision works on bit sets and never scans all nodes.
 
 pub mod alerts;
 pub mod dashboard;
@@ -30,6 +30,7 @@ pub mod matrix;
 pub mod names;
 pub mod policy;
 pub mod prospects;
+pub mod reasons;
 pub mod report;
 pub mod review;
 pub mod roles;
@@ -37,13 +38,12 @@ pub mod running;
 pub mod settings;
 pub mod table;
 pub mod what_if;
-pub mod words;
 
-pub use decide::{Decision, Survey, Verdict, decide};
+pub use decide::{Decision, ModelVerdict, Survey, decide};
 pub use demand::Demand;
 pub use explain::{Explanation, explain};
 pub use index::Index;
-pub use index::node::{NodeFacts, architecture_of, host_model_of};
+pub use index::node::{NodeInputs, architecture_of, host_model_of};
 pub use machine::{Machine, Requested, Running};
 pub use policy::Policy;
 pub use review::{Review, review};

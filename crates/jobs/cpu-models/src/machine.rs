@@ -1,4 +1,4 @@
-//! A virtual machine, as far as its CPU model goes.
+//! The fields of a virtual machine that matter for its CPU model.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,32 +10,32 @@ use crate::names::{BEST_MATCH_MODEL, HOST_MODEL, HOST_PASSTHROUGH};
 /// What a decision reads of a VirtualMachineInstance.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Machine {
-    /// Where it is.
+    /// `metadata.namespace`.
     pub namespace: String,
-    /// What it is called.
+    /// `metadata.name`.
     pub name: String,
-    /// The model that its spec asks for.
+    /// The model that its spec requests.
     pub requested: Requested,
-    /// What it demands of its node. Machines of one template may share it.
+    /// What it demands of its node. VMs of one template may share it.
     pub demand: Arc<Demand>,
 }
 
-/// A CPU model as the spec of a machine asks for it.
+/// `spec.domain.cpu.model` of a VM.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Requested {
-    /// One that is chosen for it.
+    /// `best-match-model`: chosen by Medley.
     #[default]
     BestMatch,
-    /// That of the node it starts on.
+    /// `host-model`: that of the node it starts on.
     HostModel,
-    /// The CPU of the node as it is.
+    /// `host-passthrough`: the CPU of the node, unchanged.
     HostPassthrough,
-    /// This one.
+    /// A model by name.
     Named(String),
 }
 
 impl Requested {
-    /// Reads `spec.domain.cpu.model`. What is missing becomes `host-model` at admission.
+    /// Reads `spec.domain.cpu.model`. KubeVirt's webhook sets a missing one to `host-model`.
     pub fn new(model: Option<&str>) -> Self {
         match model {
             Some(BEST_MATCH_MODEL) => Self::BestMatch,
@@ -45,7 +45,7 @@ impl Requested {
         }
     }
 
-    /// As the spec says it.
+    /// The value in the spec.
     pub fn as_str(&self) -> &str {
         match self {
             Self::BestMatch => BEST_MATCH_MODEL,
@@ -62,16 +62,16 @@ impl fmt::Display for Requested {
     }
 }
 
-/// A machine that runs.
+/// A VM that runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Running {
-    /// The machine.
+    /// The VM.
     pub machine: Machine,
-    /// The node that it is on.
+    /// The node that it runs on.
     pub node: String,
-    /// The model that was recorded for it, if one was: a name or `host-model`.
+    /// The model recorded for it, if any: a model name, `host-model` or `host-passthrough`.
     pub recorded: Option<String>,
-    /// CPU labels that its launcher pod selects because it has migrated before: those of the node
-    /// that it started on.
+    /// The CPU labels that its launcher pod selects because it has migrated before: those of the
+    /// node that it started on.
     pub carried: BTreeMap<String, String>,
 }

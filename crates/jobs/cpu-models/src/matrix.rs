@@ -1,5 +1,5 @@
-//! Nodes and the models that they support, as a picture has it: a row for every make, a column for every
-//! model, and how many nodes of the make support the model where they meet.
+//! Support for models as a table: a row per node class, a column per model, and in each cell how
+//! many nodes of the class support the model.
 
 #[cfg(test)]
 mod tests;
@@ -11,36 +11,36 @@ use crate::index::{Index, Indexed, ModelId};
 use crate::policy::Policy;
 use crate::table::Vendor;
 
-/// Nodes of one architecture and vendor. Machines migrate among these alone.
+/// Nodes of one architecture and vendor. VMs migrate only among these.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Matrix {
     /// Their architecture.
     pub architecture: Option<String>,
-    /// Their vendor, if it is clear.
+    /// Their vendor; `None` if labels are missing or ambiguous.
     pub vendor: Option<Vendor>,
-    /// Models that some of them support: those that may be chosen first, the best first of all.
+    /// Models that at least one of them supports: those that the policy admits first, best first.
     pub models: Vec<Column>,
-    /// By make, the one with the most models first.
+    /// By node class, the one with the most models first.
     pub rows: Vec<Row>,
 }
 
-/// A model.
+/// A model of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
-    /// The model.
+    /// Its name.
     pub model: String,
-    /// When it was launched, if a table knows.
+    /// Its launch year, if known.
     pub year: Option<i32>,
-    /// How many nodes of the matrix support it.
+    /// How many nodes of the table support it.
     pub nodes: usize,
-    /// Whether it may be chosen.
+    /// Whether the policy admits it.
     pub choosable: bool,
 }
 
-/// Nodes of one make.
+/// A node class: the nodes with one host model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
-    /// The model of their own CPU.
+    /// Their host model.
     pub host_model: Option<String>,
     /// Their names, sorted.
     pub nodes: Vec<String>,
@@ -48,7 +48,7 @@ pub struct Row {
     pub support: Vec<usize>,
 }
 
-/// A matrix for every architecture and vendor, the one with the most nodes first; those without models last.
+/// One table per architecture and vendor, the largest first; those without models last.
 pub fn matrices(index: &Index, policy: &Policy) -> Vec<Matrix> {
     type Key<'a> = (Option<&'a str>, Option<&'a Vendor>);
     let mut by_key: BTreeMap<Key<'_>, Vec<&Indexed>> = BTreeMap::new();
@@ -65,15 +65,15 @@ pub fn matrices(index: &Index, policy: &Policy) -> Vec<Matrix> {
         .into_iter()
         .map(|((architecture, vendor), nodes)| {
             let sets = Sets::of(&nodes);
-            let there: BTreeSet<ModelId> = sets.all().collect();
-            let there: Vec<ModelId> = there.into_iter().collect();
-            let best = vendor.map_or_else(Vec::new, |vendor| survey.order(vendor, &there));
+            let supported: BTreeSet<ModelId> = sets.all().collect();
+            let supported: Vec<ModelId> = supported.into_iter().collect();
+            let best = vendor.map_or_else(Vec::new, |vendor| survey.order(vendor, &supported));
             let rank = |id: &ModelId| {
                 let name = names.get(id).copied().unwrap_or_default();
                 let at = best.iter().position(|it| it.model == name);
                 (at.unwrap_or(usize::MAX), name)
             };
-            let mut ids = there;
+            let mut ids = supported;
             ids.sort_by_cached_key(rank);
             let columns = ids.iter().map(|id| {
                 let (at, name) = rank(id);
@@ -97,7 +97,8 @@ pub fn matrices(index: &Index, policy: &Policy) -> Vec<Matrix> {
     all
 }
 
-/// The models of nodes, each set once: nodes are many, and most of a make have the same.
+/// The distinct model sets of nodes with their counts: nodes are many, and most of a class have the
+/// same set.
 struct Sets<'a>(HashMap<&'a [ModelId], usize>);
 
 impl<'a> Sets<'a> {
@@ -109,7 +110,7 @@ impl<'a> Sets<'a> {
         Self(sets)
     }
 
-    /// Every model that some node has.
+    /// Every model of any node.
     fn all(&self) -> impl Iterator<Item = ModelId> {
         self.0.keys().flat_map(|it| it.iter().copied())
     }
@@ -141,7 +142,8 @@ fn rows(index: &Index, nodes: &[&Indexed], ids: &[ModelId]) -> Vec<Row> {
             }
         })
         .collect();
-    // Columns begin with the best model: of rows with as many, the one with better ones comes first.
+    // Columns begin with the best model, so that of rows with equally many models the one with
+    // better models comes first.
     rows.sort_by_cached_key(|row| {
         let has: Vec<bool> = row.support.iter().map(|count| *count > 0).collect();
         std::cmp::Reverse((has.iter().filter(|has| **has).count(), has))

@@ -1,39 +1,39 @@
-//! The names that KubeVirt gives to things, and those that Medley adds.
+//! Model names, labels and annotations: those of KubeVirt, and those that Medley adds.
 
-/// Stands for a model that is yet to be chosen.
+/// In the spec of a VM: Medley chooses the model.
 pub const BEST_MATCH_MODEL: &str = "best-match-model";
-/// The model of the node that a machine starts on.
+/// In the spec of a VM: the model of the node that it starts on.
 pub const HOST_MODEL: &str = "host-model";
-/// The CPU of the node as it is.
+/// In the spec of a VM: the CPU of the node, unchanged.
 pub const HOST_PASSTHROUGH: &str = "host-passthrough";
 
 /// On a node: a model that it can run.
 pub const MODEL_LABEL: &str = "cpu-model.node.kubevirt.io/";
-/// On a node: a model that it knows; machines with the model of another host may migrate to it.
+/// On a node: a model that it knows; VMs with that host model may migrate to it.
 pub const MIGRATION_LABEL: &str = "cpu-model-migration.node.kubevirt.io/";
-/// On a node: a feature that its CPU has.
+/// On a node: a feature of its CPU.
 pub const FEATURE_LABEL: &str = "cpu-feature.node.kubevirt.io/";
-/// On a node: the model of its own CPU.
+/// On a node: its host model.
 pub const HOST_MODEL_LABEL: &str = "host-model-cpu.node.kubevirt.io/";
-/// On a node: a feature that machines with the model of this host need.
+/// On a node: a feature that VMs with its host model require.
 pub const HOST_MODEL_FEATURE_LABEL: &str = "host-model-required-features.node.kubevirt.io/";
-/// On a node: who made its CPU.
+/// On a node: the vendor of its CPU.
 pub const VENDOR_LABEL: &str = "cpu-vendor.node.kubevirt.io/";
-/// On a node: the model of its own CPU is obsolete.
+/// On a node: its host model is in KubeVirt's list of obsolete models.
 pub const OBSOLETE_HOST_MODEL_LABEL: &str = "node-labeller.kubevirt.io/obsolete-host-model";
-/// On a node: its virt-handler is alive.
+/// On a node: its virt-handler sends heartbeats.
 pub const SCHEDULABLE_LABEL: &str = "kubevirt.io/schedulable";
-/// On a node: its architecture, in the words of Go.
+/// On a node: its architecture as GOARCH spells it.
 pub const ARCHITECTURE_LABEL: &str = "kubernetes.io/arch";
-/// What a label says that holds.
+/// The value of a node labeller label that applies.
 pub const TRUE: &str = "true";
 
-/// On a machine: the model that was chosen for it. A stock KubeVirt prunes `status.prefferedModel`,
-/// but never an annotation.
+/// On a VMI: the chosen model. An unmodified KubeVirt prunes `status.prefferedModel`, but never an
+/// annotation.
 pub const MODEL_ANNOTATION: &str = "medley.dev/cpu-model";
-/// On a machine: why this model, in a word.
+/// On a VMI: the reason for the choice, in CamelCase.
 pub const REASON_ANNOTATION: &str = "medley.dev/cpu-model-reason";
-/// On a machine: what its spec asked for before the choice.
-pub const ASKED_ANNOTATION: &str = "medley.dev/cpu-model-asked";
-/// On a machine: the node that it started on, which the choice was made for.
+/// On a VMI: the model that its spec requested before the choice.
+pub const REQUESTED_MODEL_ANNOTATION: &str = "medley.dev/cpu-model-asked";
+/// On a VMI: the node that it started on, which the choice was made for.
 pub const NODE_ANNOTATION: &str = "medley.dev/cpu-model-node";

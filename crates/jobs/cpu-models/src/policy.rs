@@ -1,4 +1,4 @@
-//! What a CpuModelPolicy means: numbers instead of texts, and defaults where it says nothing.
+//! A CpuModelPolicy, parsed: values instead of strings, and defaults for missing fields.
 
 mod obsolete;
 #[cfg(test)]
@@ -14,63 +14,65 @@ pub use threshold::{Limit, Needed, Share, Threshold};
 
 use crate::table::{self, Model, Variant, Vendor};
 
-/// The oldest launch year, unless it is said otherwise. A model of this very year will do.
+/// The oldest launch year unless the policy sets another, inclusive. 2007 is the constant of the
+/// upstream proof of concept (kubevirt PR 9060); Penryn is the only model not obsolete that it
+/// decides about.
 pub const MINIMAL_LAUNCH_YEAR: i32 = 2007;
 
-/// How models are chosen.
+/// The rules for choosing a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Policy {
-    /// The oldest launch year that a model may have.
+    /// The oldest launch year that a model may have, inclusive.
     pub minimal_launch_year: i32,
     /// How many nodes have to support a model.
     pub threshold: Threshold,
-    /// Which nodes count.
+    /// Which nodes are eligible.
     pub scope: NodeScope,
-    /// What counts more: a new model or many nodes.
+    /// Whether a newer model or more supporting nodes win.
     pub bias: Bias,
-    /// What is done with models of another vendor.
+    /// How models of another vendor are treated.
     pub foreign: ForeignVendors,
-    /// The models that KubeVirt is told are obsolete.
+    /// The models that KubeVirt lists as obsolete.
     pub obsolete: Obsolete,
     overrides: BTreeMap<String, ModelOverride>,
     excluded: BTreeSet<String>,
 }
 
-/// Something in a policy that makes no sense, and what is done instead.
+/// An invalid field of a policy, and the value that is used instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Complaint {
-    /// A year is none.
-    #[error("{field}: {value} is no launch year; 1970 to 2200 is accepted; it is ignored")]
+    /// A launch year is out of range.
+    #[error("{field}: {value} is not a launch year; must be between 1970 and 2200; ignored")]
     Year {
-        /// Where.
+        /// The path of the field.
         field: String,
-        /// What is there.
+        /// Its value.
         value: i32,
     },
-    /// A share is none.
+    /// `support` is neither a number nor a percentage.
     #[error(
-        "spec.threshold.support: {value:?} is neither a number of nodes nor a share; 1 and more, or 1% to 100%, are accepted; a third is used"
+        "spec.threshold.support: {value:?} is neither a number of nodes nor a share; must be at least 1, or 1% to 100%; using a third"
     )]
     Support {
-        /// What is there.
+        /// Its value.
         value: String,
     },
-    /// A limit is none.
-    #[error("{field}: {value} is no number of nodes; 1 and more is accepted; it is ignored")]
+    /// A limit is not positive.
+    #[error("{field}: {value} is not a number of nodes; must be at least 1; ignored")]
     Limit {
-        /// Where.
+        /// The path of the field.
         field: &'static str,
-        /// What is there.
+        /// Its value.
         value: i32,
     },
-    /// The limits cross.
+    /// The minimum exceeds the maximum.
     #[error(
-        "spec.threshold: minimum {minimum} is more than maximum {maximum}; the maximum is ignored"
+        "spec.threshold: minimum {minimum} is more than maximum {maximum}; ignoring the maximum"
     )]
     Limits {
-        /// The lower one.
+        /// `spec.threshold.minimum`, or its default.
         minimum: u32,
-        /// The upper one.
+        /// `spec.threshold.maximum`.
         maximum: u32,
     },
 }
@@ -82,7 +84,7 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// What a policy means, and what in it makes no sense.
+    /// Parses a policy; returns its invalid fields as well.
     pub fn read(spec: &CpuModelPolicySpec) -> (Self, Vec<Complaint>) {
         let mut wrong = Vec::new();
         let minimal_launch_year = year(
@@ -113,34 +115,34 @@ impl Policy {
         (policy, wrong)
     }
 
-    /// The same with the obsolete models of a KubeVirt.
+    /// The same policy with KubeVirt's list of obsolete models.
     #[must_use]
     pub fn with_obsolete(self, obsolete: Obsolete) -> Self {
         Self { obsolete, ..self }
     }
 
-    /// What is known of a model. What the policy says of a family holds for all of its variants,
-    /// unless it says something of the variant itself.
+    /// The properties of a model. An override for a family applies to all of its variants, unless
+    /// the policy overrides the variant itself.
     pub fn model(&self, name: &str) -> Option<Model> {
         let known = table::lookup(name);
-        let said = table::readings(name).find_map(|(part, _)| self.overrides.get(part));
-        let Some(said) = said else { return known };
+        let own = table::readings(name).find_map(|(part, _)| self.overrides.get(part));
+        let Some(own) = own else { return known };
         let known = known.unwrap_or_else(|| Model {
-            family: said.name.clone(),
+            family: own.name.clone(),
             vendor: None,
             year: None,
             generation: 0,
             variant: Variant::default(),
         });
         Some(Model {
-            vendor: said.vendor.as_deref().map(Vendor::new).or(known.vendor),
-            year: said.launch_year.or(known.year),
-            generation: said.generation.unwrap_or(known.generation),
+            vendor: own.vendor.as_deref().map(Vendor::new).or(known.vendor),
+            year: own.launch_year.or(known.year),
+            generation: own.generation.unwrap_or(known.generation),
             ..known
         })
     }
 
-    /// Whether a model is never chosen because the policy says so.
+    /// Whether `spec.excludedModels` lists a model.
     pub fn excludes(&self, name: &str) -> bool {
         self.excluded.contains(name)
     }
@@ -189,7 +191,7 @@ fn threshold(given: &api::cpu::Threshold, wrong: &mut Vec<Complaint>) -> Thresho
     let share = share.unwrap_or(Share::Third);
     let least = minimum.unwrap_or(threshold::MINIMUM);
     if let Some(most) = maximum.filter(|most| *most < least) {
-        // A maximum of 1 alone is meant: the default minimum gives way to it.
+        // A maximum of 1 without a minimum is deliberate: the default minimum yields to it.
         if minimum.is_none() {
             return Threshold {
                 share,
@@ -212,7 +214,7 @@ fn threshold(given: &api::cpu::Threshold, wrong: &mut Vec<Complaint>) -> Thresho
     }
 }
 
-/// `1%` to `100%`.
+/// Parses `1%` to `100%`.
 fn percent(text: &str) -> Option<u32> {
     let digits = text.strip_suffix('%')?;
     let plain = digits.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,25 +1,25 @@
-//! What a machine can expect before it has a node.
+//! What a VM would get, before it has a node.
 
 #[cfg(test)]
 mod tests;
 
-use crate::decide::{Fallback, Survey, Verdict};
+use crate::decide::{Fallback, ModelVerdict, Survey};
 use crate::index::Index;
 use crate::machine::Machine;
 use crate::policy::Policy;
 
-/// What a machine gets, wherever it starts.
+/// What a VM would get on the nodes that it could start on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Prospects {
     /// How many nodes it could start on.
     pub nodes: usize,
-    /// On how many of them it would get the model of its host, because no other will do.
+    /// On how many of them it would fall back to `host-model`.
     pub without_model: usize,
-    /// Why it would get the model of its host, on the first such node.
+    /// Why, on the first such node.
     pub why: Option<Fallback>,
 }
 
-/// What a machine gets on each of the nodes that it could start on now.
+/// Decides for each node that a VM could start on now.
 pub fn prospects(index: &Index, policy: &Policy, machine: &Machine) -> Prospects {
     let mut survey = Survey::new(index, policy);
     let pool = survey.pool(&machine.demand);
@@ -31,7 +31,7 @@ pub fn prospects(index: &Index, policy: &Policy, machine: &Machine) -> Prospects
             continue;
         };
         found.nodes += 1;
-        if let Verdict::HostModel(why) = survey.choose(machine, &node.name) {
+        if let ModelVerdict::HostModel(why) = survey.choose(machine, &node.name) {
             found.without_model += 1;
             found.why.get_or_insert(why);
         }
@@ -40,12 +40,12 @@ pub fn prospects(index: &Index, policy: &Policy, machine: &Machine) -> Prospects
 }
 
 impl Prospects {
-    /// What whoever makes the machine should know.
+    /// The admission warning if every node leads to the fallback.
     pub fn warning(&self) -> Option<String> {
         let why = self.why.as_ref()?;
         (self.without_model == self.nodes).then(|| {
             format!(
-                "best-match-model: no CPU model will do on any of the {} nodes that the machine could start on ({why}); it gets host-model, and can migrate only to nodes like its first one",
+                "best-match-model: no CPU model can be chosen on any of the {} nodes that the VM could start on ({why}); using host-model: the VM can migrate only to nodes that support the host model of its first node",
                 self.nodes
             )
         })

@@ -1,5 +1,4 @@
-//! What people are told of how machines fare: how many, what became of one, and the status of the
-//! policy.
+//! Reporting: the counts of VMs by state, the events of a VM, and the status of the policy.
 
 mod status;
 #[cfg(test)]
@@ -7,30 +6,30 @@ mod tests;
 
 use std::fmt;
 
-pub use status::{Facts, status};
+pub use status::{StatusInputs, status};
 
 use crate::names::HOST_MODEL;
 use crate::review::{Review, Stranded};
 
-/// How many machines there are that leave the choice to Medley, and how they fare.
+/// The VMs that request best-match-model, counted by state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// A model was chosen for them.
+    /// VMs with a chosen model.
     pub resolved: usize,
-    /// They have the model of their host, because no other would do.
+    /// VMs that fell back to `host-model`.
     pub host_model: usize,
-    /// They wait for their model.
+    /// VMs without a model yet.
     pub undecided: usize,
-    /// A restart would give them a newer model.
+    /// VMs that would get a newer model on restart.
     pub stale: usize,
-    /// Too few nodes support their model.
+    /// VMs whose model has too few supporting nodes.
     pub stranded: usize,
-    /// No other node could take them.
+    /// VMs without a migration target; they are among the stranded ones.
     pub no_target: usize,
 }
 
 impl Tally {
-    /// Counts a machine in.
+    /// Counts a VM; `None` is one without a model yet.
     pub fn add(&mut self, review: Option<&Review>) {
         let Some(review) = review else {
             self.undecided += 1;
@@ -45,7 +44,7 @@ impl Tally {
         self.no_target += usize::from(review.stranded == Some(Stranded::NoTarget));
     }
 
-    /// Every number, with its name for those who count.
+    /// The counts by value of the metric label `state`.
     pub fn states(&self) -> [(&'static str, usize); 6] {
         [
             ("resolved", self.resolved),
@@ -58,21 +57,22 @@ impl Tally {
     }
 }
 
-/// Something that became of a machine, for an event.
+/// An event to emit for a VM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
-    /// Whether somebody should look.
+    /// Whether it is of type Warning.
     pub warning: bool,
-    /// What, in a word.
+    /// The reason, in CamelCase.
     pub reason: &'static str,
-    /// What, in a sentence.
+    /// The message.
     pub message: String,
 }
 
-/// What became of a machine since it was looked at before. `None` is a machine without a model.
+/// The events for the changes between two reviews of a VM. `before` is `None` while the VM had no
+/// model.
 pub fn notices(before: Option<&Review>, now: &Review) -> Vec<Notice> {
     let mut found = Vec::new();
-    let mut tell = |warning, reason, message: fmt::Arguments<'_>| {
+    let mut emit = |warning, reason, message: fmt::Arguments<'_>| {
         found.push(Notice {
             warning,
             reason,
@@ -81,35 +81,32 @@ pub fn notices(before: Option<&Review>, now: &Review) -> Vec<Notice> {
     };
     let model = now.model.as_deref().unwrap_or("none");
     if before.is_none() {
-        tell(
+        emit(
             false,
             "CpuModelChosen",
-            format_args!("its CPU model is {model}; {}", Targets(now)),
+            format_args!("chose CPU model {model}; {}", Targets(now)),
         );
     }
     let stranded = before.and_then(|before| before.stranded);
     match now.stranded {
         same if same == stranded => {}
-        Some(Stranded::NoTarget) => tell(
+        Some(Stranded::NoTarget) => emit(
             true,
             "NoMigrationTarget",
             format_args!(
-                "no other node that it could run on supports its CPU model {model}: it cannot migrate"
+                "no other eligible node supports CPU model {model}: the VM cannot migrate"
             ),
         ),
-        Some(Stranded::BelowThreshold) => tell(
+        Some(Stranded::BelowThreshold) => emit(
             true,
             "CpuModelStranded",
-            format_args!(
-                "too few nodes support its CPU model {model}: {}",
-                Targets(now)
-            ),
+            format_args!("too few nodes support CPU model {model}: {}", Targets(now)),
         ),
-        None => tell(
+        None => emit(
             false,
             "MigrationTargetsBack",
             format_args!(
-                "enough nodes support its CPU model {model} again: {}",
+                "enough nodes support CPU model {model} again: {}",
                 Targets(now)
             ),
         ),
@@ -117,11 +114,11 @@ pub fn notices(before: Option<&Review>, now: &Review) -> Vec<Notice> {
     let stale = before.and_then(|before| before.stale.as_ref());
     if let Some(newer) = now.stale.as_ref().filter(|newer| Some(*newer) != stale) {
         let place = if newer.here { "" } else { " on another node" };
-        tell(
+        emit(
             false,
             "CpuModelStale",
             format_args!(
-                "a restart{place} would give it the CPU model {} instead of {model}",
+                "a restart{place} would give the VM CPU model {} instead of {model}",
                 newer.model
             ),
         );
@@ -129,17 +126,17 @@ pub fn notices(before: Option<&Review>, now: &Review) -> Vec<Notice> {
     found
 }
 
-/// How many nodes could take a machine, and how many should be able to.
+/// The number of migration targets of a VM, and the threshold.
 struct Targets<'a>(&'a Review);
 
 impl fmt::Display for Targets<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let review = self.0;
-        write!(f, "{} other nodes could take it", review.targets)?;
+        write!(f, "{} migration targets", review.targets)?;
         match &review.threshold {
             Some(needed) => write!(
                 f,
-                ", {} of {} nodes support it and {} should",
+                ", supported by {} of {} eligible nodes, {} required",
                 review.supporters, needed.eligible, needed.nodes
             ),
             None => Ok(()),

@@ -1,5 +1,5 @@
-//! How a machine fares that runs: how many nodes could take it, whether a restart would give it a
-//! newer model, whether too few nodes support the one it has.
+//! Review of a running VM: the number of its migration targets, whether a restart would give it a
+//! newer model, and whether too few nodes support the one it has.
 
 #[cfg(test)]
 mod tests;
@@ -8,71 +8,71 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::decide::{Place, Survey};
+use crate::decide::{NodeContext, Survey};
 use crate::index::{Index, ModelId};
 use crate::machine::{Requested, Running};
 use crate::names::{HOST_MODEL, HOST_PASSTHROUGH};
 use crate::policy::{Needed, Policy};
 
-/// How a machine fares.
+/// The state of a running VM.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Review {
-    /// The model that it has; none if it is yet to be chosen.
+    /// Its model; `None` if it is not chosen yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Whether its node is there.
+    /// Whether its node is in the index.
     pub node_known: bool,
-    /// How many nodes it can be on, its own included.
+    /// How many nodes support its model, its own included.
     pub supporters: u32,
-    /// How many other nodes could take it now: the migratability of the machine.
+    /// How many other nodes it could migrate to now.
     pub targets: u32,
     /// How many nodes have to support its model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threshold: Option<Needed>,
-    /// Whether too few nodes support its model.
+    /// Set if too few nodes support its model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stranded: Option<Stranded>,
-    /// Whether it could have a newer model.
+    /// Set if a restart would give it a newer model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stale: Option<Stale>,
 }
 
-/// Too few nodes support the model of a machine.
+/// Too few nodes support the model of a VM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase", tag = "reason")]
 pub enum Stranded {
-    /// No other node could take it.
+    /// It has no migration target.
     NoTarget,
-    /// Some could, but fewer than the policy asks for.
+    /// It has targets, but fewer nodes support its model than the policy requires.
     BelowThreshold,
 }
 
-/// A machine that was started now would get a newer model.
+/// A restart would give the VM a newer model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Stale {
-    /// The model.
+    /// The newer model.
     pub model: String,
-    /// Whether it would get it on the node where it is; else it would have to start on another.
+    /// Whether its own node offers the model; else it has to start on another.
     pub here: bool,
 }
 
-/// Reviews one machine. For many, one [`Survey`] is faster.
+/// Reviews one VM. For many, reuse one [`Survey`].
 pub fn review(index: &Index, policy: &Policy, running: &Running) -> Review {
     Survey::new(index, policy).review(running)
 }
 
-/// What a machine runs with.
+/// The model that a VM runs with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Held<'r> {
+enum CurrentModel<'r> {
     Named(&'r str),
     HostModel,
     HostPassthrough,
     Undecided,
 }
 
-impl<'r> Held<'r> {
+impl<'r> CurrentModel<'r> {
     fn of(running: &'r Running) -> Self {
         match (running.recorded.as_deref(), &running.machine.requested) {
             (Some(HOST_MODEL), _) | (None, Requested::HostModel) => Self::HostModel,
@@ -95,9 +95,9 @@ impl<'r> Held<'r> {
     }
 }
 
-/// How a machine fares, without texts of its own. Machines are many, and most do not change.
+/// A review that borrows its strings: a scan over all VMs allocates only for those that changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Standing<'a> {
+pub(crate) struct ReviewRef<'a> {
     pub(crate) model: Option<&'a str>,
     pub(crate) node_known: bool,
     pub(crate) supporters: u32,
@@ -107,7 +107,7 @@ pub(crate) struct Standing<'a> {
     pub(crate) stale: Option<(&'a str, bool)>,
 }
 
-impl Standing<'_> {
+impl ReviewRef<'_> {
     pub(crate) fn has_no_target(&self) -> bool {
         self.stranded == Some(Stranded::NoTarget)
     }
@@ -129,19 +129,19 @@ impl Standing<'_> {
 }
 
 impl<'a> Survey<'a> {
-    /// Reviews a machine.
+    /// Reviews a running VM.
     pub fn review(&mut self, running: &Running) -> Review {
-        self.standing(running).owned()
+        self.review_ref(running).owned()
     }
 
-    /// How a machine fares.
-    pub(crate) fn standing<'r>(&mut self, running: &'r Running) -> Standing<'r>
+    /// Reviews a running VM without allocating.
+    pub(crate) fn review_ref<'r>(&mut self, running: &'r Running) -> ReviewRef<'r>
     where
         'a: 'r,
     {
-        let held = Held::of(running);
-        let mut standing = Standing {
-            model: held.name(),
+        let current = CurrentModel::of(running);
+        let mut review = ReviewRef {
+            model: current.name(),
             node_known: self.index().contains(&running.node),
             supporters: 0,
             targets: 0,
@@ -149,53 +149,61 @@ impl<'a> Survey<'a> {
             stranded: None,
             stale: None,
         };
-        if matches!(held, Held::HostPassthrough | Held::Undecided) {
-            return standing;
+        if matches!(
+            current,
+            CurrentModel::HostPassthrough | CurrentModel::Undecided
+        ) {
+            return review;
         }
         let demand = &running.machine.demand;
-        if let Ok(place) = self.find_place(demand, &running.node) {
-            let (all, here) = self.holders_at(&place, held, running);
-            // The node that it runs on supports it, whether or not others could go there.
+        if let Ok(place) = self.locate_node(demand, &running.node) {
+            let (all, here) = self.holders_at(&place, current, running);
+            // The node that it runs on supports it, whether or not it is eligible for other VMs.
             let counts_itself = here && place.eligible;
-            standing.targets = all - u32::from(counts_itself);
-            standing.supporters = standing.targets + u32::from(here);
-            standing.threshold = Some(place.needed);
-            standing.stranded = stranded(&standing, place.needed);
+            review.targets = all - u32::from(counts_itself);
+            review.supporters = review.targets + u32::from(here);
+            review.threshold = Some(place.needed);
+            review.stranded = stranded(&review, place.needed);
             if running.machine.requested == Requested::BestMatch {
-                standing.stale = self.stale_at(&place, held);
+                review.stale = self.stale_at(&place, current);
             }
-        } else if let Held::Named(name) = held
-            && let Some(vendor) = self.named(name).vendor.clone()
+        } else if let CurrentModel::Named(name) = current
+            && let Some(vendor) = self.recorded_model(name).vendor.clone()
         {
-            // Its node is gone, or tells no vendor any more: what its model says has to do.
+            // Its node is gone, or has no unambiguous vendor: use the vendor of the model.
             let pool = self.pool(demand);
             let within = self.vendor_pool(pool, &vendor);
             let needed = self.policy().threshold;
             let needed = needed.needed(self.pool_at(pool).of_vendor(within).len);
-            let id = self.named(name).id;
-            standing.targets = id.map_or(0, |id| self.count(pool, within, id));
-            standing.supporters = standing.targets;
-            standing.threshold = Some(needed);
-            standing.stranded = stranded(&standing, needed);
+            let id = self.recorded_model(name).id;
+            review.targets = id.map_or(0, |id| self.count(pool, within, id));
+            review.supporters = review.targets;
+            review.threshold = Some(needed);
+            review.stranded = stranded(&review, needed);
         } else {
-            standing.stranded = Some(Stranded::NoTarget);
+            review.stranded = Some(Stranded::NoTarget);
         }
-        standing
+        review
     }
 
-    /// How many nodes that a machine can go to support what it has, and whether its own does.
-    fn holders_at(&mut self, place: &Place<'a>, held: Held<'_>, running: &Running) -> (u32, bool) {
-        let bits = match held {
-            Held::Named(name) => {
-                let Some(id) = self.named(name).id else {
+    /// How many nodes that a VM can migrate to support its model, and whether its own does.
+    fn holders_at(
+        &mut self,
+        place: &NodeContext<'a>,
+        current: CurrentModel<'_>,
+        running: &Running,
+    ) -> (u32, bool) {
+        let bits = match current {
+            CurrentModel::Named(name) => {
+                let Some(id) = self.recorded_model(name).id else {
                     return (0, false);
                 };
                 let here = place.node.models.binary_search(&id).is_ok();
                 return (self.count(place.pool, place.within, id), here);
             }
-            Held::HostModel if running.carried.is_empty() => self.host_targets(place.node),
-            Held::HostModel => Arc::new(self.index().with_all(&running.carried)),
-            Held::HostPassthrough | Held::Undecided => return (0, false),
+            CurrentModel::HostModel if running.carried.is_empty() => self.host_targets(place.node),
+            CurrentModel::HostModel => Arc::new(self.index().with_all(&running.carried)),
+            CurrentModel::HostPassthrough | CurrentModel::Undecided => return (0, false),
         };
         let nodes = &self.pool_at(place.pool).of_vendor(place.within).nodes;
         let all = bits.intersection_count(nodes);
@@ -203,35 +211,43 @@ impl<'a> Survey<'a> {
         (u32::try_from(all).unwrap_or(u32::MAX), here)
     }
 
-    /// A newer model that a machine would get now.
-    fn stale_at(&mut self, place: &Place<'a>, held: Held<'_>) -> Option<(&'a str, bool)> {
+    /// The newer model that a VM would get on restart: on its own node if possible, else on
+    /// another.
+    fn stale_at(
+        &mut self,
+        place: &NodeContext<'a>,
+        current: CurrentModel<'_>,
+    ) -> Option<(&'a str, bool)> {
         let index = self.index();
         let name = |id| index.model(id).map_or("", |label| label.model_name());
         if let Some(best) = self.best_at(place)
-            && self.is_newer(best, held)
+            && self.is_newer(best, current)
         {
             return Some((name(best), true));
         }
         let best = self.best_anywhere(place.pool, place.within, place.vendor)?;
-        self.is_newer(best, held).then(|| (name(best), false))
+        self.is_newer(best, current).then(|| (name(best), false))
     }
 
-    /// Whether a model is of a later year or generation. Any name is better than `host-model`, which
-    /// was the last resort.
-    fn is_newer(&mut self, model: ModelId, held: Held<'_>) -> bool {
-        let age = self.judged(model).age();
-        match held {
-            Held::HostModel => true,
-            Held::Named(name) => self.named(name).age.is_some_and(|held| age > Some(held)),
-            Held::HostPassthrough | Held::Undecided => false,
+    /// Whether a model has a later year or generation. Any named model is better than `host-model`,
+    /// which is the fallback.
+    fn is_newer(&mut self, model: ModelId, current: CurrentModel<'_>) -> bool {
+        let age = self.assessment(model).age();
+        match current {
+            CurrentModel::HostModel => true,
+            CurrentModel::Named(name) => self
+                .recorded_model(name)
+                .age
+                .is_some_and(|current| age > Some(current)),
+            CurrentModel::HostPassthrough | CurrentModel::Undecided => false,
         }
     }
 }
 
-fn stranded(standing: &Standing<'_>, needed: Needed) -> Option<Stranded> {
-    if standing.targets == 0 {
+fn stranded(review: &ReviewRef<'_>, needed: Needed) -> Option<Stranded> {
+    if review.targets == 0 {
         Some(Stranded::NoTarget)
-    } else if standing.supporters < needed.nodes {
+    } else if review.supporters < needed.nodes {
         Some(Stranded::BelowThreshold)
     } else {
         None

@@ -1,62 +1,63 @@
-//! Who needs which rights for CPU models: the controller, the check, and the people who say how models
-//! are chosen.
+//! RBAC rules for CPU models: of the controller, of the webhook, and of users.
 
 use api::cpu::{GROUP, PLURAL, WEBHOOK};
 use api::kubevirt;
 use api::rbac::{
-    READ, and_read, editor, only, register_check, rule, see_definitions, tell_events, viewer,
+    READ, and_read, editor, maintain_webhook, only, read_crds, rule, viewer, write_events,
 };
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 
-/// The role of whoever looks on.
+/// The ClusterRole for reading policies.
 pub const VIEWER: &str = "medley-cpu-viewer";
-/// The role of whoever says how models are chosen.
+/// The ClusterRole for editing policies.
 pub const EDITOR: &str = "medley-cpu-editor";
 
 const INSTANCES: &str = "virtualmachineinstances";
 
-/// What the controller may do.
+/// The RBAC rules of the controller.
 pub fn operator_rules() -> Vec<PolicyRule> {
     let registration = rule(
         "admissionregistration.k8s.io",
         &["mutatingwebhookconfigurations"],
         &READ,
     );
-    let mut rules = followed();
+    let mut rules = watch_rules();
     rules.extend([
-        tell_events(),
+        write_events(),
         only(WEBHOOK, registration),
-        // An instance that was handed over while nobody checked is written once more, to be checked.
+        // Repair: an instance that was admitted without the webhook is patched, which sends it
+        // through the webhook again.
         rule(kubevirt::GROUP, &[INSTANCES], &and_read(&["patch"])),
-        // A launcher that no node can run goes, for another one to come.
+        // Repair: a launcher pod with an unsatisfiable selector is deleted, and KubeVirt creates
+        // another.
         rule("", &["pods"], &["list", "watch", "delete"]),
         rule(GROUP, &[&format!("{PLURAL}/status")], &["patch"]),
     ]);
     rules
 }
 
-/// What the check may do.
+/// The RBAC rules of the webhook.
 pub fn webhook_rules() -> Vec<PolicyRule> {
-    let mut rules = followed();
+    let mut rules = watch_rules();
     rules.extend([
-        register_check(WEBHOOK),
+        maintain_webhook(WEBHOOK),
         rule(kubevirt::GROUP, &[INSTANCES], &["get"]),
         rule("", &["pods"], &["list"]),
     ]);
     rules
 }
 
-/// What both look at.
-fn followed() -> Vec<PolicyRule> {
+/// The RBAC rules that both need: what they watch.
+fn watch_rules() -> Vec<PolicyRule> {
     vec![
-        see_definitions(),
+        read_crds(),
         rule("", &["nodes"], &READ),
         rule(kubevirt::GROUP, &["kubevirts"], &READ),
         rule(GROUP, &[PLURAL], &READ),
     ]
 }
 
-/// The roles of people, the second with what the first has.
+/// The ClusterRoles of users; the editor's includes the viewer's rules.
 pub fn user_roles() -> [ClusterRole; 2] {
     [viewer(VIEWER, GROUP, PLURAL), editor(EDITOR, GROUP, PLURAL)]
 }

@@ -1,4 +1,4 @@
-//! Machines that run, from the objects that tell of them.
+//! Running VMs, from VirtualMachineInstances and pods.
 
 #[cfg(test)]
 mod tests;
@@ -14,8 +14,8 @@ use crate::machine::{Machine, Requested, Running};
 use crate::names::HOST_MODEL;
 use crate::settings::Settings;
 
-/// All instances that run, or may yet, by namespace and name. Of those that need it, `pods` tells what
-/// their launchers ask for.
+/// All instances that are not finished, by namespace and name. `pods` supplies the selectors of the
+/// launchers of those with `host-model`.
 pub fn running<'a, P: std::ops::Deref<Target = Pod>>(
     instances: impl IntoIterator<Item = &'a VirtualMachineInstance>,
     pods: &[P],
@@ -49,12 +49,12 @@ pub fn running<'a, P: std::ops::Deref<Target = Pod>>(
     machines
 }
 
-/// Whether an instance runs, or may yet.
+/// Whether an instance is neither Succeeded nor Failed.
 pub fn is_alive(instance: &VirtualMachineInstance) -> bool {
     ![phases::SUCCEEDED, phases::FAILED].contains(&instance.phase())
 }
 
-/// The machine of an instance as KubeVirt will admit it, or has.
+/// The VM of an instance, with the default model that KubeVirt's webhook fills in.
 pub fn machine(instance: &VirtualMachineInstance, settings: &Settings) -> Machine {
     let mut machine = Machine::of_instance(instance, &settings.node_selector);
     if machine.requested == Requested::HostModel {
@@ -64,7 +64,7 @@ pub fn machine(instance: &VirtualMachineInstance, settings: &Settings) -> Machin
     machine
 }
 
-/// An instance on its node.
+/// An instance with its node and recorded model.
 pub fn placed(instance: &VirtualMachineInstance, settings: &Settings) -> Running {
     Running {
         machine: machine(instance, settings),
@@ -74,7 +74,7 @@ pub fn placed(instance: &VirtualMachineInstance, settings: &Settings) -> Running
     }
 }
 
-/// Whether what the pod of a machine asks for says where it can go.
+/// Whether the selector of its launcher pod determines where a VM can migrate.
 pub fn has_host_model(running: &Running) -> bool {
     match &running.recorded {
         Some(model) => model == HOST_MODEL,
@@ -82,7 +82,7 @@ pub fn has_host_model(running: &Running) -> bool {
     }
 }
 
-/// Notes what the launcher on the node of a machine asks for.
+/// Records the selector of the launcher pod on the node of a VM.
 pub fn carry<P: std::ops::Deref<Target = Pod>>(running: &mut Running, pods: &[P]) {
     let specs = pods.iter().filter_map(|pod| pod.spec.as_ref());
     let mut here = specs.filter(|spec| spec.node_name.as_deref() == Some(&running.node));

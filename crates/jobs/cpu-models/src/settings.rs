@@ -1,4 +1,4 @@
-//! What KubeVirt and the policy say.
+//! The effective settings of KubeVirt and the policy.
 
 #[cfg(test)]
 mod tests;
@@ -12,30 +12,31 @@ use crate::machine::Requested;
 use crate::names::BEST_MATCH_MODEL;
 use crate::policy::{Complaint, Obsolete, Policy};
 
-/// An architecture for which KubeVirt has a default of its own.
+/// KubeVirt's webhook sets `host-passthrough` on arm64 before it applies the cluster default.
 const ARM64: &str = "arm64";
 
-/// What KubeVirt and the policy say, or the defaults where they say nothing.
+/// The effective settings: those of KubeVirt and of the policy, with defaults.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Settings {
-    /// How models are chosen.
+    /// The rules for choosing a model.
     pub policy: Policy,
-    /// What in the object that says so makes no sense.
+    /// The invalid fields of the CpuModelPolicy.
     pub complaints: Vec<Complaint>,
-    /// The model of machines that name none, if KubeVirt is told one.
+    /// `configuration.cpuModel` of the KubeVirt: the model of VMs that name none.
     pub default_model: Option<String>,
-    /// Labels that the node of any machine must have, as KubeVirt is told.
+    /// `developerConfiguration.nodeSelectors` of the KubeVirt: labels that every node for VMs must
+    /// have.
     pub node_selector: BTreeMap<String, String>,
 }
 
 impl Settings {
-    /// What they say together.
+    /// Reads both objects; a missing one means defaults.
     pub fn new(policy: Option<&CpuModelPolicySpec>, kubevirt: Option<&KubeVirt>) -> Self {
         let (policy, complaints) = policy.map(Policy::read).unwrap_or_default();
-        let said = kubevirt.map(|it| &it.spec.configuration);
-        let obsolete = said.and_then(|it| it.obsolete_cpu_models.as_ref());
+        let configuration = kubevirt.map(|it| &it.spec.configuration);
+        let obsolete = configuration.and_then(|it| it.obsolete_cpu_models.as_ref());
         let obsolete = Obsolete::from_configuration(obsolete.map(BTreeMap::keys));
-        let developers = said.and_then(|it| it.developer_configuration.as_ref());
+        let developers = configuration.and_then(|it| it.developer_configuration.as_ref());
         Self {
             policy: policy.with_obsolete(obsolete),
             complaints,
@@ -46,8 +47,8 @@ impl Settings {
         }
     }
 
-    /// The model that a machine gets from KubeVirt when it is made: its own, that of its architecture,
-    /// or the one that KubeVirt is told.
+    /// The model that a VM has after KubeVirt's admission: its own, that of its architecture, or
+    /// the cluster default.
     pub fn requested(&self, model: Option<&str>, architecture: Option<&str>) -> Requested {
         match model {
             Some(model) if !model.is_empty() => Requested::new(Some(model)),
@@ -56,8 +57,8 @@ impl Settings {
         }
     }
 
-    /// Whether a machine leaves the choice of its model to Medley: it says so itself, or it says nothing
-    /// and KubeVirt is told so. On arm64 KubeVirt sets another default first.
+    /// Whether a VM gets `best-match-model`, from its own spec or from the cluster default, which
+    /// does not apply on arm64.
     pub fn asks_for_best_match(&self, model: Option<&str>, architecture: Option<&str>) -> bool {
         self.requested(model, architecture).as_str() == BEST_MATCH_MODEL
     }

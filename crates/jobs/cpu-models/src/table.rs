@@ -1,7 +1,7 @@
-//! What is known of CPU models: who makes them, when they were launched, which is better.
+//! Known CPU models: vendor, launch year and rank.
 //!
-//! A name is a family and a variant. The family says vendor, year and generation; the variant says
-//! which mitigations are in and whether TSX is. Names that no family fits have no year, and are
+//! A name consists of a family and a variant. The family determines vendor, year and generation;
+//! the variant determines mitigations and TSX. Names that match no family have no year, and are
 //! never chosen.
 
 mod arm64;
@@ -20,26 +20,26 @@ pub use family::{Family, Vendor};
 pub use variant::Variant;
 pub(crate) use variant::readings;
 
-/// What is known of a model.
+/// The properties of a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Model {
     /// The family that its name belongs to.
     pub family: String,
-    /// Who makes it; none if it is nobody's, as with `qemu64`, or if it is not known.
+    /// Its vendor; `None` if it is generic, as `qemu64`, or unknown.
     pub vendor: Option<Vendor>,
-    /// When it was launched; none for models that were never sold.
+    /// Its launch year; `None` for models that were never sold.
     pub year: Option<i32>,
-    /// Its place among the models of its vendor: higher is better.
+    /// Its rank among the models of its vendor: higher is better.
     pub generation: i32,
-    /// What the rest of its name says.
+    /// What the suffixes of its name add.
     pub variant: Variant,
 }
 
-/// The families that are built in, by name.
+/// The built-in families, by name.
 static FAMILIES: LazyLock<BTreeMap<&'static str, &'static Family>> =
     LazyLock::new(|| listed().map(|family| (family.name, family)).collect());
 
-/// What the tables list, in their order.
+/// The families of all tables, in their order.
 fn listed() -> impl Iterator<Item = &'static Family> {
     [
         x86::FAMILIES,
@@ -51,7 +51,7 @@ fn listed() -> impl Iterator<Item = &'static Family> {
     .flatten()
 }
 
-/// Looks a name up in the built-in table: as it is, then without its variant.
+/// Looks a name up in the built-in table: the whole name first, then without its suffixes.
 pub fn lookup(name: &str) -> Option<Model> {
     let (family, variant) = resolve(name)?;
     let year = variant.year(family).or(family.year);
@@ -64,12 +64,12 @@ pub fn lookup(name: &str) -> Option<Model> {
     })
 }
 
-/// All families that are built in, sorted by name.
+/// All built-in families, sorted by name.
 pub fn families() -> impl Iterator<Item = &'static Family> {
     FAMILIES.values().copied()
 }
 
-/// The family that a name belongs to, and its variant.
+/// The family of a name, and its variant.
 fn resolve(name: &str) -> Option<(&'static Family, Variant)> {
     readings(name).find_map(|(family, variant)| {
         let family = FAMILIES.get(family)?;

@@ -1,4 +1,4 @@
-//! Nodes and machines for tests.
+//! Test fixtures: nodes and VMs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use serde_json::Value;
 
 use crate::demand::{Demand, Parts};
 use crate::index::Index;
-use crate::index::node::NodeFacts;
+use crate::index::node::NodeInputs;
 use crate::machine::{Machine, Requested};
 use crate::names::{HOST_MODEL_LABEL, MODEL_LABEL, SCHEDULABLE_LABEL, VENDOR_LABEL};
 
-/// A node of a vendor with these models.
-pub(crate) fn node(name: &str, vendor: &str, models: &[&str]) -> NodeFacts {
+/// A schedulable amd64 node of a vendor with these models.
+pub(crate) fn node(name: &str, vendor: &str, models: &[&str]) -> NodeInputs {
     let mut labels = BTreeMap::new();
     let mut put = |key: String| labels.insert(key, "true".to_owned());
     put(SCHEDULABLE_LABEL.to_owned());
@@ -21,7 +21,7 @@ pub(crate) fn node(name: &str, vendor: &str, models: &[&str]) -> NodeFacts {
     for model in models {
         put(format!("{MODEL_LABEL}{model}"));
     }
-    NodeFacts {
+    NodeInputs {
         name: name.to_owned(),
         labels,
         unschedulable: false,
@@ -31,8 +31,8 @@ pub(crate) fn node(name: &str, vendor: &str, models: &[&str]) -> NodeFacts {
     }
 }
 
-/// The same with labels; an empty value takes a label off.
-pub(crate) fn labelled(mut node: NodeFacts, labels: &[(&str, &str)]) -> NodeFacts {
+/// The node with these labels; an empty value removes a label.
+pub(crate) fn labelled(mut node: NodeInputs, labels: &[(&str, &str)]) -> NodeInputs {
     for (key, value) in labels {
         if value.is_empty() {
             node.labels.remove(*key);
@@ -43,14 +43,19 @@ pub(crate) fn labelled(mut node: NodeFacts, labels: &[(&str, &str)]) -> NodeFact
     node
 }
 
-/// The same with a host model.
-pub(crate) fn hosted(node: NodeFacts, host_model: &str) -> NodeFacts {
+/// The node with a host model.
+pub(crate) fn hosted(node: NodeInputs, host_model: &str) -> NodeInputs {
     let key = format!("{HOST_MODEL_LABEL}{host_model}");
     labelled(node, &[(key.as_str(), "true")])
 }
 
-/// So many nodes that are alike, called `prefix0` and on.
-pub(crate) fn alike(prefix: &str, count: usize, vendor: &str, models: &[&str]) -> Vec<NodeFacts> {
+/// Identical nodes, named `prefix0`, `prefix1` and so on.
+pub(crate) fn identical_nodes(
+    prefix: &str,
+    count: usize,
+    vendor: &str,
+    models: &[&str],
+) -> Vec<NodeInputs> {
     let name = |number| format!("{prefix}{number}");
     (0..count)
         .map(|number| node(&name(number), vendor, models))
@@ -58,11 +63,11 @@ pub(crate) fn alike(prefix: &str, count: usize, vendor: &str, models: &[&str]) -
 }
 
 /// The index of groups of nodes.
-pub(crate) fn index(groups: impl IntoIterator<Item = Vec<NodeFacts>>) -> Index {
+pub(crate) fn index(groups: impl IntoIterator<Item = Vec<NodeInputs>>) -> Index {
     Index::new(groups.into_iter().flatten())
 }
 
-/// A machine that leaves the choice to Medley, with parts of a pod spec.
+/// A VM that requests best-match-model, with parts of a pod spec.
 pub(crate) fn machine(mut spec: Value) -> Machine {
     let required: Option<NodeSelector> = serde_json::from_value(spec["required"].take()).unwrap();
     let selector: Option<BTreeMap<String, String>> =

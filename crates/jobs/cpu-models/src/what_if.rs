@@ -1,4 +1,4 @@
-//! What other nodes, or another policy, would change for the machines that run.
+//! The effect of other nodes, or another policy, on the running VMs.
 
 #[cfg(test)]
 mod tests;
@@ -9,9 +9,9 @@ use crate::decide::Survey;
 use crate::index::Index;
 use crate::machine::Running;
 use crate::policy::Policy;
-use crate::review::{Review, Standing};
+use crate::review::{Review, ReviewRef};
 
-/// Nodes and a policy.
+/// The nodes and the policy to compare.
 #[derive(Debug, Clone, Copy)]
 pub struct World<'a> {
     /// The nodes.
@@ -20,53 +20,53 @@ pub struct World<'a> {
     pub policy: &'a Policy,
 }
 
-/// What would change.
+/// The differences between two views of the cluster.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Outcome {
-    /// How machines fare now.
+    /// The VMs by state now.
     pub before: Totals,
-    /// How they would fare.
+    /// The VMs by state afterwards.
     pub after: Totals,
-    /// Those that would fare differently, in the order in which they were given.
+    /// The VMs that would be affected, in the order of the input.
     pub changes: Vec<Change>,
 }
 
-/// How many machines fare how.
+/// VMs counted by state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Totals {
-    /// All of them.
+    /// All VMs.
     pub machines: u32,
-    /// Those that would get a newer model if they were restarted.
+    /// VMs that would get a newer model on restart.
     pub stale: u32,
-    /// Those whose model too few nodes support.
+    /// VMs whose model has too few supporting nodes.
     pub stranded: u32,
-    /// Those of them that no other node could take.
+    /// VMs without a migration target; they are among the stranded ones.
     pub without_target: u32,
-    /// Those whose node is not there.
+    /// VMs whose node is not in the index.
     pub without_node: u32,
 }
 
-/// A machine that would fare differently.
+/// A VM that would be affected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Change {
-    /// Where it is.
+    /// Its namespace.
     pub namespace: String,
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// The node that it is on.
+    /// The node that it runs on.
     pub node: String,
-    /// How it fares now.
+    /// Its state now.
     pub before: Review,
-    /// How it would fare.
+    /// Its state afterwards.
     pub after: Review,
-    /// What is different.
+    /// What changes for it.
     pub effects: Vec<Effect>,
 }
 
-/// What is different for a machine.
+/// A change for a VM.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(
     rename_all = "camelCase",
@@ -74,37 +74,37 @@ pub struct Change {
     rename_all_fields = "camelCase"
 )]
 pub enum Effect {
-    /// Its node is gone.
+    /// Its node is removed.
     #[error("must move (targets: {targets})")]
     MustMove {
-        /// How many nodes could take it.
+        /// How many nodes it could migrate to.
         targets: u32,
     },
-    /// No other node could take it any more.
-    #[error("no other node could take it any more")]
+    /// Its last migration target is lost.
+    #[error("loses its last migration target")]
     LosesLastTarget,
-    /// Another node could take it again.
-    #[error("another node could take it")]
+    /// It gains a migration target.
+    #[error("gains a migration target")]
     GainsTarget,
-    /// Too few nodes would support its model.
+    /// Its model falls below the threshold.
     #[error("becomes stranded")]
     BecomesStranded,
-    /// Enough nodes would support its model.
+    /// Its model reaches the threshold again.
     #[error("is no longer stranded")]
     NoLongerStranded,
     /// A restart would give it a newer model.
     #[error("a restart would give it {model}")]
     BecomesStale {
-        /// Which.
+        /// The newer model.
         model: String,
     },
-    /// A restart would not give it a newer model any more.
-    #[error("a restart would give it no newer model any more")]
+    /// A restart would no longer give it a newer model.
+    #[error("a restart would no longer give it a newer model")]
     NoLongerStale,
 }
 
-/// Compares two worlds over all machines. Only those that fare differently are told; that some more
-/// or fewer nodes could take a machine is no difference, as long as there are enough.
+/// Compares two views of the cluster over all VMs. A changed number of targets alone is no
+/// difference, as long as it stays above the threshold.
 pub fn what_if<'r>(
     before: World<'_>,
     after: World<'_>,
@@ -114,8 +114,8 @@ pub fn what_if<'r>(
     let mut then = Survey::new(after.index, after.policy);
     let mut outcome = Outcome::default();
     for running in machines {
-        let before = now.standing(running);
-        let after = then.standing(running);
+        let before = now.review_ref(running);
+        let after = then.review_ref(running);
         outcome.before.add(&before);
         outcome.after.add(&after);
         let effects = effects(&before, &after);
@@ -134,16 +134,16 @@ pub fn what_if<'r>(
 }
 
 impl Totals {
-    fn add(&mut self, standing: &Standing<'_>) {
+    fn add(&mut self, review: &ReviewRef<'_>) {
         self.machines += 1;
-        self.stale += u32::from(standing.stale.is_some());
-        self.stranded += u32::from(standing.stranded.is_some());
-        self.without_target += u32::from(standing.has_no_target());
-        self.without_node += u32::from(!standing.node_known);
+        self.stale += u32::from(review.stale.is_some());
+        self.stranded += u32::from(review.stranded.is_some());
+        self.without_target += u32::from(review.has_no_target());
+        self.without_node += u32::from(!review.node_known);
     }
 }
 
-fn effects(before: &Standing<'_>, after: &Standing<'_>) -> Vec<Effect> {
+fn effects(before: &ReviewRef<'_>, after: &ReviewRef<'_>) -> Vec<Effect> {
     let mut effects = Vec::new();
     if before.node_known && !after.node_known {
         effects.push(Effect::MustMove {

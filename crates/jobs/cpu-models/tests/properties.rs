@@ -1,4 +1,4 @@
-//! What holds for every cluster, machine and policy.
+//! Properties that hold for every cluster, VM and policy.
 
 #[path = "properties/scan.rs"]
 mod scan;
@@ -11,16 +11,16 @@ use cpu_models::review::review;
 use cpu_models::{Index, Running, Survey, decide, explain};
 use proptest::prelude::*;
 
-use crate::strategies::{Step, machine_of, node, nodes, policy, steps, wish};
+use crate::strategies::{NodeChange, machine_of, node, node_changes, nodes, policy, wish};
 
-/// All that an index can be asked about a cluster.
-fn everything(index: &Index, wishes: &[scan::Wish], policy: &cpu_models::Policy) -> Vec<String> {
-    let mut told = vec![format!("{:?}", index.models())];
+/// Every answer that an index gives about a cluster.
+fn all_answers(index: &Index, wishes: &[scan::Wish], policy: &cpu_models::Policy) -> Vec<String> {
+    let mut answers = vec![format!("{:?}", index.models())];
     for name in index.names() {
-        told.push(format!("{:?}", index.labels_of(name)));
+        answers.push(format!("{:?}", index.labels_of(name)));
         for wish in wishes {
             let machine = machine_of(wish);
-            told.push(format!("{:?}", explain(index, policy, &machine, name)));
+            answers.push(format!("{:?}", explain(index, policy, &machine, name)));
             for recorded in ["EPYC", "Haswell", "host-model"] {
                 let running = Running {
                     machine: machine.clone(),
@@ -28,19 +28,19 @@ fn everything(index: &Index, wishes: &[scan::Wish], policy: &cpu_models::Policy)
                     recorded: Some(recorded.to_owned()),
                     carried: BTreeMap::new(),
                 };
-                told.push(format!("{:?}", review(index, policy, &running)));
+                answers.push(format!("{:?}", review(index, policy, &running)));
             }
         }
     }
-    told.push(format!("{:?}", cpu_models::groups::groups(index, policy)));
-    told
+    answers.push(format!("{:?}", cpu_models::groups::groups(index, policy)));
+    answers
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_index_decides_as_a_scan_of_all_nodes_does(
+    fn index_agrees_with_naive_scan(
         nodes in nodes(), wish in wish(), policy in policy(),
     ) {
         let index = Index::new(nodes.iter().cloned());
@@ -58,31 +58,31 @@ proptest! {
     }
 
     #[test]
-    fn an_index_that_followed_changes_is_as_a_fresh_one(
-        steps in steps(), wishes in prop::collection::vec(wish(), 1..3), policy in policy(),
+    fn incremental_index_equals_fresh_index(
+        node_changes in node_changes(), wishes in prop::collection::vec(wish(), 1..3), policy in policy(),
     ) {
         let mut followed = Index::default();
         let mut cluster = BTreeMap::new();
-        for step in steps {
-            match step {
-                Step::Put(node) => {
+        for change in node_changes {
+            match change {
+                NodeChange::Put(node) => {
                     followed.upsert(&node);
                     cluster.insert(node.name.clone(), *node);
                 }
-                Step::Remove(name) => {
+                NodeChange::Remove(name) => {
                     prop_assert_eq!(followed.remove(&name), cluster.remove(&name).is_some());
                 }
             }
         }
         let fresh = Index::new(cluster.into_values());
         prop_assert_eq!(
-            everything(&followed, &wishes, &policy),
-            everything(&fresh, &wishes, &policy)
+            all_answers(&followed, &wishes, &policy),
+            all_answers(&fresh, &wishes, &policy)
         );
     }
 
     #[test]
-    fn a_node_that_does_not_count_changes_nothing(
+    fn ineligible_node_changes_nothing(
         nodes in nodes(), extra in node(), wish in wish(), policy in policy(),
     ) {
         let mut extra = extra;
@@ -110,7 +110,7 @@ proptest! {
             let explanation = explain(&index, &policy, &machine, &node.name);
             let counts = explanation.supporters.contains(&node.name)
                 || explanation.others.contains(&node.name);
-            // Copies of the node that is looked at count if it does, for itself and for others.
+            // Copies of the node under test are eligible if it is, for itself and for others.
             if !counts || node.unschedulable || !node.ready || !node.taints.is_empty() {
                 continue;
             }
@@ -123,7 +123,7 @@ proptest! {
                 }
                 let after = decide(&larger, &policy, &machine, &node.name);
                 let possible = after.candidates.iter().any(|it| it.model == gain.model);
-                // A name in the affinity keeps copies away.
+                // A node name in the affinity excludes copies.
                 let named = format!("{:?}", wish.spec).contains("metadata.name");
                 let alive = node.labels.get("kubevirt.io/schedulable").is_some_and(|it| it == "true");
                 prop_assert!(possible || named || !alive, "{:?}\n{:?}", gain, after);

@@ -1,4 +1,4 @@
-//! What is to be done to a cluster, as data.
+//! Writes to the cluster, as data.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Its version and name, as objects say it.
+    /// Its apiVersion and kind.
     pub fn type_of(self) -> (&'static str, &'static str) {
         match self {
             Self::DataImportCron => ("cdi.kubevirt.io/v1beta1", "DataImportCron"),
@@ -37,17 +37,18 @@ impl Kind {
     }
 }
 
-/// Something to be done. Actions are carried out in their order.
+/// A write. The controller applies actions in their order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
-    /// An object is to be made. That it is there already is a conflict, and looked at again.
+    /// Create an object. If it exists already, the API server answers with a conflict, and the
+    /// controller decides again with fresh state.
     Create {
         /// Its kind.
         kind: Kind,
         /// The object.
         object: Value,
     },
-    /// An object is to be changed, by a merge patch.
+    /// Change an object with a merge patch.
     Patch {
         /// Its kind.
         kind: Kind,
@@ -55,22 +56,22 @@ pub enum Action {
         of: Named,
         /// The patch.
         patch: Value,
-        /// Why.
+        /// Why, for the log.
         why: &'static str,
     },
-    /// An object is to be deleted. That it is gone already is fine.
+    /// Delete an object. That it is gone already is no error.
     Delete {
         /// Its kind.
         kind: Kind,
         /// The object.
         of: Named,
-        /// Why.
+        /// Why, for the log.
         why: &'static str,
     },
 }
 
 impl Action {
-    /// The object, as namespace and name.
+    /// The namespace and name of the object.
     pub fn of(&self) -> Named {
         match self {
             Self::Create { object, .. } => {
@@ -96,7 +97,7 @@ pub fn named(namespace: &str, name: &str) -> Named {
     }
 }
 
-/// An object by its metadata.
+/// The namespace and name of an object.
 pub fn name_of(meta: &ObjectMeta) -> Named {
     named(
         meta.namespace.as_deref().unwrap_or_default(),
@@ -104,20 +105,20 @@ pub fn name_of(meta: &ObjectMeta) -> Named {
     )
 }
 
-/// A label of an object.
+/// The value of a label.
 pub fn label<'a>(meta: &'a ObjectMeta, name: &str) -> Option<&'a str> {
     meta.labels.as_ref()?.get(name).map(String::as_str)
 }
 
-/// An annotation of an object.
+/// The value of an annotation.
 pub fn annotation<'a>(meta: &'a ObjectMeta, name: &str) -> Option<&'a str> {
     meta.annotations.as_ref()?.get(name).map(String::as_str)
 }
 
-/// Labels or annotations as they have to be; those without a value have to go.
+/// Desired labels or annotations; `None` removes the key.
 pub type Wanted<'a> = BTreeMap<&'a str, Option<String>>;
 
-/// The patch that makes labels and annotations so, if they are not.
+/// The merge patch that sets labels and annotations, or `None` if they are as desired.
 pub fn metadata_patch(
     meta: &ObjectMeta,
     labels: &Wanted<'_>,

@@ -1,5 +1,5 @@
-//! What nodes there are: the architectures of those that run virtual machines, of those that run the
-//! cluster, and the one that a name without architecture stands for.
+//! The architectures of the workload nodes and of the control plane, and the default architecture:
+//! the one that a name without architecture suffix refers to.
 
 mod choice;
 #[cfg(test)]
@@ -21,61 +21,62 @@ const CONTROL_PLANE: [&str; 2] = [
     "node-role.kubernetes.io/master",
 ];
 
-/// How many nodes there are of each architecture.
+/// The number of nodes by architecture.
 pub type Counts = BTreeMap<String, usize>;
 
-/// What is known.
+/// The inputs of the decision.
 #[derive(Debug, Clone, Copy)]
-pub struct Facts<'a> {
+pub struct ArchitectureInputs<'a> {
     /// All nodes.
     pub nodes: &'a [Value],
-    /// Where virtual machines run, as in `spec.workloads.nodePlacement` of a HyperConverged.
+    /// The placement of workloads, as in `spec.workloads.nodePlacement` of a HyperConverged.
     pub placement: Option<&'a Value>,
-    /// The default that somebody asked for.
+    /// The default architectures that the policy sets.
     pub wanted: Override<'a>,
 }
 
-/// What follows.
+/// The architectures of the cluster.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Architectures {
-    /// Nodes that run virtual machines.
+    /// Workload nodes, by architecture.
     pub workload: Counts,
-    /// Nodes that run the cluster.
+    /// Control plane nodes, by architecture.
     pub control_plane: Counts,
-    /// Nodes that would run virtual machines, had virtual machines their architecture.
+    /// Workload nodes of architectures that KubeVirt does not support.
     pub ignored: Counts,
-    /// All nodes.
+    /// The number of all nodes.
     pub nodes: usize,
-    /// Nodes that run virtual machines, of whatever architecture.
+    /// The number of workload nodes of any architecture.
     pub workers: usize,
-    /// What a name without architecture stands for.
+    /// The default architecture.
     pub default: Choice,
-    /// A placement that makes no sense, as the scheduler would say it.
+    /// The error of an invalid placement, as the scheduler would report it.
     pub placement_error: Option<String>,
 }
 
 impl Architectures {
-    /// The architectures that virtual machines can have here, sorted.
+    /// The supported architectures of the workload nodes, sorted.
     pub fn workload_names(&self) -> BTreeSet<&str> {
         self.workload.keys().map(String::as_str).collect()
     }
 
-    /// Whether the cluster is one node: there is nothing to tell apart.
+    /// Whether the cluster has a single node, and therefore a single architecture.
     pub fn is_single_node(&self) -> bool {
         self.nodes == 1
     }
 
-    /// Whether there are two workers or more.
+    /// Whether there are two or more workload nodes.
     pub fn is_highly_available(&self) -> bool {
         self.workers >= 2
     }
 }
 
-/// Looks at the nodes.
+/// Computes the architectures from the nodes.
 ///
-/// Taints, cordons and readiness do not count: a node that is being updated comes back, and images
-/// should be there when it does. A node counts as soon as it says its architecture.
-pub fn decide(facts: &Facts<'_>) -> Architectures {
+/// Taints, `spec.unschedulable` and readiness are ignored, as in HCO: a node that is being updated
+/// comes back, and its images should be there by then. A node counts as soon as it reports its
+/// architecture.
+pub fn decide(facts: &ArchitectureInputs<'_>) -> Architectures {
     let mut found = Architectures {
         nodes: facts.nodes.len(),
         ..Architectures::default()
@@ -91,11 +92,11 @@ pub fn decide(facts: &Facts<'_>) -> Architectures {
         if name.is_empty() {
             continue;
         }
-        let runs_cluster = CONTROL_PLANE.iter().any(|label| has_label(node, label));
-        if runs_cluster && list::is_known(&name) {
+        let is_control_plane = CONTROL_PLANE.iter().any(|label| has_label(node, label));
+        if is_control_plane && list::is_known(&name) {
             *found.control_plane.entry(name.clone()).or_default() += 1;
         }
-        let runs_machines = match &affinity {
+        let is_workload = match &affinity {
             None => has_label(node, WORKER),
             Some(affinity) => affinity.matches(node).unwrap_or_else(|error| {
                 found
@@ -104,7 +105,7 @@ pub fn decide(facts: &Facts<'_>) -> Architectures {
                 false
             }),
         };
-        if !runs_machines || !is_linux(node) {
+        if !is_workload || !is_linux(node) {
             continue;
         }
         found.workers += 1;
@@ -126,8 +127,8 @@ pub fn decide(facts: &Facts<'_>) -> Architectures {
     found
 }
 
-/// Whether a placement says where virtual machines run. Tolerations and preferences do not; a
-/// required affinity without terms does, and no node will do.
+/// Whether a placement constrains the workload nodes. Tolerations and preferences do not; a
+/// required affinity without terms does, and matches no node.
 fn demands(placement: &Value) -> bool {
     let selector = placement.get("nodeSelector").and_then(Value::as_object);
     selector.is_some_and(|labels| !labels.is_empty())
@@ -141,7 +142,7 @@ fn has_label(node: &Value, name: &str) -> bool {
     labels.is_some_and(|labels| labels.contains_key(name))
 }
 
-/// Virtual machines run on Linux. A node that does not say what it runs is taken for one.
+/// VMs run on Linux only. A node that does not report its operating system counts as Linux.
 fn is_linux(node: &Value) -> bool {
     let os = node.pointer("/status/nodeInfo/operatingSystem");
     os.and_then(Value::as_str)

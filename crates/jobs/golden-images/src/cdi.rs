@@ -1,11 +1,12 @@
-//! From DataImportCrons to imports, and from imports to what can be cloned.
+//! The CDI kinds: from DataImportCrons to imports, and from imports to cloneable sources.
 //!
 //! ```text
-//! registry, web server --poll--> digest for every platform --cron--> DataVolume, snapshot, DataSource, what is kept
-//! DataVolume --data_volume--> whether to run an importer, phase, when to try again
-//!   --origin--> what to fetch  --claim--> its volume  --pod--> its importer, and the --outcome--> that it leaves behind
-//!   --copy--> a volume that is a copy of what a DataSource stands for
-//! DataSource --data_source--> what can be cloned, through at most one pointer
+//! registry, web server --poll--> digest per platform
+//!   --cron--> DataVolume, snapshot, DataSource, garbage collection
+//! DataVolume --data_volume--> importer to run, phase, time of the next try
+//!   --origin--> source to fetch  --claim--> PVC  --pod--> importer pod  --outcome--> its report
+//!   --copy--> PVC cloned from what a DataSource refers to
+//! DataSource --data_source--> cloneable source, through at most one pointer
 //! ```
 
 pub mod access;

@@ -1,6 +1,6 @@
-//! Conditions, of both forms: those of `metav1`, and those of CDI.
+//! Conditions in both forms: those of `metav1`, and those of CDI.
 //!
-//! In both, `lastTransitionTime` moves when the status does, and never otherwise.
+//! In both, `lastTransitionTime` changes only when the status does.
 
 #[cfg(test)]
 mod tests;
@@ -10,52 +10,52 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde_json::{Value, json};
 
-use crate::words;
+use crate::reasons;
 
-/// How many characters a message may have.
-const LONGEST: usize = 2048;
+/// Longest message in characters.
+const MAX_MESSAGE_CHARS: usize = 2048;
 
-/// What a condition says.
+/// A condition to set.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Said {
-    /// What it is about.
+pub struct ConditionUpdate {
+    /// Its type.
     pub kind: &'static str,
-    /// Whether it is so.
+    /// Its status.
     pub status: bool,
-    /// Why, in a word.
+    /// The reason, in CamelCase.
     pub reason: String,
-    /// Why, in a sentence.
+    /// The message.
     pub message: String,
 }
 
-impl Said {
-    /// Something that is so, or is not.
+impl ConditionUpdate {
+    /// A condition; in debug builds, its reason must be documented in `reasons.rs`.
     pub fn new(
         kind: &'static str,
         status: bool,
         reason: impl Into<String>,
         message: impl Into<String>,
     ) -> Self {
-        let said = Self {
+        let update = Self {
             kind,
             status,
             reason: reason.into(),
             message: short(&message.into()),
         };
         debug_assert!(
-            words::knows(kind, said.status_text(), &said.reason),
-            "{kind}={} {} is not explained in words.rs",
-            said.status_text(),
-            said.reason
+            reasons::knows(kind, update.status_text(), &update.reason),
+            "{kind}={} {} is not documented in reasons.rs",
+            update.status_text(),
+            update.reason
         );
-        said
+        update
     }
 
     fn status_text(&self) -> &'static str {
         if self.status { "True" } else { "False" }
     }
 
-    /// As `metav1` has it, going on from what was said before.
+    /// The `metav1` condition; keeps the transition time of an equal status.
     pub fn standard(
         &self,
         before: &[Condition],
@@ -76,7 +76,7 @@ impl Said {
         }
     }
 
-    /// Puts the condition, as `metav1` has it, among those of others, which are left as they are.
+    /// Sets the `metav1` condition in a list; conditions of other controllers stay unchanged.
     pub fn place(&self, conditions: &mut Vec<Value>, now: Timestamp, generation: Option<i64>) {
         let own = conditions
             .iter_mut()
@@ -91,7 +91,7 @@ impl Said {
         }
     }
 
-    /// Sets the condition as CDI has it. The heartbeat moves when anything about it does.
+    /// Sets the CDI condition in a list. `lastHeartbeatTime` changes with any of its fields.
     pub fn put(&self, conditions: &mut Vec<cdi::Condition>, now: Timestamp) {
         let status = self.status_text();
         let now = Time(whole(now));
@@ -122,19 +122,23 @@ impl Said {
     }
 }
 
-/// A condition of CDI by what it is about.
+/// The CDI condition of a type.
 pub fn get<'a>(conditions: &'a [cdi::Condition], kind: &str) -> Option<&'a cdi::Condition> {
     conditions.iter().find(|known| known.kind == kind)
 }
 
-/// Whole seconds: what the API keeps of a time.
+/// Truncates to whole seconds, the precision of the API.
 pub fn whole(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).unwrap_or(time)
 }
 
 fn short(message: &str) -> String {
-    if message.chars().nth(LONGEST).is_none() {
+    if message.chars().nth(MAX_MESSAGE_CHARS).is_none() {
         return message.to_owned();
     }
-    message.chars().take(LONGEST - 1).chain(['…']).collect()
+    message
+        .chars()
+        .take(MAX_MESSAGE_CHARS - 1)
+        .chain(['…'])
+        .collect()
 }

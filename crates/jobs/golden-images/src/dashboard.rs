@@ -1,12 +1,12 @@
-//! What Grafana shows of golden images.
+//! The Grafana dashboard of golden images.
 
 use api::monitoring::dashboard::{Dashboard, Panel, Shape, Unit};
 
-/// The page.
+/// The dashboard.
 pub const DASHBOARD: Dashboard = Dashboard {
     name: "golden-images",
     title: "Medley: golden images",
-    about: "Boot images: which are current, what is imported, what goes wrong.",
+    about: "Boot images: outdated images, imports and failures.",
     panels: &[
         Panel {
             title: "Not the newest",
@@ -16,7 +16,7 @@ pub const DASHBOARD: Dashboard = Dashboard {
             queries: &[("sum(kubevirt_cdi_dataimportcron_outdated)", "outdated")],
         },
         Panel {
-            title: "Imports that run",
+            title: "Running imports",
             about: "Imports under way.",
             shape: Shape::Number,
             unit: Unit::Count,
@@ -27,7 +27,7 @@ pub const DASHBOARD: Dashboard = Dashboard {
         },
         Panel {
             title: "Templates without an architecture",
-            about: "Templates that name no architecture that a node has.",
+            about: "Templates that list no architecture of any workload node.",
             shape: Shape::Number,
             unit: Unit::Count,
             queries: &[(
@@ -36,15 +36,15 @@ pub const DASHBOARD: Dashboard = Dashboard {
             )],
         },
         Panel {
-            title: "Images for every architecture",
-            about: "Whether they are kept, where nodes have several architectures.",
+            title: "Multi-architecture images",
+            about: "Whether they are enabled, in clusters with several architectures.",
             shape: Shape::Number,
             unit: Unit::Truth,
             queries: &[("min(kubevirt_hco_multi_arch_boot_images_enabled)", "on")],
         },
         Panel {
             title: "Progress",
-            about: "How far imports are.",
+            about: "Progress of running imports.",
             shape: Shape::Lines,
             unit: Unit::Percent,
             queries: &[(
@@ -54,7 +54,7 @@ pub const DASHBOARD: Dashboard = Dashboard {
         },
         Panel {
             title: "Imports",
-            about: "How imports end.",
+            about: "Finished imports by result.",
             shape: Shape::Lines,
             unit: Unit::Rate,
             queries: &[(
@@ -64,7 +64,7 @@ pub const DASHBOARD: Dashboard = Dashboard {
         },
         Panel {
             title: "Polls of registries",
-            about: "What comes of asking for images.",
+            about: "Polls by result.",
             shape: Shape::Lines,
             unit: Unit::Rate,
             queries: &[(
@@ -73,8 +73,8 @@ pub const DASHBOARD: Dashboard = Dashboard {
             )],
         },
         Panel {
-            title: "Crons that are behind",
-            about: "Which they are; pending are those without a storage class.",
+            title: "Outdated DataImportCrons",
+            about: "Those without a storage class are pending.",
             shape: Shape::Table,
             unit: Unit::Count,
             queries: &[(

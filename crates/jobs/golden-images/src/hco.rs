@@ -1,4 +1,4 @@
-//! From a HyperConverged to an SSP: which images are wanted, and for which architectures.
+//! From a HyperConverged to an SSP: the desired images and their architectures.
 
 pub mod admission;
 mod filter;
@@ -18,97 +18,97 @@ use serde_json::{Value, json};
 
 pub use filter::{ARCHITECTURES_MATCH, DEPLOYED};
 pub use metrics::Sample;
-pub use switch::{Said, Switch};
+pub use switch::{Switch, SwitchSource};
 
 use crate::architectures::Architectures;
 use crate::conditions;
 use crate::policy::Policy;
 
-/// The condition of a HyperConverged that says whether its images are as it asks for.
+/// The condition of a HyperConverged that reports whether its images were accepted as specified.
 pub const ACCEPTED: &str = "GoldenImagesAccepted";
 
-/// What is known.
+/// The inputs of the decision.
 #[derive(Debug, Clone, Copy)]
-pub struct Facts<'a> {
+pub struct HcoInputs<'a> {
     /// The HyperConverged.
     pub images: &'a Images,
     /// Built-in templates.
     pub built_in: &'a [DataImportCronTemplate],
-    /// The nodes.
+    /// The architectures of the nodes.
     pub architectures: &'a Architectures,
-    /// How images are kept.
+    /// The policy in force.
     pub policy: &'a Policy,
-    /// The architectures that images really have, by the name of their template.
+    /// The architectures that images actually have, by the name of their template.
     pub discovered: &'a BTreeMap<String, BTreeSet<String>>,
-    /// Whether there can be an SSP.
+    /// Whether the SSP CRD is installed.
     pub ssp_installed: bool,
-    /// The SSP as it is.
+    /// The current SSP.
     pub ssp: Option<&'a SSP>,
-    /// Something random: it only matters the first time.
+    /// A value that differs between clusters, used once to generate the schedule.
     pub seed: u64,
-    /// Now.
+    /// The current time.
     pub now: Timestamp,
 }
 
-/// What follows.
+/// The decision about a HyperConverged.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
-    /// Whether there are images for every architecture, and who says so.
+    /// Whether multi-architecture images are enabled, and by what.
     pub switch: Switch,
-    /// What the status of the HyperConverged has to be.
+    /// The desired status of the HyperConverged.
     pub status: HyperConvergedStatus,
-    /// Whether it is not so.
+    /// Whether it differs from the current one.
     pub status_changed: bool,
-    /// What has to be applied to the SSP; nothing if it is so.
+    /// The SSP to apply; `None` if it is as desired.
     pub ssp: Option<Value>,
-    /// What is wrong.
+    /// The problems of the specification.
     pub problems: Vec<Problem>,
-    /// All samples; those that are not here are no more.
+    /// All metric samples; those of an earlier decision that are missing here are obsolete.
     pub samples: Vec<Sample>,
 }
 
-/// Something that is wrong with what was asked for. Everything else goes on.
+/// A problem of the specification. Everything unaffected is still deployed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// A template has no name.
     #[error("a DataImportCronTemplate has no name; it is ignored")]
     NoName,
-    /// A template says nothing.
+    /// A template has no spec.
     #[error("DataImportCronTemplate {0:?} has no spec; it is ignored")]
     NoSpec(String),
-    /// Two templates have one name.
-    #[error("DataImportCronTemplate {0:?} is already defined; only the first one counts")]
+    /// Two templates have the same name.
+    #[error("DataImportCronTemplate {0:?} is already defined; only the first one is used")]
     Duplicate(String),
-    /// A template names architectures that no machine can have.
+    /// A template lists architectures that VMs cannot have.
     #[error(
-        "DataImportCronTemplate {template:?} names {architectures:?}; amd64, arm64 and s390x are accepted; they are ignored"
+        "DataImportCronTemplate {template:?} lists unsupported architectures {architectures:?}; they are ignored; amd64, arm64 and s390x are supported"
     )]
     UnknownArchitectures {
         /// The template.
         template: String,
-        /// What it names.
+        /// The architectures that are ignored.
         architectures: Vec<String>,
     },
-    /// Nodes have architectures that no machine can have.
+    /// Nodes have architectures that VMs cannot have.
     #[error(
-        "nodes have the architectures {0:?}; virtual machines can have amd64, arm64 and s390x; they are ignored"
+        "nodes have unsupported architectures {0:?}; they are ignored; VMs support amd64, arm64 and s390x"
     )]
     UnknownNodes(Vec<String>),
-    /// The placement of workloads makes no sense.
-    #[error("the node placement of workloads makes no sense, so that no node matches: {0}")]
+    /// The placement of workloads is invalid.
+    #[error("the node placement of workloads is invalid, so no node matches: {0}")]
     Placement(String),
-    /// The switch is on, but there is one node.
+    /// Multi-architecture images are enabled in a cluster with one node.
     #[error(
-        "images for every architecture were asked for, but the cluster has a single node; there are images for that node"
+        "multi-architecture images are enabled, but the cluster has a single node; images are imported for that node only"
     )]
     SingleNode,
-    /// There is no kind to pass it on with.
-    #[error("kind SSP of ssp.kubevirt.io is not installed; images wait for it")]
+    /// The SSP CRD is not installed.
+    #[error("kind SSP of ssp.kubevirt.io is not installed; images are deployed once it is")]
     NoSsp,
 }
 
 impl Problem {
-    /// A word for it.
+    /// The reason, in CamelCase.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::NoName => "TemplateWithoutName",
@@ -123,15 +123,15 @@ impl Problem {
     }
 }
 
-/// Decides what the SSP and the status have to be.
-pub fn decide(facts: &Facts<'_>) -> Decision {
+/// Decides about the SSP and the status of the HyperConverged.
+pub fn decide(facts: &HcoInputs<'_>) -> Decision {
     let architectures = facts.architectures;
     let switch = Switch::decide(facts.images, architectures.is_single_node());
     let mut problems = Vec::new();
     if !facts.ssp_installed {
         problems.push(Problem::NoSsp);
     }
-    if switch.single_node && switch.asked {
+    if switch.single_node && switch.requested {
         problems.push(Problem::SingleNode);
     }
     if !architectures.ignored.is_empty() {
@@ -151,7 +151,10 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
         .filter_map(|image| image.deployed.clone())
         .collect();
     let mut rest = facts.images.status.rest.clone();
-    rest.insert("conditions".to_owned(), told(facts, switch, &problems));
+    rest.insert(
+        "conditions".to_owned(),
+        with_accepted_condition(facts, switch, &problems),
+    );
     let status = HyperConvergedStatus {
         node_info: Some(node_info(architectures)),
         infrastructure_highly_available: Some(architectures.is_highly_available()),
@@ -172,22 +175,23 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
     }
 }
 
-/// The conditions of a HyperConverged with what is to be said about its images. Those of others stay.
-fn told(facts: &Facts<'_>, switch: Switch, problems: &[Problem]) -> Value {
-    let said = match problems.first() {
+/// The conditions of a HyperConverged with the one about images set; those of other controllers
+/// stay.
+fn with_accepted_condition(facts: &HcoInputs<'_>, switch: Switch, problems: &[Problem]) -> Value {
+    let update = match problems.first() {
         None => {
             let on = if switch.is_on() { "on" } else { "off" };
-            let message = format!("images for every architecture are {on} ({})", switch.said);
-            conditions::Said::new(ACCEPTED, true, "Accepted", message)
+            let message = format!("multi-architecture images are {on} ({})", switch.source);
+            conditions::ConditionUpdate::new(ACCEPTED, true, "Accepted", message)
         }
         Some(first) => {
             let messages: Vec<String> = problems.iter().map(ToString::to_string).collect();
-            conditions::Said::new(ACCEPTED, false, first.reason(), messages.join("; "))
+            conditions::ConditionUpdate::new(ACCEPTED, false, first.reason(), messages.join("; "))
         }
     };
     let known = facts.images.status.rest.get("conditions");
     let mut all = known.and_then(Value::as_array).cloned().unwrap_or_default();
-    said.place(&mut all, facts.now, facts.images.generation);
+    update.place(&mut all, facts.now, facts.images.generation);
     Value::Array(all)
 }
 
@@ -200,8 +204,9 @@ fn node_info(architectures: &Architectures) -> NodeInfo {
     }
 }
 
-/// When built-in images are looked for: twice a day, at a time that differs from cluster to cluster.
-fn schedule(facts: &Facts<'_>) -> String {
+/// The schedule of built-in images: twice a day, at a time that differs between clusters. Generated
+/// once and kept in the status, as in HCO.
+fn schedule(facts: &HcoInputs<'_>) -> String {
     let known = facts.images.status.data_import_schedule.as_deref();
     if let Some(known) = known.filter(|text| Schedule::parse(text).is_ok()) {
         return known.to_owned();
@@ -211,9 +216,9 @@ fn schedule(facts: &Facts<'_>) -> String {
     format!("{minute} {hour}/12 * * *")
 }
 
-/// What has to be applied to the SSP.
+/// The SSP to apply, or `None` if it is as desired.
 fn project(
-    facts: &Facts<'_>,
+    facts: &HcoInputs<'_>,
     switch: Switch,
     templates: &[DataImportCronTemplate],
 ) -> Option<Value> {
@@ -245,7 +250,7 @@ fn project(
     }
     let mut metadata = json!({ "name": api::hco::SSP_NAME, "namespace": facts.images.namespace });
     if let Some(uid) = &facts.images.uid {
-        // It goes with the HyperConverged.
+        // Garbage collection deletes it with the HyperConverged.
         metadata["ownerReferences"] = json!([{
             "apiVersion": format!("{}/{}", api::hco::GROUP, facts.images.version.name()),
             "kind": "HyperConverged",
@@ -261,7 +266,7 @@ fn project(
     }))
 }
 
-/// Whether an SSP goes with a HyperConverged.
+/// Whether the HyperConverged owns an SSP.
 fn belongs(ssp: &SSP, images: &Images) -> bool {
     let Some(uid) = &images.uid else {
         return true;

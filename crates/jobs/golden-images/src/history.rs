@@ -1,7 +1,7 @@
-//! What a DataSource stood for, newest first: so that one can go back.
+//! The versions that a DataSource referred to, newest first, for rollbacks.
 //!
-//! The history is an annotation of the DataSource. Going back is a pin in the GoldenImagePolicy: the
-//! version before is used if it is still there, and imported again if not.
+//! The history is an annotation of the DataSource. A rollback is a pin in the GoldenImagePolicy:
+//! the earlier version is used if it is still kept, and imported again if not.
 
 #[cfg(test)]
 mod tests;
@@ -12,33 +12,33 @@ use serde::{Deserialize, Serialize};
 
 use crate::action::annotation;
 
-/// Texts longer than this were not written here.
-const LONGEST: usize = 64 * 1024;
+/// Longer annotations were not written by this program.
+const MAX_ANNOTATION_BYTES: usize = 64 * 1024;
 
-/// A version that a DataSource stood for.
+/// A version that a DataSource referred to.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
-    /// What was imported.
+    /// The digest that was imported.
     pub digest: String,
-    /// The volume or snapshot.
+    /// The name of the PVC or snapshot.
     pub name: String,
     /// `pvc` or `snapshot`.
     pub format: String,
-    /// Since when, in the form of RFC 3339.
+    /// Since when, in RFC 3339 form.
     pub since: String,
 }
 
-/// What a DataSource remembers. What cannot be read is forgotten.
+/// The history of a DataSource; empty if it cannot be parsed.
 pub fn read(source: &DataSource) -> Vec<Entry> {
     let text = annotation(&source.metadata, HISTORY);
-    let text = text.filter(|text| text.len() <= LONGEST);
+    let text = text.filter(|text| text.len() <= MAX_ANNOTATION_BYTES);
     text.and_then(|text| serde_json::from_str(text).ok())
         .unwrap_or_default()
 }
 
-/// The history with one more entry, and at most so many earlier ones. The same version again, in
-/// another form, replaces the newest.
+/// The history with one more entry, and at most this many earlier ones. The same version in another
+/// format replaces the newest entry.
 pub fn with(mut entries: Vec<Entry>, entry: Entry, earlier: usize) -> Vec<Entry> {
     if entries
         .first()
@@ -51,14 +51,13 @@ pub fn with(mut entries: Vec<Entry>, entry: Entry, earlier: usize) -> Vec<Entry>
     entries
 }
 
-/// As it is written.
+/// Serialises a history.
 pub fn write(entries: &[Entry]) -> String {
-    // Entries are texts: writing them cannot fail.
+    // Strings always serialise.
     serde_json::to_string(entries).unwrap_or_default()
 }
 
-/// The version to go back to: so many versions before the newest. Versions that were used twice count
-/// once.
+/// The version to roll back to: this many versions before the newest. Repeated versions count once.
 pub fn back(entries: &[Entry], steps: usize) -> Option<&Entry> {
     let newest = entries.first()?;
     let mut seen = vec![newest.digest.as_str()];

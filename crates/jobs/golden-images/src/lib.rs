@@ -1,16 +1,16 @@
-//! Boot images that are present and current for every architecture of a cluster, behind one name.
+//! Boot images for every architecture of a cluster, kept up to date behind one stable name.
 //!
 //! ```text
-//! nodes --architectures--> which architectures there are, and the default
-//!                               |
-//! HyperConverged + built-in --hco--> SSP, status          what is wanted
-//! SSP + what there is ------------ssp--> DataImportCrons, DataSources, pointers, templates
-//! DataImportCron + registry ------cdi--> imports, and what can be cloned
-//! virtual machine ----------------vm---> its architecture
+//! nodes --architectures--> the architectures of the cluster, and the default
+//! HyperConverged + built-in --hco--> SSP, status          the desired images
+//! SSP + live objects -------------ssp--> DataImportCrons, DataSources, pointers, templates
+//! DataImportCron + registry ------cdi--> imports, and cloneable sources
+//! VirtualMachine -----------------vm---> its architecture
 //! ```
 //!
-//! Every layer is one `decide`: facts in, what to do and why out. Nothing here reads a cluster, a
-//! registry or a clock. A decision that was carried out is followed by one that has nothing to do.
+//! Every layer is one `decide` function: inputs in, writes and their reasons out. Nothing here
+//! reads a cluster, a registry or a clock. Decisions are idempotent: once one is applied, the next
+//! is empty.
 
 pub mod action;
 pub mod alerts;
@@ -25,10 +25,10 @@ pub mod names;
 pub mod overview;
 pub mod pins;
 pub mod policy;
+pub mod reasons;
 pub mod roles;
 pub mod ssp;
 pub mod vm;
-pub mod words;
 
 #[cfg(test)]
 mod test_values;

@@ -1,39 +1,39 @@
-//! Lists of architectures, as people write them into annotations.
+//! Lists of architectures, as users write them into annotations.
 //!
-//! Upstream compares the pieces between the commas as they are: `amd64, arm64` loses one, `AMD64`
-//! is nothing. Here blanks, case and repetitions do not matter, and what is no architecture of a
-//! virtual machine is set aside and told.
+//! Upstream compares the pieces between commas verbatim: `amd64, arm64` loses one, `AMD64` is
+//! unknown. Here blanks, case and repetitions do not matter, and unsupported names are reported
+//! separately.
 
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeSet;
 
-/// The architectures that a virtual machine can have.
+/// The architectures that KubeVirt supports.
 pub const KNOWN: [&str; 3] = ["amd64", "arm64", "s390x"];
 
-/// More entries than this are not read: nobody means them.
-const MOST: usize = 64;
+/// Further entries are ignored, so that a hostile annotation costs little.
+const MAX_ENTRIES: usize = 64;
 
-/// A list of architectures that was written by somebody.
+/// A parsed list of architectures.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Listed {
-    /// Architectures that a virtual machine can have, in the order in which they were written.
+    /// Supported architectures, in their original order.
     pub known: Vec<String>,
-    /// What else was written.
+    /// The other entries.
     pub unknown: Vec<String>,
-    /// Whether something was written twice, in other letters, with blanks or without text: upstream
-    /// would have read it differently.
+    /// Whether entries were repeated, blank, padded or in upper case: upstream would have parsed
+    /// them differently.
     pub untidy: bool,
 }
 
 impl Listed {
-    /// Reads a list.
+    /// Parses a list.
     pub fn parse(text: &str) -> Self {
         let mut listed = Self::default();
         let mut seen = BTreeSet::new();
         for (index, piece) in text.split(',').enumerate() {
-            if index == MOST {
+            if index == MAX_ENTRIES {
                 listed.untidy = true;
                 break;
             }
@@ -54,14 +54,14 @@ impl Listed {
         listed
     }
 
-    /// Those that a cluster has, in the order in which they were written.
+    /// The architectures that a cluster has, in their original order.
     pub fn present<'a>(&'a self, cluster: &BTreeSet<&str>) -> Vec<&'a str> {
         let known = self.known.iter().map(String::as_str);
         known.filter(|name| cluster.contains(name)).collect()
     }
 }
 
-/// An architecture, in the words of Go.
+/// An architecture as GOARCH spells it.
 pub fn normal(text: &str) -> String {
     let text = text.trim().to_ascii_lowercase();
     match text.as_str() {
@@ -71,7 +71,7 @@ pub fn normal(text: &str) -> String {
     }
 }
 
-/// An architecture, in the words of `uname -m`.
+/// An architecture as `uname -m` spells it.
 pub fn machine(architecture: &str) -> &str {
     match architecture {
         "amd64" => "x86_64",
@@ -80,7 +80,7 @@ pub fn machine(architecture: &str) -> &str {
     }
 }
 
-/// Whether a virtual machine can have this architecture.
+/// Whether KubeVirt supports this architecture.
 pub fn is_known(architecture: &str) -> bool {
     KNOWN.contains(&architecture)
 }

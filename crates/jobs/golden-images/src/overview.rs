@@ -1,8 +1,7 @@
-//! The images of a cluster as people look at them: one name, and how it is with every architecture
-//! behind it.
+//! The images of a cluster as users see them: one name, and the state of every architecture behind
+//! it.
 //!
-//! Everything is read from the objects that anybody can read: what whoever imports has written there
-//! counts, be it Medley or CDI itself.
+//! Everything is read from the objects themselves, so it works with Medley's importer and with CDI.
 
 mod explain;
 mod state;
@@ -37,52 +36,52 @@ use crate::list::Listed;
 use crate::names::fitting;
 use crate::policy::Policy;
 
-/// What was read.
+/// The objects that the overview is built from.
 #[derive(Debug, Clone, Copy)]
-pub struct Facts<'a> {
+pub struct OverviewInputs<'a> {
     /// DataImportCrons.
     pub crons: &'a [DataImportCron],
     /// DataSources.
     pub sources: &'a [DataSource],
     /// DataVolumes.
     pub imports: &'a [DataVolume],
-    /// Volumes.
+    /// PersistentVolumeClaims.
     pub claims: &'a [Claim],
-    /// Snapshots of volumes.
+    /// VolumeSnapshots.
     pub snapshots: &'a [VolumeSnapshot],
-    /// How images are kept.
+    /// The policy in force.
     pub policy: &'a Policy,
-    /// Now.
+    /// The current time.
     pub now: Timestamp,
 }
 
-/// An image: a name, and what is behind it.
+/// An image: a name and its architectures.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Image {
-    /// Where it is.
+    /// Its namespace.
     pub namespace: String,
-    /// What it is called without architecture.
+    /// Its name without architecture.
     pub name: String,
-    /// What the name stands for, if it is a pointer.
+    /// The target of the name, if it is a pointer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pointer: Option<Pointer>,
     /// By architecture.
     pub architectures: Vec<Variant>,
 }
 
-/// A name that stands for another one.
+/// A DataSource that points to another one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Pointer {
-    /// The DataSource that it stands for.
+    /// The DataSource that it points to.
     pub data_source: String,
-    /// Why this one, as it was chosen.
+    /// The choice of the default architecture, as recorded in the annotation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Whether it can be cloned.
     pub ready: bool,
-    /// Why not, as the DataSource says it.
+    /// The message of the condition Ready, if it is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
@@ -91,83 +90,83 @@ pub struct Pointer {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Variant {
-    /// Which; empty for an image that is as it comes.
+    /// The architecture; empty for an image without one.
     pub architecture: String,
-    /// Whether the name without architecture stands for this one.
+    /// Whether the name without architecture points to this one.
     pub is_default: bool,
     /// The DataSource.
     pub data_source: String,
-    /// The DataImportCron that keeps it current.
+    /// The DataImportCron that manages it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cron: Option<String>,
-    /// How it is with it.
+    /// Its state.
     pub state: State,
-    /// Why, in a word.
+    /// The reason, in CamelCase.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Why, in a sentence.
+    /// The message of the reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// The version in use.
+    /// The digest of the version in use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// Since when.
+    /// Since when it is in use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
-    /// What can be cloned: `pvc/NAME` or `snapshot/NAME`.
+    /// The cloneable source: `pvc/NAME` or `snapshot/NAME`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub volume: Option<String>,
-    /// How big that is.
+    /// Its size.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<String>,
-    /// The version that the source has.
+    /// The version that the source offers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub newest: Option<String>,
-    /// The version that is held on to.
+    /// The version that the policy pins.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pinned: Option<String>,
-    /// The DataVolume that is being imported, or does not get on.
+    /// The DataVolume that is being imported, or fails.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub importing: Option<String>,
-    /// How far that is, in percent.
+    /// Its progress, in percent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<String>,
-    /// Where it comes from.
+    /// The URL of the source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// When the source was last asked.
+    /// When the source was last polled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_poll: Option<Timestamp>,
-    /// When it is asked again by its schedule; it may be somewhat later.
+    /// When the next poll is scheduled; jitter may delay it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_poll: Option<Timestamp>,
-    /// How often it failed in a row.
+    /// The number of failures in a row.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failures: Option<u32>,
-    /// When what failed is tried again.
+    /// When the failed poll or import is retried.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_retry: Option<Timestamp>,
-    /// When it goes, if no node of its architecture comes back.
+    /// When it is deleted, unless a node of its architecture joins before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leaves_at: Option<Timestamp>,
-    /// The architectures that the source really has.
+    /// The architectures that the source actually has.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub available: Vec<String>,
     /// The versions that were in use, newest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<Entry>,
-    /// The versions that are there still, so that going back to them needs no import.
+    /// The versions that are still kept, so that a rollback needs no import.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<String>,
-    /// Whether what is tried again is the import, and not the poll.
+    /// Whether the import is retried, rather than the poll.
     #[serde(skip)]
     pub import_failed: bool,
-    /// Under which name and architecture a policy says something about it.
+    /// The name and architecture by which a policy refers to it.
     #[serde(skip)]
     pub policy_key: Option<(Named, String)>,
 }
 
-/// What is put together for one image.
+/// The objects of one image.
 #[derive(Default)]
 struct Group<'a> {
     pointer: Option<&'a DataSource>,
@@ -181,8 +180,8 @@ struct Member<'a> {
     cron: Option<&'a DataImportCron>,
 }
 
-/// Puts together what there is, by namespace and name.
-pub fn images(facts: &Facts<'_>) -> Vec<Image> {
+/// Groups the objects by image, sorted by namespace and name.
+pub fn images(facts: &OverviewInputs<'_>) -> Vec<Image> {
     let mut groups: BTreeMap<Named, Group<'_>> = BTreeMap::new();
     for source in facts.sources {
         let of = name_of(&source.metadata);
@@ -203,8 +202,8 @@ pub fn images(facts: &Facts<'_>) -> Vec<Image> {
         let key = named(&of.namespace, base.unwrap_or(&fitting(managed)));
         let members = &mut groups.entry(key).or_default().members;
         let known = &mut members.entry(managed.clone()).or_default().cron;
-        // Of two that want the same, the one counts that the DataSource names.
-        if known.is_none() || keeps(facts, cron) {
+        // If two manage the same DataSource, the one in its label wins.
+        if known.is_none() || is_labelled_with(facts, cron) {
             *known = Some(cron);
         }
     }
@@ -214,8 +213,8 @@ pub fn images(facts: &Facts<'_>) -> Vec<Image> {
         .collect()
 }
 
-/// Whether a DataSource says that this DataImportCron keeps it current.
-fn keeps(facts: &Facts<'_>, cron: &DataImportCron) -> bool {
+/// Whether a DataSource is labelled with this DataImportCron.
+fn is_labelled_with(facts: &OverviewInputs<'_>, cron: &DataImportCron) -> bool {
     let of = name_of(&cron.metadata);
     let source = named(&of.namespace, &cron.spec.managed_data_source);
     facts.sources.iter().any(|it| {
@@ -224,7 +223,7 @@ fn keeps(facts: &Facts<'_>, cron: &DataImportCron) -> bool {
     })
 }
 
-fn image(facts: &Facts<'_>, key: Named, group: &Group<'_>) -> Image {
+fn image(facts: &OverviewInputs<'_>, key: Named, group: &Group<'_>) -> Image {
     let pointer = group.pointer.and_then(pointer);
     let target = pointer.as_ref().map(|it| it.data_source.as_str());
     let mut architectures: Vec<Variant> = group
@@ -237,7 +236,7 @@ fn image(facts: &Facts<'_>, key: Named, group: &Group<'_>) -> Image {
         })
         .collect();
     architectures.sort_by(|one, other| one.architecture.cmp(&other.architecture));
-    // What is longer than a label can be is known in full by the pointer alone.
+    // Label values are shortened, so only the pointer has the full name.
     let own = group.pointer.map(|it| name_of(&it.metadata).name);
     let only = group
         .members
@@ -252,7 +251,7 @@ fn image(facts: &Facts<'_>, key: Named, group: &Group<'_>) -> Image {
     }
 }
 
-/// Whether something bears the name of an image that it is a part of.
+/// Whether a member is labelled with the name of an image.
 fn is_part(member: &Member<'_>) -> bool {
     let source = member.source.map(|it| &it.metadata);
     let metas = [source, member.cron.map(|it| &it.metadata)];
@@ -267,17 +266,24 @@ fn pointer(source: &DataSource) -> Option<Pointer> {
         return None;
     };
     let status = source.status.as_ref();
-    let said = status.and_then(|it| conditions::get(&it.conditions, "Ready"));
+    let ready_condition = status.and_then(|it| conditions::get(&it.conditions, "Ready"));
     let ready = is_ready(source);
     Some(Pointer {
         data_source: to.name.clone(),
         reason: annotation(&source.metadata, names::DEFAULT_REASON).map(str::to_owned),
         ready,
-        message: said.filter(|_| !ready).and_then(|it| it.message.clone()),
+        message: ready_condition
+            .filter(|_| !ready)
+            .and_then(|it| it.message.clone()),
     })
 }
 
-fn variant(facts: &Facts<'_>, namespace: &str, name: &str, member: &Member<'_>) -> Variant {
+fn variant(
+    facts: &OverviewInputs<'_>,
+    namespace: &str,
+    name: &str,
+    member: &Member<'_>,
+) -> Variant {
     let mut found = Variant {
         data_source: name.to_owned(),
         ..Variant::default()
@@ -290,9 +296,9 @@ fn variant(facts: &Facts<'_>, namespace: &str, name: &str, member: &Member<'_>) 
     let labelled = metas
         .iter()
         .find_map(|meta| label(meta, labels::ARCHITECTURE));
-    let asked = member.cron.and_then(|it| it.spec.architecture());
+    let requested = member.cron.and_then(|it| it.spec.architecture());
     labelled
-        .or(asked)
+        .or(requested)
         .unwrap_or_default()
         .clone_into(&mut found.architecture);
     found.leaves_at = metas
@@ -301,20 +307,25 @@ fn variant(facts: &Facts<'_>, namespace: &str, name: &str, member: &Member<'_>) 
         .and_then(|since| since.parse::<Timestamp>().ok())
         .and_then(|since| since.checked_add(facts.policy.grace).ok());
     if let Some(source) = member.source {
-        stands_for(facts, namespace, source, &mut found);
+        fill_source(facts, namespace, source, &mut found);
     }
     let status = member.cron.and_then(|cron| cron.status.as_ref());
     if let Some(cron) = member.cron {
-        imported(facts, namespace, cron, &mut found);
+        fill_imports(facts, namespace, cron, &mut found);
     }
     let ready = member.source.is_some_and(is_ready);
     found.state = State::of(found.leaves_at.is_some(), ready, is_failed(status));
-    (found.reason, found.message) = said(member.source, status, ready);
+    (found.reason, found.message) = reason_and_message(member.source, status, ready);
     found
 }
 
-/// What a DataSource stands for, and since when.
-fn stands_for(facts: &Facts<'_>, namespace: &str, source: &DataSource, found: &mut Variant) {
+/// Fills in what a DataSource refers to, and since when.
+fn fill_source(
+    facts: &OverviewInputs<'_>,
+    namespace: &str,
+    source: &DataSource,
+    found: &mut Variant,
+) {
     found.history = history::read(source);
     let (name, is_snapshot) = match source.spec.source.which() {
         Some(DataSourceRef::Pvc(it)) => (&it.name, false),
@@ -346,7 +357,7 @@ fn stands_for(facts: &Facts<'_>, namespace: &str, source: &DataSource, found: &m
     found.volume = meta.map(|_| format!("{kind}/{name}"));
 }
 
-/// How big a volume from a snapshot has to be.
+/// The size of a PVC restored from a snapshot.
 fn restored(snapshot: &VolumeSnapshot) -> Option<String> {
     let advised = annotation(&snapshot.metadata, annotations::ADVISED_RESTORE_SIZE);
     let status = snapshot.status.as_ref();
@@ -354,8 +365,13 @@ fn restored(snapshot: &VolumeSnapshot) -> Option<String> {
     advised.or(size).map(str::to_owned)
 }
 
-/// What a DataImportCron says of its imports.
-fn imported(facts: &Facts<'_>, namespace: &str, cron: &DataImportCron, found: &mut Variant) {
+/// Fills in what a DataImportCron reports about its imports.
+fn fill_imports(
+    facts: &OverviewInputs<'_>,
+    namespace: &str,
+    cron: &DataImportCron,
+    found: &mut Variant,
+) {
     let meta = &cron.metadata;
     found.cron.clone_from(&meta.name);
     let base = label(meta, labels::DATA_SOURCE_NAME).unwrap_or(&cron.spec.managed_data_source);
@@ -409,8 +425,8 @@ fn imported(facts: &Facts<'_>, namespace: &str, cron: &DataImportCron, found: &m
     found.next_retry = trouble.map(|it| it.next);
 }
 
-/// The versions of which there is a volume or a snapshot.
-fn kept(facts: &Facts<'_>, cron: &Named) -> Vec<String> {
+/// The versions that have a PVC or a snapshot.
+fn kept(facts: &OverviewInputs<'_>, cron: &Named) -> Vec<String> {
     let snapshots = facts.snapshots.iter().map(|it| &it.metadata);
     let metas = facts.claims.iter().map(|it| &it.metadata).chain(snapshots);
     let kept: BTreeSet<&str> = metas
@@ -428,7 +444,7 @@ fn is_current(found: &Variant, name: &str) -> bool {
     volume.is_some_and(|(_, volume)| volume == name)
 }
 
-/// Where a DataImportCron imports from.
+/// The source of a DataImportCron.
 fn url(cron: &DataImportCron) -> Option<String> {
     if let Some(question) = poll::question(cron) {
         return Some(question.url);
@@ -441,8 +457,8 @@ fn url(cron: &DataImportCron) -> Option<String> {
     Some(format!("imagestream/{stream}"))
 }
 
-/// What whoever imports says of it, or else the DataSource. That all is well needs no words.
-fn said(
+/// Reason and message of the DataImportCron, else of the DataSource; none if all is well.
+fn reason_and_message(
     source: Option<&DataSource>,
     status: Option<&DataImportCronStatus>,
     ready: bool,
@@ -452,12 +468,12 @@ fn said(
     let status = source.and_then(|it| it.status.as_ref());
     let of_source = status.and_then(|it| conditions::get(&it.conditions, "Ready"));
     match of_cron.or_else(|| of_source.filter(|_| !ready)) {
-        Some(said) => (said.reason.clone(), said.message.clone()),
+        Some(condition) => (condition.reason.clone(), condition.message.clone()),
         None => (None, None),
     }
 }
 
-/// Volumes say how large they are in any unit, or in bytes; to be compared they need one form.
+/// A size in one notation: PVCs report theirs in any unit, or in bytes.
 pub fn human_size(quantity: &str) -> String {
     const UNITS: [(&str, u64); 5] = [
         ("PiB", 1 << 50),
@@ -473,13 +489,13 @@ pub fn human_size(quantity: &str) -> String {
     let Some((unit, one)) = UNITS.into_iter().find(|(_, one)| bytes >= *one) else {
         return format!("{bytes} B");
     };
-    // Hundredths, rounded; in 128 bits nothing is lost.
+    // Hundredths, rounded; 128 bits avoid overflow.
     let hundredths = (u128::from(bytes) * 100 + u128::from(one) / 2) / u128::from(one);
     format!("{}.{:02} {unit}", hundredths / 100, hundredths % 100)
 }
 
 impl Image {
-    /// For programs, with its kind, as lists of objects have it.
+    /// Machine-readable output, with a kind like a Kubernetes object.
     pub fn to_value(&self) -> Value {
         let mut value = serde_json::to_value(self).unwrap_or_default();
         value["kind"] = "Image".into();

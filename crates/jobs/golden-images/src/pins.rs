@@ -1,4 +1,4 @@
-//! Which version is held on to: what people ask for, and what the policy says then.
+//! Pins: the versions that users request, and the policy that pins them.
 
 #[cfg(test)]
 mod tests;
@@ -12,105 +12,103 @@ use serde_json::{Value, json};
 use crate::history;
 use crate::overview::Variant;
 
-/// A version that somebody asks for.
+/// A version that a user requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted<'a> {
-    /// The one in use.
+    /// The version in use.
     InUse,
-    /// This one, whether it was ever in use or not.
+    /// This digest, whether it was ever in use or not.
     Digest(&'a str),
-    /// One that was in use: the beginning of its digest, or its volume.
+    /// A version of the history: the beginning of its digest, or the name of its PVC or snapshot.
     Earlier(&'a str),
-    /// So many versions before the one in use.
+    /// This many versions before the one in use.
     Back(usize),
 }
 
-/// Why there is no such version.
+/// Why a version cannot be pinned.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NoVersion {
-    /// Nothing is in use.
-    #[error("{0} stands for no version yet; --digest names one to import")]
+pub enum PinError {
+    /// No version is in use.
+    #[error("{0} has no version yet; import one with --digest")]
     NothingInUse(String),
-    /// A text is no digest.
-    #[error("{0:?} is no digest; sha256: and 64 hexadecimal digits in lower case are accepted")]
+    /// The text is not a digest.
+    #[error("{0:?} is not a digest; must be sha256: and 64 hexadecimal digits in lower case")]
     NoDigest(String),
-    /// It was not in use.
+    /// The history does not have it.
     #[error("{data_source} has no version {wanted:?} in its history; {}", listed(.there))]
     Unknown {
         /// The DataSource.
         data_source: String,
-        /// What was asked for.
+        /// The requested version.
         wanted: String,
-        /// What was in use.
+        /// The versions of the history.
         there: Vec<String>,
     },
-    /// It may be several.
-    #[error("{wanted:?} may be several versions of {data_source}: {}; more of the digest tells which", .there.join(", "))]
+    /// Several versions match.
+    #[error("{wanted:?} matches several versions of {data_source}: {}; use more digits of the digest", .there.join(", "))]
     Ambiguous {
         /// The DataSource.
         data_source: String,
-        /// What was asked for.
+        /// The requested version.
         wanted: String,
-        /// What it may be.
+        /// The versions that match.
         there: Vec<String>,
     },
-    /// It cannot be had any more.
-    #[error("{digest} of {data_source} is not kept, and a web server has the newest version alone; {}", kept(.there))]
+    /// It is not kept, and cannot be imported again.
+    #[error("{digest} of {data_source} is not kept, and an HTTP server offers only the newest version; {}", kept(.there))]
     Gone {
         /// The DataSource.
         data_source: String,
-        /// What was asked for.
+        /// The requested digest.
         digest: String,
-        /// What is kept.
+        /// The versions that are kept.
         there: Vec<String>,
     },
-    /// Nobody would import it.
-    #[error(
-        "{0} cannot be held to a version: no DataImportCron keeps it current, so it changes only by hand"
-    )]
-    NobodyKeeps(String),
-    /// There is nothing before.
-    #[error("{data_source} remembers {there} earlier versions, {steps} were asked to be gone back")]
+    /// No DataImportCron manages the DataSource.
+    #[error("{0} cannot be pinned: no DataImportCron manages it")]
+    NotManaged(String),
+    /// The history is too short.
+    #[error("{data_source} has {there} earlier versions in its history, cannot roll back {steps}")]
     TooFar {
         /// The DataSource.
         data_source: String,
-        /// How far.
+        /// The requested number of versions.
         steps: usize,
-        /// How many there are.
+        /// The number of earlier versions.
         there: usize,
     },
 }
 
 fn listed(there: &[String]) -> String {
     if there.is_empty() {
-        "it remembers none".to_owned()
+        "its history is empty".to_owned()
     } else {
-        format!("it remembers: {}", there.join(", "))
+        format!("known versions: {}", there.join(", "))
     }
 }
 
 fn kept(there: &[String]) -> String {
     if there.is_empty() {
-        "nothing else is kept".to_owned()
+        "no other version is kept".to_owned()
     } else {
-        format!("these are kept: {}", there.join(", "))
+        format!("kept versions: {}", there.join(", "))
     }
 }
 
-/// The digest of the version that is asked for.
-pub fn version(variant: &Variant, wanted: Wanted<'_>) -> Result<String, NoVersion> {
+/// The digest of the requested version.
+pub fn version(variant: &Variant, wanted: Wanted<'_>) -> Result<String, PinError> {
     let data_source = variant.data_source.clone();
     let found = match wanted {
         Wanted::Digest(digest) => digest.to_owned(),
         Wanted::InUse => match &variant.digest {
             Some(digest) => digest.clone(),
-            None => return Err(NoVersion::NothingInUse(data_source)),
+            None => return Err(PinError::NothingInUse(data_source)),
         },
         Wanted::Earlier(text) => earlier(variant, text)?,
         Wanted::Back(steps) => match history::back(&variant.history, steps) {
             Some(entry) => entry.digest.clone(),
             None => {
-                return Err(NoVersion::TooFar {
+                return Err(PinError::TooFar {
                     data_source,
                     steps,
                     there: known(variant).len().saturating_sub(1),
@@ -126,13 +124,13 @@ pub fn version(variant: &Variant, wanted: Wanted<'_>) -> Result<String, NoVersio
                 .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
     };
     if !hex.is_some_and(digits) {
-        return Err(NoVersion::NoDigest(found));
+        return Err(PinError::NoDigest(found));
     }
     let is_there = variant.kept.contains(&found)
         || [&variant.digest, &variant.newest].contains(&&Some(found.clone()));
     let url = variant.url.as_deref().unwrap_or_default();
     if !is_there && (url.starts_with("https://") || url.starts_with("http://")) {
-        return Err(NoVersion::Gone {
+        return Err(PinError::Gone {
             data_source,
             digest: found,
             there: variant.kept.clone(),
@@ -141,26 +139,26 @@ pub fn version(variant: &Variant, wanted: Wanted<'_>) -> Result<String, NoVersio
     Ok(found)
 }
 
-/// Something that the policy is to say.
+/// A pin to add to the policy.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Held<'a> {
-    /// What it is about.
+    /// The DataSource that it is about.
     pub variant: &'a Variant,
-    /// Under which name.
+    /// The image in the policy.
     pub image: Named,
-    /// What is said.
+    /// The pin.
     pub pin: Pin,
 }
 
-/// What the policy has to say so that a version is used.
+/// The pin that makes a version the one in use.
 pub fn hold<'a>(
     variant: &'a Variant,
     wanted: Wanted<'_>,
     reason: Option<&str>,
-) -> Result<Held<'a>, NoVersion> {
+) -> Result<Held<'a>, PinError> {
     let digest = version(variant, wanted)?;
     let Some((image, architecture)) = variant.policy_key.clone() else {
-        return Err(NoVersion::NobodyKeeps(variant.data_source.clone()));
+        return Err(PinError::NotManaged(variant.data_source.clone()));
     };
     Ok(Held {
         variant,
@@ -174,20 +172,20 @@ pub fn hold<'a>(
 }
 
 impl Held<'_> {
-    /// What comes of it.
+    /// What the pin leads to.
     pub fn effect(&self) -> &'static str {
         let Self { variant, pin, .. } = self;
         if variant.digest.as_ref() == Some(&pin.digest) {
             "it is in use"
         } else if variant.kept.contains(&pin.digest) {
-            "it is there still"
+            "it is still kept"
         } else {
             "it is imported again"
         }
     }
 }
 
-/// The images of a policy that says all of it.
+/// The images of a policy with all of these pins.
 pub fn with_all(spec: &GoldenImagePolicySpec, held: &[Held<'_>]) -> Vec<ImagePolicy> {
     let mut spec = spec.clone();
     for held in held {
@@ -196,20 +194,21 @@ pub fn with_all(spec: &GoldenImagePolicySpec, held: &[Held<'_>]) -> Vec<ImagePol
     spec.images
 }
 
-/// What has the source of an image asked at once.
+/// The patches that trigger a poll, and the retry of a failed import.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Asked {
-    /// The DataImportCron, and what is written to it.
+    /// The DataImportCron and its patch.
     pub poll: (String, Value),
-    /// The DataVolume whose import failed, and what is written to it.
+    /// The DataVolume whose import failed, and its patch.
     pub retry: Option<(String, Value)>,
 }
 
-/// What has the source of an image asked at once, and what failed tried again; nothing, if nobody imports
-/// it.
+/// The patches that poll the source of an image now and retry its failed import; `None` if no
+/// DataImportCron manages it.
 pub fn asked(variant: &Variant, now: Timestamp) -> Option<Asked> {
     let cron = variant.cron.clone()?;
-    // Times have whole seconds: one that is not later than the last poll would say nothing.
+    // The annotation has whole seconds: a time that is not later than the last poll would have no
+    // effect.
     let second = SignedDuration::from_secs(1);
     let after = variant.last_poll.and_then(|it| it.checked_add(second).ok());
     let at = after.map_or(now, |after| after.max(now));
@@ -221,7 +220,7 @@ pub fn asked(variant: &Variant, now: Timestamp) -> Option<Asked> {
     })
 }
 
-/// The versions that were in use, each once, newest first.
+/// The distinct versions that were in use, newest first.
 fn known(variant: &Variant) -> Vec<String> {
     let mut known: Vec<String> = Vec::new();
     for entry in &variant.history {
@@ -232,7 +231,7 @@ fn known(variant: &Variant) -> Vec<String> {
     known
 }
 
-fn earlier(variant: &Variant, text: &str) -> Result<String, NoVersion> {
+fn earlier(variant: &Variant, text: &str) -> Result<String, PinError> {
     let hex = text.strip_prefix("sha256:").unwrap_or(text);
     let named = variant.history.iter().find(|entry| entry.name == text);
     let mut fitting = known(variant);
@@ -245,12 +244,12 @@ fn earlier(variant: &Variant, text: &str) -> Result<String, NoVersion> {
     });
     match fitting.as_slice() {
         [only] => Ok(only.clone()),
-        [] => Err(NoVersion::Unknown {
+        [] => Err(PinError::Unknown {
             data_source: variant.data_source.clone(),
             wanted: text.to_owned(),
             there: known(variant),
         }),
-        _ => Err(NoVersion::Ambiguous {
+        _ => Err(PinError::Ambiguous {
             data_source: variant.data_source.clone(),
             wanted: text.to_owned(),
             there: fitting,
@@ -258,7 +257,7 @@ fn earlier(variant: &Variant, text: &str) -> Result<String, NoVersion> {
     }
 }
 
-/// The images of a policy in which a version is held on to.
+/// The images of a policy with one more pin.
 pub fn with(spec: &GoldenImagePolicySpec, image: &Named, pin: Pin) -> Vec<ImagePolicy> {
     let mut images = spec.images.clone();
     let known = images
@@ -285,8 +284,8 @@ pub fn with(spec: &GoldenImagePolicySpec, image: &Named, pin: Pin) -> Vec<ImageP
     images
 }
 
-/// The images of a policy in which no version of an architecture is held on to. An image about which
-/// nothing else is said goes, too.
+/// The images of a policy without the pin of an architecture. An image without any other setting is
+/// removed.
 pub fn without(
     spec: &GoldenImagePolicySpec,
     image: &Named,

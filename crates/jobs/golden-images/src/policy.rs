@@ -1,5 +1,4 @@
-//! What a GoldenImagePolicy means: numbers and times instead of texts, and defaults where it says
-//! nothing.
+//! A GoldenImagePolicy, parsed: values instead of strings, and defaults for missing fields.
 
 pub mod status;
 #[cfg(test)]
@@ -11,44 +10,44 @@ use machinery::time::parse_duration;
 
 use crate::list;
 
-/// Nobody waits longer than this for anything.
-const LONGEST: SignedDuration = SignedDuration::from_hours(24 * 365);
+/// Upper limit of all durations: 8760h, which the error message repeats.
+const MAX_DURATION: SignedDuration = SignedDuration::from_hours(24 * 365);
 
-/// How golden images are kept.
+/// The rules for golden images.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Policy {
-    /// The architecture that names without one stand for.
+    /// The default architecture of all images.
     pub default_architecture: Option<String>,
-    /// How long images stay after the last node of their architecture went.
+    /// How long images stay after the last node of their architecture was removed.
     pub grace: SignedDuration,
-    /// How many imports are kept, for images that do not say it.
+    /// How many imports are kept, for images that do not set it.
     pub imports_to_keep: Option<usize>,
-    /// How many earlier versions a DataSource remembers.
+    /// How many earlier versions the history of a DataSource has.
     pub history: usize,
-    /// By how much polls are spread.
+    /// The upper limit of the delay by which polls are spread.
     pub jitter: SignedDuration,
-    /// When what failed is tried again.
+    /// The backoff of failed polls and imports.
     pub retry: Backoff,
-    /// What is done with the architectures that an image really has.
+    /// How the architectures that an image actually has are used.
     pub discovery: Discovery,
-    /// What is done if a disk is for another architecture than its image says.
+    /// How a disk for another architecture than declared is treated.
     pub sniffing: Sniffing,
-    /// What is done with a new image whose disk is the old one.
+    /// Whether a new image with unchanged disk content is imported.
     pub unchanged: UnchangedContent,
     images: Vec<ImagePolicy>,
 }
 
-/// Waiting that doubles.
+/// Exponential backoff.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backoff {
-    /// After the first failure.
+    /// The delay after the first failure.
     pub first: SignedDuration,
-    /// At the latest.
+    /// The longest delay.
     pub most: SignedDuration,
 }
 
 impl Backoff {
-    /// How long to wait after so many failures in a row.
+    /// The delay after this many failures in a row.
     pub fn after(&self, failures: u32) -> SignedDuration {
         let doublings = failures.saturating_sub(1).min(30);
         let factor = 1_i32.checked_shl(doublings).unwrap_or(i32::MAX);
@@ -57,29 +56,29 @@ impl Backoff {
     }
 }
 
-/// Something in a policy that makes no sense, and what is done instead.
+/// An invalid field of a policy, and the value that is used instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Complaint {
-    /// A text is no duration.
+    /// The text is not a duration.
     #[error(
-        "{field}: {value:?} is no duration; a Go duration such as 30s or 2h, from 0s to 8760h, is accepted; {instead} is used"
+        "{field}: {value:?} is not a duration; must be a Go duration such as 30s or 2h, from 0s to 8760h; using {instead}"
     )]
     Duration {
-        /// Where.
+        /// The path of the field.
         field: &'static str,
-        /// What is there.
+        /// Its value.
         value: String,
-        /// What is used.
+        /// The value that is used.
         instead: &'static str,
     },
-    /// An architecture is none that a virtual machine can have.
+    /// The architecture is not supported.
     #[error(
-        "{field}: {value:?} is no architecture of virtual machines; amd64, arm64 and s390x are accepted; it is ignored"
+        "{field}: {value:?} is not an architecture of VMs; must be amd64, arm64 or s390x; ignored"
     )]
     Architecture {
-        /// Where.
+        /// The path of the field.
         field: String,
-        /// What is there.
+        /// Its value.
         value: String,
     },
 }
@@ -91,14 +90,14 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// What a policy means, and what in it makes no sense.
+    /// Parses a policy; returns its invalid fields as well.
     pub fn read(spec: &GoldenImagePolicySpec) -> (Self, Vec<Complaint>) {
         let mut wrong = Vec::new();
         let mut duration =
             |field: &'static str, text: &Option<String>, instead: &'static str, or| {
                 let Some(text) = text else { return or };
                 match parse_duration(text) {
-                    Ok(read) if !read.is_negative() && read <= LONGEST => read,
+                    Ok(read) if !read.is_negative() && read <= MAX_DURATION => read,
                     _ => {
                         wrong.push(Complaint::Duration {
                             field,
@@ -151,11 +150,11 @@ impl Policy {
         let policy = Self {
             default_architecture,
             grace,
-            // None kept would be none to point to.
+            // At least one, so that the DataSource always has something to refer to.
             imports_to_keep: count(spec.retention.imports_to_keep).map(|it| it.clamp(1, 100)),
             history: count(spec.retention.history).unwrap_or(10).min(50),
             jitter,
-            // A wait of nothing would be a busy loop.
+            // A delay of zero would be a busy loop.
             retry: Backoff {
                 first: first.max(SignedDuration::from_secs(1)),
                 most: most.max(SignedDuration::from_secs(1)),
@@ -168,7 +167,7 @@ impl Policy {
         (policy, wrong)
     }
 
-    /// The architecture that is asked for an image, and whether it is asked for this one alone.
+    /// The default architecture that the policy sets for an image, and for all images.
     pub fn default_for(&self, namespace: &str, name: &str) -> Override<'_> {
         let image = self.image(namespace, name);
         Override {
@@ -177,7 +176,7 @@ impl Policy {
         }
     }
 
-    /// The version of an image that is held on to.
+    /// The pinned digest of an image, if any.
     pub fn pin_for(&self, namespace: &str, name: &str, architecture: &str) -> Option<&str> {
         let pins = &self.image(namespace, name)?.pins;
         let pin = pins.iter().find(|pin| pin.architecture == architecture)?;
@@ -190,7 +189,7 @@ impl Policy {
     }
 }
 
-/// The default architecture that somebody asked for.
+/// The default architecture that the policy sets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Override<'a> {
     /// For the image.

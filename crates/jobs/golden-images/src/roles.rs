@@ -1,7 +1,7 @@
-//! Who needs which rights for golden images: each layer, and the people who say how images are kept.
+//! RBAC rules for golden images: of each layer, and of users.
 //!
-//! A layer has what it needs by itself: whoever runs one of them beside upstream operators grants the
-//! rules of that one.
+//! Each layer has all rules that it needs, so that one layer can run beside upstream operators with
+//! its own rules only.
 
 #[cfg(test)]
 mod tests;
@@ -9,15 +9,15 @@ mod tests;
 use api::golden::{GROUP, PLURAL, WEBHOOK};
 use api::hco::TEMPLATES;
 use api::rbac::{
-    READ, and_read, editor, only, register_check, rule, see_definitions, tell_events, viewer,
+    READ, and_read, editor, maintain_webhook, only, read_crds, rule, viewer, write_events,
 };
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 
 use crate::ssp;
 
-/// The role of whoever looks on.
+/// The ClusterRole for reading policies.
 pub const VIEWER: &str = "medley-images-viewer";
-/// The role of whoever says how images are kept.
+/// The ClusterRole for editing policies.
 pub const EDITOR: &str = "medley-images-editor";
 
 const CDI: &str = "cdi.kubevirt.io";
@@ -25,20 +25,20 @@ const HCO: &str = "hco.kubevirt.io";
 const SSP: &str = "ssp.kubevirt.io";
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// What the layer from nodes to an SSP may do.
+/// The RBAC rules of the layer from nodes to the SSP.
 pub fn hco_rules() -> Vec<PolicyRule> {
     let mut rules = common();
     rules.extend([
         rule(HCO, &["hyperconvergeds/status"], &["patch"]),
-        // Who makes an object that goes with another has to be allowed to delete it
-        // (OwnerReferencesPermissionEnforcement).
+        // Creating an object with an owner reference needs the permission to delete it where
+        // OwnerReferencesPermissionEnforcement is on.
         rule(SSP, &["ssps"], &and_read(&["create", "patch", "delete"])),
         rule(CDI, &["dataimportcrons"], &READ),
     ]);
     rules
 }
 
-/// What the layer from an SSP to crons, sources and templates may do.
+/// The RBAC rules of the layer from the SSP to DataImportCrons, DataSources and templates.
 pub fn ssp_rules() -> Vec<PolicyRule> {
     let mut rules = common();
     let all = and_read(&["create", "patch", "delete"]);
@@ -48,15 +48,15 @@ pub fn ssp_rules() -> Vec<PolicyRule> {
         rule(SSP, &["ssps/status"], &["patch"]),
         rule(GROUP, &[&format!("{PLURAL}/status")], &["patch"]),
         rule(CDI, &["dataimportcrons", "datasources"], &all),
-        // An import that is to outlive its cron loses a label.
+        // An import that has to outlive its DataImportCron loses a label.
         rule(CDI, &["datavolumes"], &changed),
         rule("", &["persistentvolumeclaims"], &changed),
         rule("snapshot.storage.k8s.io", &["volumesnapshots"], &changed),
         rule("template.openshift.io", &["templates"], &all),
         rule("", &["namespaces"], &and_read(&["create"])),
     ]);
-    // Everybody is let see and copy images, by one role. A role that is not there yet has no name by
-    // which it could be told from others.
+    // One role lets all users view and clone images. `create` cannot be restricted by
+    // resourceNames, because a new object has no name yet at authorization.
     let roles = ["roles", "rolebindings"];
     rules.extend([
         rule(RBAC, &roles, &["create"]),
@@ -65,13 +65,14 @@ pub fn ssp_rules() -> Vec<PolicyRule> {
             ..rule(RBAC, &roles, &["get", "patch", "delete"])
         },
     ]);
-    // Who grants something has to have it; most of it is there already.
+    // RBAC escalation prevention: a role can only be created by a subject that has its permissions.
+    // The other rules are included above.
     let granted = ssp::view::rules().into_iter();
     rules.extend(granted.filter(|it| it.verbs == ["create"]));
     rules
 }
 
-/// What the layer of virtual machines may do.
+/// The RBAC rules of the layer for virtual machines.
 pub fn vm_rules() -> Vec<PolicyRule> {
     let mut rules = common();
     rules.extend([
@@ -82,12 +83,12 @@ pub fn vm_rules() -> Vec<PolicyRule> {
     rules
 }
 
-/// What the check of all layers may do: look at what a machine starts from and at other SSPs, and
-/// register itself.
+/// The RBAC rules of the webhook of all layers: reading what a VM boots from and other SSPs, and
+/// registering itself.
 pub fn webhook_rules() -> Vec<PolicyRule> {
     vec![
-        register_check(WEBHOOK),
-        // Whether somebody may copy what is in another namespace.
+        maintain_webhook(WEBHOOK),
+        // Checks whether a user may clone from another namespace.
         rule(
             "authorization.k8s.io",
             &["subjectaccessreviews"],
@@ -99,11 +100,11 @@ pub fn webhook_rules() -> Vec<PolicyRule> {
     ]
 }
 
-/// What all of them look at.
+/// The RBAC rules that all layers need: what they watch.
 fn common() -> Vec<PolicyRule> {
     vec![
-        see_definitions(),
-        tell_events(),
+        read_crds(),
+        write_events(),
         rule("", &["nodes"], &READ),
         only(TEMPLATES, rule("", &["configmaps"], &READ)),
         rule(HCO, &["hyperconvergeds"], &READ),
@@ -111,8 +112,8 @@ fn common() -> Vec<PolicyRule> {
     ]
 }
 
-/// The roles of people, the second with what the first has. What images a whole cluster starts from is
-/// not for who may edit a namespace.
+/// The ClusterRoles of users; the editor's includes the viewer's rules. The boot images of a whole
+/// cluster are not for users who may only edit a namespace.
 pub fn user_roles() -> [ClusterRole; 2] {
     [viewer(VIEWER, GROUP, PLURAL), editor(EDITOR, GROUP, PLURAL)]
 }

@@ -1,20 +1,20 @@
-//! From an SSP to DataImportCrons, DataSources and templates: one of each for every architecture,
-//! and one name that stands for the default.
+//! From an SSP to DataImportCrons, DataSources and templates: one of each per architecture, and a
+//! pointer DataSource to the default.
 //!
-//! A name that can be used is only ever moved to something that can be used. While the image of an
-//! architecture arrives, the old import and the DataImportCron behind it stay; both go when nothing
-//! needs them. That is so for switching on and for switching off.
+//! A ready name only moves to a ready target. While the image of an architecture is being imported,
+//! the old import and its DataImportCron stay; both are deleted when nothing refers to them. This
+//! holds for switching on and for switching off.
 
 mod address;
 pub mod admission;
 mod crons;
 mod image;
-mod machines;
 mod slots;
 pub mod status;
 #[cfg(test)]
 mod tests;
 pub mod view;
+mod vm_templates;
 mod volumes;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,10 +34,11 @@ use crate::architectures::{Candidates, Choice, Counts, choose};
 use crate::list;
 use crate::policy::{Override, Policy};
 
-/// The kind that owns what is made here.
+/// The owner type in the annotations of objects created here.
 const OWNER_KIND: &str = "SSP.ssp.kubevirt.io";
 
-/// An SSP as what it owns knows it, in other namespaces, too.
+/// An SSP as recorded on its objects. Owner references do not cross namespaces, so the operator
+/// SDK's annotations are used, as in upstream.
 struct Owner(String);
 
 impl Owner {
@@ -46,13 +47,13 @@ impl Owner {
         Self(format!("{namespace}/{name}"))
     }
 
-    /// Whether an object was made for it.
+    /// Whether an object was created for the SSP.
     fn owns(&self, meta: &ObjectMeta) -> bool {
         annotation(meta, api::ssp::OWNER) == Some(&self.0)
             && annotation(meta, api::ssp::OWNER_TYPE) == Some(OWNER_KIND)
     }
 
-    /// The annotations that say so.
+    /// The annotations that record it.
     fn annotations(&self) -> [(&'static str, String); 2] {
         [
             (api::ssp::OWNER, self.0.clone()),
@@ -61,69 +62,69 @@ impl Owner {
     }
 }
 
-/// What is known.
+/// The inputs of the decision.
 #[derive(Debug, Clone, Copy)]
-pub struct Facts<'a> {
+pub struct SspInputs<'a> {
     /// The SSP.
     pub ssp: &'a SSP,
     /// All DataImportCrons.
     pub crons: &'a [DataImportCron],
     /// All DataSources.
     pub sources: &'a [DataSource],
-    /// Volumes and snapshots, and their labels.
+    /// PVCs, snapshots and DataVolumes with their labels.
     pub volumes: &'a Volumes,
-    /// The templates of virtual machines that come with the program.
+    /// The VM templates that are bundled with Medley.
     pub bundle: &'a [Value],
-    /// The templates of virtual machines in the cluster.
+    /// The VM templates in the cluster.
     pub templates: &'a [Value],
-    /// How images are kept.
+    /// The policy in force.
     pub policy: &'a Policy,
-    /// How many nodes run virtual machines of each architecture; may be empty.
+    /// The number of workload nodes by architecture; may be empty.
     pub nodes: &'a Counts,
-    /// The architecture of this program, for an SSP that knows no nodes.
+    /// The architecture of this binary, for an SSP without `spec.cluster`.
     pub own_architecture: &'a str,
-    /// Now.
+    /// The current time.
     pub now: Timestamp,
 }
 
-/// What follows.
+/// The decision about an SSP.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Decision {
-    /// What to do, in this order.
+    /// The writes, in this order.
     pub actions: Vec<Action>,
-    /// What is not done yet, and what for.
+    /// What is postponed, and until when.
     pub waiting: Vec<Waiting>,
-    /// What is wrong.
+    /// The problems of the specification.
     pub problems: Vec<Problem>,
-    /// The images, for everybody who wants to know.
+    /// The state of all images, for the status of the policy.
     pub images: Vec<ImageState>,
-    /// When to look again, if nothing happens before.
+    /// When to reconcile again, if nothing changes before.
     pub look_again: Option<Timestamp>,
-    /// Whether nothing is done because somebody wants it so.
+    /// Whether the SSP is paused by its annotation.
     pub paused: bool,
 }
 
-/// Something that is not done yet.
+/// A postponed write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waiting {
     /// The kind.
     pub kind: Kind,
     /// The object.
     pub of: Named,
-    /// What it waits for.
+    /// The event that it waits for.
     pub until: Until,
 }
 
-/// What something waits for.
+/// The event that a write waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Until {
-    /// The name can be used as it is; what it should stand for cannot be used yet.
+    /// The name keeps its current target until this DataSource is ready.
     Ready(String),
-    /// A name still stands for it.
+    /// This DataSource still refers to it.
     Released(String),
-    /// No node has its architecture; one may come back until then.
+    /// No node has its architecture; the grace period ends at this time.
     Grace(Timestamp),
-    /// Its imports are made to outlive it.
+    /// Its imports are being detached, so that they outlive it.
     Detached,
     /// It is being deleted.
     Gone,
@@ -134,69 +135,71 @@ impl fmt::Display for Waiting {
         let (kind, of) = (self.kind.type_of().1, &self.of);
         write!(f, "{kind} {}/{} ", of.namespace, of.name)?;
         match &self.until {
-            Until::Ready(name) => write!(f, "stays as it is until DataSource {name} can be used"),
-            Until::Released(name) => write!(f, "stays while DataSource {name} is in use"),
-            Until::Grace(end) => write!(f, "stays until {end} for want of nodes"),
-            Until::Detached => f.write_str("waits until its imports can outlive it"),
+            Until::Ready(name) => write!(f, "keeps its target until DataSource {name} is ready"),
+            Until::Released(name) => write!(f, "is kept while DataSource {name} is in use"),
+            Until::Grace(end) => write!(f, "is kept until {end}: no node has its architecture"),
+            Until::Detached => f.write_str("waits until its imports are detached"),
             Until::Gone => f.write_str("is being deleted"),
         }
     }
 }
 
-/// Something that is wrong. Everything else goes on.
+/// A problem of the specification. Everything unaffected is still deployed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// A template has no name.
     #[error("a DataImportCronTemplate has no name; it is ignored")]
     NoName,
-    /// A template names no DataSource.
+    /// A template has no `managedDataSource`.
     #[error("DataImportCronTemplate {0:?} has no spec.managedDataSource; it is ignored")]
     NoDataSource(String),
-    /// Two templates want one DataSource.
+    /// Two templates manage the same DataSource.
     #[error(
-        "DataImportCronTemplates {kept:?} and {ignored:?} both manage DataSource {data_source:?}; only the first one counts"
+        "DataImportCronTemplates {kept:?} and {ignored:?} both manage DataSource {data_source:?}; only the first one is used"
     )]
     SameDataSource {
-        /// The one that counts.
+        /// The template that is used.
         kept: String,
-        /// The one that does not.
+        /// The template that is ignored.
         ignored: String,
         /// The DataSource.
         data_source: String,
     },
-    /// A template names architectures that no machine can have.
+    /// A template lists architectures that VMs cannot have.
     #[error(
-        "DataImportCronTemplate {template:?} names {architectures:?}; amd64, arm64 and s390x are accepted; they are ignored"
+        "DataImportCronTemplate {template:?} lists unsupported architectures {architectures:?}; they are ignored; amd64, arm64 and s390x are supported"
     )]
     UnknownArchitectures {
         /// The template.
         template: String,
-        /// What it names.
+        /// The architectures that are ignored.
         architectures: Vec<String>,
     },
-    /// The SSP names architectures that no machine can have.
-    #[error("spec.cluster names {0:?}; amd64, arm64 and s390x are accepted; they are ignored")]
-    UnknownNodes(Vec<String>),
-    /// Somebody else has an object of that name.
+    /// `spec.cluster` lists architectures that VMs cannot have.
     #[error(
-        "DataImportCron {}/{} is wanted, but there is one that does not belong to this SSP; it is left alone", .0.namespace, .0.name
+        "spec.cluster lists unsupported architectures {0:?}; they are ignored; amd64, arm64 and s390x are supported"
+    )]
+    UnknownNodes(Vec<String>),
+    /// A DataImportCron of that name has another owner.
+    #[error(
+        "cannot create DataImportCron {}/{}: it exists and does not belong to this SSP; it is not changed", .0.namespace, .0.name
     )]
     NotOurs(Named),
-    /// There is no kind to make images with.
-    #[error("kind {0} of cdi.kubevirt.io is not installed; images wait for it")]
+    /// A CRD of CDI is not installed.
+    #[error("kind {0} of cdi.kubevirt.io is not installed; images are deployed once it is")]
     NotInstalled(String),
-    /// A policy asks for what cannot be had.
-    #[error("image {image:?}: {architecture} was asked for as the default, but is not supported")]
+    /// The policy sets a default architecture that the image does not support.
+    #[error("image {image:?}: default architecture {architecture} is not supported")]
     DefaultRefused {
         /// The image.
         image: String,
-        /// What was asked for.
+        /// The architecture in the policy.
         architecture: String,
     },
 }
 
 impl Problem {
-    /// A word for it.
+    /// The reason, in CamelCase.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::NoName => "TemplateWithoutName",
@@ -211,7 +214,7 @@ impl Problem {
     }
 }
 
-/// What nodes there are, as the SSP says it.
+/// `spec.cluster` of the SSP.
 #[derive(Debug, Clone, Default)]
 struct Cluster<'a> {
     multi_arch: bool,
@@ -219,17 +222,17 @@ struct Cluster<'a> {
     control_plane: Vec<&'a str>,
 }
 
-/// Everything that a part of the decision looks at.
-struct Scene<'a> {
-    facts: &'a Facts<'a>,
+/// The inputs of the decision, indexed.
+struct SspContext<'a> {
+    facts: &'a SspInputs<'a>,
     cluster: Cluster<'a>,
     crons: BTreeMap<Named, &'a DataImportCron>,
     sources: BTreeMap<Named, &'a DataSource>,
     owner: Owner,
 }
 
-impl<'a> Scene<'a> {
-    fn new(facts: &'a Facts<'a>, problems: &mut Vec<Problem>) -> Self {
+impl<'a> SspContext<'a> {
+    fn new(facts: &'a SspInputs<'a>, problems: &mut Vec<Problem>) -> Self {
         Self {
             facts,
             cluster: cluster(facts.ssp, problems),
@@ -247,17 +250,17 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// Whether an object was made for this SSP.
+    /// Whether an object was created for this SSP.
     fn owns(&self, meta: &ObjectMeta) -> bool {
         self.owner.owns(meta)
     }
 
-    /// The annotations that say so.
+    /// The annotations that record it.
     fn ownership(&self) -> [(&'static str, String); 2] {
         self.owner.annotations()
     }
 
-    /// The one architecture, where there is one for all.
+    /// The architecture to use where there is only one for all images.
     fn default(&self) -> Choice {
         let own = list::normal(self.facts.own_architecture);
         let mut supported = self.cluster.workload.clone();
@@ -280,7 +283,7 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// Reads `spec.cluster`. An architecture that no machine can have is set aside.
+/// Reads `spec.cluster`. Unsupported architectures are reported and ignored.
 fn cluster<'a>(ssp: &'a SSP, problems: &mut Vec<Problem>) -> Cluster<'a> {
     let mut read = Cluster {
         multi_arch: ssp.spec.enable_multiple_architectures == Some(true),
@@ -315,34 +318,35 @@ fn cluster<'a>(ssp: &'a SSP, problems: &mut Vec<Problem>) -> Cluster<'a> {
     read
 }
 
-/// Decides what there has to be, and what to do to get there.
-pub fn decide(facts: &Facts<'_>) -> Decision {
+/// Decides what has to exist for an SSP, and the writes that lead there.
+pub fn decide(facts: &SspInputs<'_>) -> Decision {
     let mut decision = Decision::default();
     if facts.ssp.metadata.deletion_timestamp.is_some() {
-        let scene = Scene::new(facts, &mut decision.problems);
-        leave(&scene, &mut decision);
+        let context = SspContext::new(facts, &mut decision.problems);
+        clean_up(&context, &mut decision);
         return decision;
     }
     if annotation(&facts.ssp.metadata, PAUSED) == Some("true") {
         decision.paused = true;
         return decision;
     }
-    let scene = Scene::new(facts, &mut decision.problems);
-    let images = image::expand(&scene, &mut decision.problems);
-    let slots = slots::wanted(&scene, &images);
-    slots::apply(&scene, &slots, &mut decision);
-    let gone = crons::apply(&scene, &images, &slots, &mut decision);
-    slots::sweep(&scene, &slots, &gone, &mut decision);
-    machines::apply(&scene, &mut decision);
-    decision.images = image::report(&scene, &images, &slots);
+    let context = SspContext::new(facts, &mut decision.problems);
+    let images = image::expand(&context, &mut decision.problems);
+    let slots = slots::wanted(&context, &images);
+    slots::apply(&context, &slots, &mut decision);
+    let gone = crons::apply(&context, &images, &slots, &mut decision);
+    slots::sweep(&context, &slots, &gone, &mut decision);
+    vm_templates::apply(&context, &mut decision);
+    decision.images = image::report(&context, &images, &slots);
     decision
 }
 
-/// The SSP is being deleted: first the DataImportCrons, and when they are gone, the rest.
-fn leave(scene: &Scene<'_>, decision: &mut Decision) {
+/// Cleanup of an SSP that is being deleted: first the DataImportCrons, then the rest, as in
+/// upstream.
+fn clean_up(context: &SspContext<'_>, decision: &mut Decision) {
     let mut crons = false;
-    for (name, cron) in &scene.crons {
-        if !scene.owns(&cron.metadata) {
+    for (name, cron) in &context.crons {
+        if !context.owns(&cron.metadata) {
             continue;
         }
         crons = true;
@@ -363,6 +367,6 @@ fn leave(scene: &Scene<'_>, decision: &mut Decision) {
     if crons {
         return;
     }
-    slots::sweep(scene, &BTreeMap::new(), &BTreeSet::new(), decision);
-    machines::leave(scene, decision);
+    slots::sweep(context, &BTreeMap::new(), &BTreeSet::new(), decision);
+    vm_templates::delete_all(context, decision);
 }

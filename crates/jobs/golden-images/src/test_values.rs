@@ -1,13 +1,13 @@
-//! What tests of several layers need.
+//! Helpers for the tests of several layers.
 
 use serde_json::Value;
 
-/// An object as it is printed in a text.
+/// Parses an example in YAML.
 pub(crate) fn yaml(text: &str) -> Value {
     serde_saphyr::from_str(text).unwrap()
 }
 
-/// Whether everything that is printed is there, in lists at the same place.
+/// Whether an object has everything that an example prints; lists must have the same length.
 pub(crate) fn contains(object: &Value, printed: &Value) -> bool {
     match (object, printed) {
         (Value::Object(object), Value::Object(printed)) => printed

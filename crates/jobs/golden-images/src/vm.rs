@@ -1,7 +1,8 @@
-//! The architecture of a virtual machine, from what it starts from.
+//! The architecture of a VM, from the disks it boots from.
 //!
-//! A machine that names no architecture gets that of its DataSource, through one pointer. One that
-//! names another is told; so is one whose disks are for different architectures.
+//! A VM without an architecture gets that of its DataSource, resolved through one pointer. A VM
+//! whose architecture contradicts its disks, or whose disks contradict each other, causes a
+//! warning.
 
 #[cfg(test)]
 mod tests;
@@ -15,91 +16,91 @@ use serde_json::Value;
 use crate::action::{label, named};
 use crate::list;
 
-/// A machine that starts from more than this is not looked at further.
-const MOST: usize = 64;
+/// Further volumes are ignored, so that a hostile VM costs little.
+const MAX_VOLUMES: usize = 64;
 
-/// What is known.
+/// The inputs of the decision.
 #[derive(Clone, Copy)]
-pub struct Facts<'a> {
-    /// The virtual machine.
+pub struct VmInputs<'a> {
+    /// The VirtualMachine.
     pub machine: &'a Value,
-    /// Where it is.
+    /// Its namespace.
     pub namespace: &'a str,
-    /// Finds DataSources.
+    /// Looks up DataSources.
     pub sources: &'a dyn Fn(&Named) -> Option<&'a DataSource>,
-    /// The architectures of volumes and DataVolumes that it uses directly, by name; those that do not
-    /// say one are not here.
+    /// Looks up the architecture of PVCs and DataVolumes that it uses directly; `None` for those
+    /// without the label.
     pub volumes: &'a dyn Fn(&Named) -> Option<&'a str>,
-    /// What a machine gets that nothing else is known of.
+    /// The default architecture of the cluster.
     pub default: Option<&'a str>,
     /// The architectures of the nodes.
     pub nodes: &'a BTreeSet<&'a str>,
 }
 
-/// What follows.
+/// The decision about a VM.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Decision {
-    /// The architecture to set; nothing if it is set, or if nothing is known.
+    /// The architecture to set; `None` if it is set, or unknown.
     pub set: Option<String>,
     /// Where it comes from.
     pub why: Why,
-    /// What the user is told.
+    /// Admission warnings shown by kubectl, and events.
     pub warnings: Vec<Warning>,
 }
 
-/// Where the architecture of a machine comes from.
+/// Where the architecture of a VM comes from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Why {
-    /// The machine names it.
+    /// Its own spec.
     Named,
-    /// Its DataSource bears it.
+    /// The label of its DataSource.
     DataSource(Named),
-    /// A volume that it uses bears it.
+    /// The label of a PVC or DataVolume that it uses.
     Volume(Named),
-    /// It is that of the cluster.
+    /// The default of the cluster.
     Default,
-    /// Nobody knows.
+    /// It is unknown.
     #[default]
     Unknown,
 }
 
-/// Something that will not work.
+/// A configuration that will not work.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Warning {
-    /// The machine is for one architecture, its disk for another.
+    /// The VM and its disk have different architectures.
     #[error(
-        "the virtual machine is for {machine}, but {kind} {}/{} is for {disk}; it will not start from it", .of.namespace, .of.name
+        "the VM is for {machine}, but {kind} {}/{} is for {disk}; it will not boot from it", .of.namespace, .of.name
     )]
     Mismatch {
-        /// What the machine is for.
+        /// The architecture of the VM.
         machine: String,
-        /// What the disk is for.
+        /// The architecture of the disk.
         disk: String,
-        /// What kind of disk it is.
+        /// The kind of the disk.
         kind: &'static str,
         /// The disk.
         of: Named,
     },
-    /// A label says something that no machine can be.
+    /// The architecture label of a DataSource is not supported.
     #[error(
-        "DataSource {}/{} is for {architecture:?}; amd64, arm64 and s390x are accepted; it is ignored", .of.namespace, .of.name
+        "DataSource {}/{} is for {architecture:?}, which is ignored; amd64, arm64 and s390x are supported", .of.namespace, .of.name
     )]
     Unknown {
         /// The DataSource.
         of: Named,
-        /// What it says.
+        /// The value of the label.
         architecture: String,
     },
-    /// There is no such DataSource.
-    #[error("DataSource {}/{} does not exist; the virtual machine waits for it", .0.namespace, .0.name)]
+    /// The DataSource does not exist.
+    #[error("DataSource {}/{} not found; the VM waits for it", .0.namespace, .0.name)]
     Missing(Named),
-    /// No node can run it.
-    #[error("the virtual machine is for {0}, but no node is; it waits for one")]
+    /// No node has the architecture.
+    #[error("the VM is for {0}, but no node has this architecture; it stays unscheduled")]
     NoNode(String),
 }
 
 impl Warning {
-    /// A word for it.
+    /// The reason, in CamelCase.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Mismatch { .. } => "ArchitectureMismatch",
@@ -113,7 +114,7 @@ impl Warning {
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Named => f.write_str("the virtual machine"),
+            Self::Named => f.write_str("the spec of the VM"),
             Self::DataSource(of) => write!(f, "DataSource {}/{}", of.namespace, of.name),
             Self::Volume(of) => write!(f, "volume {}/{}", of.namespace, of.name),
             Self::Default => f.write_str("the default of the cluster"),
@@ -122,15 +123,15 @@ impl fmt::Display for Why {
     }
 }
 
-/// A disk whose architecture is known.
+/// A disk of known architecture.
 struct Disk {
     kind: &'static str,
     of: Named,
     architecture: String,
 }
 
-/// Decides what a machine is for.
-pub fn decide(facts: &Facts<'_>) -> Decision {
+/// Decides the architecture of a VM.
+pub fn decide(facts: &VmInputs<'_>) -> Decision {
     let mut decision = Decision::default();
     let disks = disks(facts, &mut decision.warnings);
     let own = facts
@@ -173,20 +174,20 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
     decision
 }
 
-/// What a machine starts from.
+/// The disks that a VM boots from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct References {
     /// DataSources that it clones.
     pub sources: Vec<Named>,
-    /// Volumes and DataVolumes that it uses and does not make itself.
+    /// PVCs and DataVolumes that it uses and does not create itself.
     pub volumes: Vec<Named>,
 }
 
-/// What a machine in a namespace starts from.
+/// The disks of a VM in a namespace.
 pub fn references(machine: &Value, namespace: &str) -> References {
     let list = |path| {
         let list = machine.pointer(path).and_then(Value::as_array);
-        list.into_iter().flatten().take(MOST)
+        list.into_iter().flatten().take(MAX_VOLUMES)
     };
     let mut found = References::default();
     let mut made = BTreeSet::new();
@@ -219,8 +220,8 @@ pub fn references(machine: &Value, namespace: &str) -> References {
     found
 }
 
-/// The disks of a machine whose architecture is known: what it clones first, then what it uses.
-fn disks(facts: &Facts<'_>, warnings: &mut Vec<Warning>) -> Vec<Disk> {
+/// The disks of a VM with known architecture: those it clones first, then those it uses.
+fn disks(facts: &VmInputs<'_>, warnings: &mut Vec<Warning>) -> Vec<Disk> {
     let references = references(facts.machine, facts.namespace);
     let mut found = Vec::new();
     for of in references.sources {
@@ -250,9 +251,9 @@ fn disks(facts: &Facts<'_>, warnings: &mut Vec<Warning>) -> Vec<Disk> {
     found
 }
 
-/// What a DataSource is for: what its label says, or that of the one it points to. Nothing if one of
-/// them is missing; an empty text if none says it.
-fn architecture<'a>(facts: &Facts<'a>, of: &Named) -> Option<&'a str> {
+/// The architecture label of a DataSource, or of the one that it points to; `None` if either does
+/// not exist, the empty string without a label.
+fn architecture<'a>(facts: &VmInputs<'a>, of: &Named) -> Option<&'a str> {
     let source = (facts.sources)(of)?;
     let target = match source.spec.source.which() {
         Some(DataSourceRef::DataSource(to)) => {

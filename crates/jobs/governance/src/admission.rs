@@ -1,18 +1,18 @@
-//! Admission of a VirtPlatformConfig: who may approve, and what is recorded of it.
+//! Admission of a VirtPlatformConfig: checks the permission to approve, and records approvals and authors.
 //!
-//! Only the API server knows who sends a request, and only while it is sent. So approvals and authors are written down
-//! here, in annotations that no one else can write.
+//! Only the API server knows the user of a request, and only during the request. So approvals and authors are recorded
+//! here, in annotations that no other request can write.
 //!
-//! | the request | needs | what is recorded |
+//! | the request | needs | recorded |
 //! |---|---|---|
 //! | sets `spec.action` to Apply, or changes the spec while it is Apply | `approve` | an approval of the plan in status at that moment, when the action changes |
 //! | changes `spec.approval` | `approve` | an approval of `planDigest`, or under action Apply of the plan in status |
-//! | withdraws `spec.approval`, but for what was rejected, where action is not Apply | | |
+//! | withdraws `spec.approval` except rejections, while action is not Apply | | |
 //! | sets annotation `approve` | `approve` | an approval of its digest; the annotation is removed |
 //! | turns on `spec.bypassOptimisticLock` | `approve` | |
 //! | changes `spec.approvalPolicy` of an existing object | `approve` | |
 //! | lowers `spec.approvalPolicy` where the action is Apply, or while approving | denied | |
-//! | requests a plan, or changes what decides about it | | the user, as an author |
+//! | requests a plan, or changes a field it is derived from | | the user, as an author |
 //! | writes `approvals` or `authors` | | nothing: the former value stays |
 //!
 //! Setting the action to Apply before there is a plan (the seed's story 2) records an approval that is bound to exactly
@@ -34,49 +34,48 @@ use serde_json::{Value, json};
 use crate::approval;
 use annotations::Annotations;
 
-/// The verb that approvers have and editors have not.
+/// The RBAC verb that approvers have and editors do not.
 pub const APPROVE_VERB: &str = "approve";
 
 /// A request to create or change a VirtPlatformConfig.
 #[derive(Debug, Clone)]
 pub struct Admission {
-    /// What the object is called.
+    /// Name of the object.
     pub name: String,
-    /// The object as it is; `None` if it is to be created.
+    /// The live object; `None` on creation.
     pub old: Option<Value>,
-    /// The object as it is to be.
+    /// The object as requested.
     pub new: Value,
     /// The user who sends the request.
     pub user: String,
     /// The groups of the user.
     pub groups: Vec<String>,
-    /// Whether they have the right [`APPROVE_VERB`]. Counts only if the request [asks for
-    /// it](asks_for).
+    /// Whether RBAC grants the user [`APPROVE_VERB`]. Only used if the request [needs it](approval_trigger).
     pub may_approve: bool,
-    /// The time.
+    /// The current time.
     pub now: Timestamp,
 }
 
-/// What becomes of a request.
+/// The decision about a request.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Verdict {
-    /// It goes on, with changes.
+pub enum AdmissionVerdict {
+    /// The request is allowed, with changes.
     Allowed {
         /// Operations of a JSON patch (RFC 6902).
         patch: Vec<Value>,
-        /// What the user is told.
+        /// Admission warnings, shown by kubectl.
         warnings: Vec<String>,
-        /// The plans that count as approved by the user from now on.
+        /// Digests of the plans that the user approves with this request.
         approved: Vec<String>,
     },
-    /// It does not.
+    /// The request is denied.
     Denied {
-        /// Why, and what would be accepted.
+        /// Why, and which request would be accepted.
         message: String,
     },
 }
 
-impl Verdict {
+impl AdmissionVerdict {
     fn denied(message: impl Into<String>) -> Self {
         Self::Denied {
             message: message.into(),
@@ -84,24 +83,24 @@ impl Verdict {
     }
 }
 
-/// What a request does that editing alone does not allow.
+/// What in a request needs the permission to approve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ask {
-    /// Action becomes Apply.
+pub enum ApprovalTrigger {
+    /// `spec.action` becomes Apply.
     Apply,
-    /// What is applied changes.
+    /// The spec changes while `spec.action` is Apply.
     ChangeApplied,
     /// `spec.approval` changes.
     Approval,
-    /// The annotation that approves is set.
+    /// The `approve` annotation is set.
     Approve,
     /// `spec.bypassOptimisticLock` is turned on.
     Bypass,
-    /// Who has to approve changes.
+    /// `spec.approvalPolicy` changes.
     Policy,
 }
 
-impl fmt::Display for Ask {
+impl fmt::Display for ApprovalTrigger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Apply => f.write_str("the request sets spec.action to Apply"),
@@ -116,32 +115,32 @@ impl fmt::Display for Ask {
     }
 }
 
-/// What of a request needs the right to approve; the first reason is enough.
-pub fn asks_for(old: Option<&Value>, new: &Value) -> Option<Ask> {
+/// What in a request needs the permission to approve; the first finding suffices.
+pub fn approval_trigger(old: Option<&Value>, new: &Value) -> Option<ApprovalTrigger> {
     let changed = |field: &str| at(old, field) != at(Some(new), field);
     let is = |object: Option<&Value>, field: &str, value: &Value| at(object, field) == Some(value);
     let apply = Value::from("Apply");
     let applied = |object: Option<&Value>| is(object, "action", &apply);
     let bypass = |object: Option<&Value>| is(object, "bypassOptimisticLock", &Value::Bool(true));
     if applied(Some(new)) && !applied(old) {
-        Some(Ask::Apply)
+        Some(ApprovalTrigger::Apply)
     } else if changed("approval") && (applied(Some(new)) || !withdraws(old, new)) {
-        Some(Ask::Approval)
+        Some(ApprovalTrigger::Approval)
     } else if bypass(Some(new)) && !bypass(old) {
-        Some(Ask::Bypass)
+        Some(ApprovalTrigger::Bypass)
     } else if old.is_some() && changed("approvalPolicy") {
-        Some(Ask::Policy)
+        Some(ApprovalTrigger::Policy)
     } else if applied(Some(new)) && old.is_some_and(|old| old.get("spec") != new.get("spec")) {
-        Some(Ask::ChangeApplied)
+        Some(ApprovalTrigger::ChangeApplied)
     } else if approve_annotation(old, new).is_some() {
-        Some(Ask::Approve)
+        Some(ApprovalTrigger::Approve)
     } else {
         None
     }
 }
 
-/// Decides on a request.
-pub fn admit(request: &Admission) -> Verdict {
+/// Decides about a request.
+pub fn admit(request: &Admission) -> AdmissionVerdict {
     let Admission {
         name,
         user,
@@ -151,25 +150,25 @@ pub fn admit(request: &Admission) -> Verdict {
     } = request;
     let old = old.as_ref();
     if user.is_empty() {
-        return Verdict::denied("The request does not say which user asks");
+        return AdmissionVerdict::denied("The request names no user");
     }
     if !new.get("spec").is_some_and(Value::is_object) {
-        return Verdict::denied(format!(
+        return AdmissionVerdict::denied(format!(
             "VirtPlatformConfig {name:?} has no spec; an object is needed"
         ));
     }
-    if let Some(ask) = asks_for(old, new)
+    if let Some(trigger) = approval_trigger(old, new)
         && !request.may_approve
     {
-        return Verdict::denied(format!(
-            "User {user:?} may edit options of VirtPlatformConfig {name:?}, but not approve: {ask}; verb \"{APPROVE_VERB}\" on {PLURAL}.{GROUP} is needed"
+        return AdmissionVerdict::denied(format!(
+            "User {user:?} may edit options of VirtPlatformConfig {name:?}, but not approve: {trigger}; verb \"{APPROVE_VERB}\" on {PLURAL}.{GROUP} is needed"
         ));
     }
     let digest = approve_annotation(old, new);
     if let Some(digest) = digest
         && !is_digest(digest)
     {
-        return Verdict::denied(format!(
+        return AdmissionVerdict::denied(format!(
             "Annotation {} of VirtPlatformConfig {name:?} is {digest:?}; the status.planDigest of the plan to approve is needed (sha256: and 64 hexadecimal digits){}",
             names::APPROVE,
             match plan_digest(old) {
@@ -180,11 +179,11 @@ pub fn admit(request: &Admission) -> Verdict {
     }
     let mut annotations = match Annotations::new(old, new) {
         Ok(annotations) => annotations,
-        Err(message) => return Verdict::denied(message),
+        Err(message) => return AdmissionVerdict::denied(message),
     };
     let approved = approvals(old, new);
     if lowers_requirement(old, new) && (applies(new) || !approved.is_empty()) {
-        return Verdict::denied(format!(
+        return AdmissionVerdict::denied(format!(
             "VirtPlatformConfig {name:?}: the request lowers spec.approvalPolicy while spec.action is Apply or while it \
              approves a plan; lower it with spec.action DryRun in a change of its own"
         ));
@@ -217,12 +216,12 @@ pub fn admit(request: &Admission) -> Verdict {
         annotations.remove(names::APPROVE);
         if plan_digest(old) != Some(digest) {
             warnings.push(format!(
-                "the plan {digest} is approved, but it is not the plan there is{}; the approval counts when it is",
+                "the plan {digest} is approved, but it is not the current plan{}; the approval counts once it is",
                 plan_digest(old).map(|now| format!(" ({now})")).unwrap_or_default()
             ));
         }
     }
-    Verdict::Allowed {
+    AdmissionVerdict::Allowed {
         patch: annotations.patch(),
         warnings,
         approved,
@@ -233,13 +232,13 @@ fn applies(object: &Value) -> bool {
     at(Some(object), "action").is_some_and(|action| action == "Apply")
 }
 
-/// A field of the spec. No value and none at all are the same.
+/// A field of the spec; null counts as absent.
 fn at<'a>(object: Option<&'a Value>, field: &str) -> Option<&'a Value> {
     object?.get("spec")?.get(field).filter(|it| !it.is_null())
 }
 
-/// Whether what was approved is taken back, and nothing else is said. Whoever prepares plans may ask for
-/// another one, and what was agreed to before is not about that. What was rejected stays rejected.
+/// Whether the request only withdraws approvals. Editors may do so: they may request another plan, for which earlier
+/// approvals do not count. Rejections are kept.
 fn withdraws(old: Option<&Value>, new: &Value) -> bool {
     let rejected = |object| {
         let approval: Option<&Value> = at(object, "approval");
@@ -256,8 +255,8 @@ fn withdraws(old: Option<&Value>, new: &Value) -> bool {
     old.is_some() && is_empty && rejected(old) == rejected(Some(new))
 }
 
-/// The fields that decide what a plan does. The profile cannot be changed.
-const DECIDING: [&str; 7] = [
+/// The spec fields that a plan is derived from. `spec.profile` is immutable.
+const PLAN_INPUT_FIELDS: [&str; 7] = [
     "options",
     "rollbackTo",
     "failurePolicy",
@@ -267,15 +266,15 @@ const DECIDING: [&str; 7] = [
     "approvalPolicy",
 ];
 
-/// Whether the request changes what decides about a plan.
+/// Whether the request changes a field that a plan is derived from.
 fn changes_terms(old: Option<&Value>, new: &Value) -> bool {
-    DECIDING
+    PLAN_INPUT_FIELDS
         .iter()
-        .any(|field| meaning(old, field) != meaning(Some(new), field))
+        .any(|field| without_default(old, field) != without_default(Some(new), field))
 }
 
-/// A field of the spec as it is understood: the defaults of the CRD and their absence are the same.
-fn meaning<'a>(object: Option<&'a Value>, field: &str) -> Option<&'a Value> {
+/// A field of the spec with CRD defaults dropped: a default and its absence are equal.
+fn without_default<'a>(object: Option<&'a Value>, field: &str) -> Option<&'a Value> {
     at(object, field).filter(|value| match *value {
         Value::Bool(value) => *value,
         Value::Array(items) => !items.is_empty(),
@@ -284,11 +283,11 @@ fn meaning<'a>(object: Option<&'a Value>, field: &str) -> Option<&'a Value> {
     })
 }
 
-/// The authors of the plan after the request: users who requested it, or who set what decides about it.
+/// The authors of the plan after the request: users who requested it, or who changed the fields it is derived from.
 ///
-/// They are remembered until a plan has completed. Not until it is replaced: the next plan may be made from the same
-/// options, and not until the configuration is ignored: they stay in the spec. The status has to be about the present
-/// specification, or an edit that the operator has not seen yet would be forgotten with the plan before it.
+/// They are kept until a plan has completed. Not only until the plan is replaced: the next one may come from the same
+/// options; nor until the configuration is ignored: the options remain in the spec. The status has to be that of the
+/// current generation, else an edit that the operator has not observed yet would lose its author.
 fn authors(old: Option<&Value>, new: &Value, user: &str) -> BTreeSet<String> {
     let former = old.and_then(|old| {
         let annotations = old.get("metadata")?.get("annotations")?;
@@ -302,7 +301,7 @@ fn authors(old: Option<&Value>, new: &Value, user: &str) -> BTreeSet<String> {
     };
     let (before, after) = (old.map(|old| action(Some(old))), action(Some(new)));
     let requests = match after {
-        // Advertised configurations request nothing.
+        // Advertised configurations request no plan.
         "Ignore" => false,
         "Apply" => before != Some("Apply") && plan_digest(old).is_none(),
         _ => before != Some(after),
@@ -316,7 +315,7 @@ fn authors(old: Option<&Value>, new: &Value, user: &str) -> BTreeSet<String> {
     authors
 }
 
-/// Whether the plan of an object has completed and nothing was asked for since.
+/// Whether the plan of an object has completed and the spec has not changed since.
 fn is_settled(object: &Value) -> bool {
     let status = &object["status"];
     let completed = matches!(
@@ -326,7 +325,7 @@ fn is_settled(object: &Value) -> bool {
     completed && status["observedGeneration"] == object["metadata"]["generation"]
 }
 
-/// Whether the configuration requires less of its approvals than before.
+/// Whether the request lowers the number of approvals that the configuration requires.
 fn lowers_requirement(old: Option<&Value>, new: &Value) -> bool {
     let policy = |object: Option<&Value>| {
         let policy = at(object, "approvalPolicy").cloned().unwrap_or_default();
@@ -341,9 +340,9 @@ fn lowers_requirement(old: Option<&Value>, new: &Value) -> bool {
         || any && after.author_may_approve && !before.author_may_approve
 }
 
-/// The approval of a request that asks for Apply when there is no plan to review.
+/// The approval by a request that sets action Apply when there is no plan to review.
 fn unplanned(old: Option<&Value>, new: &Value) -> Option<approval::Unplanned> {
-    if asks_for(old, new) != Some(Ask::Apply)
+    if approval_trigger(old, new) != Some(ApprovalTrigger::Apply)
         || plan_digest(old).is_some()
         || approved_digest(Some(new)).is_some()
     {
@@ -352,13 +351,13 @@ fn unplanned(old: Option<&Value>, new: &Value) -> Option<approval::Unplanned> {
     let number = |value: &Value| value.as_i64();
     let generation = old.and_then(|old| number(&old["metadata"]["generation"]));
     Some(approval::Unplanned {
-        // The API server counts every change of the spec, and this is one.
+        // The API server increments the generation for every change of the spec, including this one.
         generation: generation.unwrap_or_default().saturating_add(1),
         after: old.and_then(|old| number(&old["status"]["revision"])),
     })
 }
 
-/// The plan in status. A new object has none, and one that is ignored shows one that is not offered for review.
+/// The digest of the plan in status. A new object has none, and that of an ignored object is not offered for review.
 fn plan_digest(old: Option<&Value>) -> Option<&str> {
     let status = old?.get("status")?;
     let ignored = status.get("phase").is_some_and(|phase| phase == "Ignored");
@@ -366,13 +365,13 @@ fn plan_digest(old: Option<&Value>) -> Option<&str> {
     (is_digest(digest) && !ignored).then_some(digest)
 }
 
-/// The digest that the annotation asks to approve, if it says something new.
+/// The digest that the annotation approves, if the annotation changed.
 fn approve_annotation<'a>(old: Option<&Value>, new: &'a Value) -> Option<&'a str> {
-    fn asked(object: &Value) -> Option<&str> {
+    fn annotated_digest(object: &Value) -> Option<&str> {
         let annotations = object.get("metadata")?.get("annotations")?;
         annotations.get(names::APPROVE)?.as_str()
     }
-    asked(new).filter(|digest| old.and_then(asked) != Some(digest))
+    annotated_digest(new).filter(|digest| old.and_then(annotated_digest) != Some(digest))
 }
 
 /// The digest that the spec approves.
@@ -380,16 +379,18 @@ fn approved_digest(object: Option<&Value>) -> Option<&str> {
     at(object, "approval")?.get("planDigest")?.as_str()
 }
 
-/// The plans that the request approves.
+/// The digests of the plans that the request approves.
 fn approvals(old: Option<&Value>, new: &Value) -> Vec<String> {
     let named = approved_digest(Some(new));
     let newly_named = named.filter(|_| approved_digest(old) != named);
-    // An approval without a digest is for the plan in status: that is what the user could see. Not so if the request
-    // changes what decides about the plan; then there is no plan yet that it could be for.
-    let shown = match asks_for(old, new) {
-        Some(Ask::Apply | Ask::Approval) if named.is_some() => named,
-        Some(Ask::Apply) if !changes_terms(old, new) => plan_digest(old),
-        Some(Ask::Approval) if !changes_terms(old, new) && applies(new) && !withdraws(old, new) => {
+    // An approval without a digest is for the plan in status, which is the one the user could see; unless the request
+    // changes the fields it is derived from: then the plan it would approve does not exist yet.
+    let shown = match approval_trigger(old, new) {
+        Some(ApprovalTrigger::Apply | ApprovalTrigger::Approval) if named.is_some() => named,
+        Some(ApprovalTrigger::Apply) if !changes_terms(old, new) => plan_digest(old),
+        Some(ApprovalTrigger::Approval)
+            if !changes_terms(old, new) && applies(new) && !withdraws(old, new) =>
+        {
             plan_digest(old)
         }
         _ => None,
@@ -409,7 +410,7 @@ fn approvals(old: Option<&Value>, new: &Value) -> Vec<String> {
     approved
 }
 
-/// Whether a text is a digest as plans have it.
+/// Whether a string is a plan digest.
 fn is_digest(text: &str) -> bool {
     text.strip_prefix("sha256:").is_some_and(|digits| {
         digits.len() == 64

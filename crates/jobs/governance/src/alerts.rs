@@ -1,6 +1,6 @@
-//! What somebody should be told about, as rules for Prometheus.
+//! Prometheus alerts of governance.
 //!
-//! Every alert has a page that says what it means and what to do: `docs/runbooks/<alert>.md`.
+//! Every alert has a runbook: `docs/runbooks/<alert>.md`.
 
 #[cfg(test)]
 mod tests;
@@ -8,10 +8,8 @@ mod tests;
 use api::monitoring::{self, Alert, Severity};
 use serde_json::Value;
 
-/// All alerts.
-///
-/// A short trouble is none: a target is edited and put back, an API server restarts. So all of them
-/// wait before they tell.
+/// All alerts. Those on states that may be short have a `for` duration, so that a target that is edited and reverted, or
+/// a restarting API server, does not fire one.
 pub const ALERTS: [Alert; 5] = [
     Alert {
         name: "MedleyGovernanceDrift",
@@ -20,7 +18,7 @@ pub const ALERTS: [Alert; 5] = [
         severity: Severity::Warning,
         labels: &[],
         summary: "{{ $labels.config }} is not in force as it was applied.",
-        description: "{{ $value }} fields differ from what VirtPlatformConfig {{ $labels.config }} applied, for 15 minutes. `medley explain {{ $labels.config }}` says which, and who changed them.",
+        description: "{{ $value }} fields differ from what VirtPlatformConfig {{ $labels.config }} applied, for 15 minutes. `medley explain {{ $labels.config }}` lists them and the managers that changed them.",
     },
     Alert {
         name: "MedleyGovernanceEnforcementPaused",
@@ -28,8 +26,8 @@ pub const ALERTS: [Alert; 5] = [
         lasting: None,
         severity: Severity::Warning,
         labels: &[],
-        summary: "Somebody else always changes back what {{ $labels.config }} applies.",
-        description: "VirtPlatformConfig {{ $labels.config }} bypasses locks and corrected drift again and again. It has given up. `medley explain {{ $labels.config }}` says who changes it.",
+        summary: "Another manager keeps reverting what {{ $labels.config }} applies.",
+        description: "VirtPlatformConfig {{ $labels.config }} bypasses locks and corrected drift repeatedly. Correction is paused. `medley explain {{ $labels.config }}` names the other manager.",
     },
     Alert {
         name: "MedleyGovernancePlanWaiting",
@@ -38,7 +36,7 @@ pub const ALERTS: [Alert; 5] = [
         severity: Severity::Info,
         labels: &[],
         summary: "The plan of {{ $labels.config }} has been waiting for a week.",
-        description: "The plan of VirtPlatformConfig {{ $labels.config }} came about {{ $value | humanizeDuration }} ago, and is neither carried out nor refused. `medley explain {{ $labels.config }}` says what it waits for.",
+        description: "The plan of VirtPlatformConfig {{ $labels.config }} was generated {{ $value | humanizeDuration }} ago, and is neither applied nor rejected. `medley explain {{ $labels.config }}` states what it waits for.",
     },
     Alert {
         name: "MedleyGovernanceFailed",
@@ -47,7 +45,7 @@ pub const ALERTS: [Alert; 5] = [
         severity: Severity::Warning,
         labels: &[],
         summary: "{{ $labels.config }} is {{ $labels.phase }}.",
-        description: "VirtPlatformConfig {{ $labels.config }} is {{ $labels.phase }} for 15 minutes. `medley explain {{ $labels.config }}` says why.",
+        description: "VirtPlatformConfig {{ $labels.config }} has been {{ $labels.phase }} for 15 minutes. `medley explain {{ $labels.config }}` states the reason.",
     },
     Alert {
         name: "MedleyReconcileErrors",
@@ -55,12 +53,12 @@ pub const ALERTS: [Alert; 5] = [
         lasting: Some("15m"),
         severity: Severity::Warning,
         labels: &[],
-        summary: "The controller {{ $labels.controller }} does not get on with its work.",
-        description: "The controller {{ $labels.controller }} has failed at something for 15 minutes, and tries again. The log of the operator says at what.",
+        summary: "Reconciles of the controller {{ $labels.controller }} fail.",
+        description: "The controller {{ $labels.controller }} has had failing reconciles for 15 minutes, and retries. The log of the operator has the errors.",
     },
 ];
 
-/// The alerts as the operator of Prometheus takes them.
+/// The alerts as a PrometheusRule for the Prometheus Operator.
 pub fn prometheus_rule(namespace: &str) -> Value {
     monitoring::prometheus_rule("medley", namespace, &ALERTS)
 }

@@ -1,5 +1,4 @@
-//! What people answer to a plan: the change of the specification that approves it, rejects it, takes it
-//! back or makes it anew. The command line and the console write the same.
+//! The spec changes by which users approve, reject, roll back or renew a plan. CLI and console send the same patches.
 
 mod adopt;
 #[cfg(test)]
@@ -22,30 +21,30 @@ use crate::record::Record;
 use crate::recorder::Recorder;
 use crate::{conditions, plan};
 
-/// So many digits of a digest are needed to name a plan.
-const DIGITS: usize = 12;
+/// Minimum number of digest digits that identify a plan.
+const MIN_DIGEST_DIGITS: usize = 12;
 
-/// Why an answer cannot be given.
+/// Why a plan cannot be approved, rejected or rolled back.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Refused {
-    /// For the reason told.
+    /// Any other reason.
     #[error("{0}")]
     Told(String),
-    /// Fields would be taken, and nobody agreed.
-    #[error("the plan takes fields from other managers, and nobody agreed to that:{}", lines(.0))]
-    TakesOver(Vec<Missing>),
-    /// Consent is given to nothing that is taken.
-    #[error("{named} is about nothing that the plan takes from others; {}", there_are(.known))]
-    TakesNothing {
-        /// What was named.
+    /// The plan takes fields from other managers without consent.
+    #[error("the plan takes fields from other managers without consent:{}", lines(.0))]
+    MissingConsent(Vec<Missing>),
+    /// Consent names a takeover that the plan does not contain.
+    #[error("{named} matches no takeover of the plan; {}", list_valid_names(.known))]
+    UnknownTakeover {
+        /// The named takeover.
         named: String,
-        /// What is taken.
+        /// The takeovers of the plan.
         known: Vec<String>,
     },
 }
 
 impl Refused {
-    fn told(why: impl Into<String>) -> Self {
+    fn other(why: impl Into<String>) -> Self {
         Self::Told(why.into())
     }
 }
@@ -58,8 +57,8 @@ fn lines(missing: &[Missing]) -> String {
     lines.collect()
 }
 
-/// What there is, for those who asked for something else.
-pub fn there_are<S: AsRef<str>>(names: &[S]) -> String {
+/// Lists the valid names, for error messages about an unknown one.
+pub fn list_valid_names<S: AsRef<str>>(names: &[S]) -> String {
     let names: Vec<_> = names.iter().map(AsRef::as_ref).collect();
     if names.is_empty() {
         "there are none".to_owned()
@@ -68,37 +67,37 @@ pub fn there_are<S: AsRef<str>>(names: &[S]) -> String {
     }
 }
 
-/// What somebody approves.
+/// The parts of a plan that the user approves.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Choice<'a> {
-    /// The items, with those they depend on; all if there are none.
+    /// The items, to which their dependencies are added; empty for all.
     pub items: &'a [String],
-    /// The fields that may be taken from others, as `ITEM` or `ITEM:PATH`; all, if the list is empty.
+    /// The fields that may be taken over, as `ITEM` or `ITEM:PATH`; an empty list for all.
     pub take_over: Option<&'a [String]>,
-    /// The plan that was looked at, or the beginning of its digest.
+    /// The digest of the reviewed plan, or a prefix of it.
     pub digest: Option<&'a str>,
 }
 
-/// What is approved.
+/// An approval.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Approving {
-    /// The plan.
+pub struct PlanApproval {
+    /// The digest of the plan.
     pub digest: String,
-    /// As the specification has them; empty for all.
+    /// `spec.approval.items`; empty for all.
     pub items: Vec<String>,
-    /// What is carried out.
+    /// The items to apply, with their dependencies.
     pub granted: BTreeSet<String>,
-    /// What may be taken from others.
+    /// Takeovers with consent.
     pub takeovers: Vec<ConsentedTakeover>,
-    /// The worst impact of the plan.
+    /// The highest impact of the plan.
     pub impact: Impact,
-    /// The approvals that policies require; empty if one is enough, by anyone.
+    /// The approvals that policies require; empty if one by any approver suffices.
     pub requirements: Vec<ApprovalRequirement>,
-    /// Whether the specification approves this plan already, so that only the annotation adds an approval.
+    /// Whether the spec approves this plan already, so that only the annotation adds an approval.
     pub joins: bool,
 }
 
-/// The plan that waits for an answer, if it can be answered: not one that is outdated.
+/// The plan under review, unless it is outdated.
 pub fn under_review(
     config: &VirtPlatformConfig,
 ) -> Result<(&VirtPlatformConfigStatus, &str), Refused> {
@@ -107,45 +106,45 @@ pub fn under_review(
     let planned = status.and_then(|status| Some((status, status.plan_digest.as_deref()?)));
     let phase = status.and_then(|status| status.phase);
     let Some((status, digest)) = planned else {
-        return Err(Refused::told(format!(
-            "{name} has no plan yet{}; `medley explain {name}` says why",
+        return Err(Refused::other(format!(
+            "{name} has no plan yet{}; see `medley explain {name}`",
             phase.map_or_else(String::new, |phase| format!(": it is {phase}"))
         )));
     };
     if status.observed_generation != config.metadata.generation {
-        return Err(Refused::told(format!(
+        return Err(Refused::other(format!(
             "the specification of {name} was changed, and the plan is not up to date yet; try again in a moment"
         )));
     }
     if phase != Some(Phase::ReviewRequired) {
-        return Err(Refused::told(format!(
-            "{name} has no plan under review: it is {}; `medley explain {name}` says what can be done",
-            phase.map_or("not looked at yet", Phase::as_str)
+        return Err(Refused::other(format!(
+            "{name} has no plan under review: it is {}; see `medley explain {name}` for the next steps",
+            phase.map_or("not reconciled yet", Phase::as_str)
         )));
     }
     if let Some(stale) = conditions::get(&status.conditions, conditions::PLAN_STALE)
         && stale.status == "True"
     {
-        return Err(Refused::told(format!(
-            "the plan of {name} is stale: {}; `medley plan {name} --renew` makes a new one",
+        return Err(Refused::other(format!(
+            "the plan of {name} is stale: {}; run `medley plan {name} --renew` for a new one",
             stale.message
         )));
     }
     Ok((status, digest))
 }
 
-/// What is approved, if it can be.
-pub fn approve(config: &VirtPlatformConfig, choice: Choice<'_>) -> Result<Approving, Refused> {
+/// Builds the approval of a plan.
+pub fn approve(config: &VirtPlatformConfig, choice: Choice<'_>) -> Result<PlanApproval, Refused> {
     let (status, digest) = under_review(config)?;
-    if let Some(asked) = choice.digest
-        && !names_digest(asked, digest)
+    if let Some(requested) = choice.digest
+        && !matches_digest(requested, digest)
     {
-        return Err(Refused::told(format!(
-            "the plan under review is {digest}, not {asked}; {DIGITS} digits or more name a plan"
+        return Err(Refused::other(format!(
+            "the plan under review is {digest}, not {requested}; {MIN_DIGEST_DIGITS} digits or more name a plan"
         )));
     }
     let items = &status.items;
-    // Whoever joins an approval that waits for more approvers approves the same.
+    // A further approver of the same plan approves the same items and takeovers.
     let joined = config.spec.approval.as_ref().filter(|there| {
         config.spec.action == Action::Apply && there.plan_digest.as_deref() == Some(digest)
     });
@@ -166,10 +165,10 @@ pub fn approve(config: &VirtPlatformConfig, choice: Choice<'_>) -> Result<Approv
     };
     let missing = approval::consented(&concerned, &takeovers);
     if !missing.is_empty() && !config.spec.bypass_optimistic_lock {
-        return Err(Refused::TakesOver(missing));
+        return Err(Refused::MissingConsent(missing));
     }
     let impact = plan::worst(items).unwrap_or(Impact::Low);
-    Ok(Approving {
+    Ok(PlanApproval {
         digest: digest.to_owned(),
         items: chosen,
         granted,
@@ -180,14 +179,14 @@ pub fn approve(config: &VirtPlatformConfig, choice: Choice<'_>) -> Result<Approv
     })
 }
 
-/// Whether somebody means this digest.
-fn names_digest(asked: &str, digest: &str) -> bool {
+/// Whether the user means this digest.
+fn matches_digest(requested: &str, digest: &str) -> bool {
     let hex = |text: &str| text.strip_prefix("sha256:").unwrap_or(text).to_owned();
-    let (asked, digest) = (hex(asked), hex(digest));
-    asked.len() >= DIGITS && digest.starts_with(&asked)
+    let (requested, digest) = (hex(requested), hex(digest));
+    requested.len() >= MIN_DIGEST_DIGITS && digest.starts_with(&requested)
 }
 
-/// The takeovers of items that need somebody's consent.
+/// The takeovers of items that need consent.
 pub fn takeovers(items: &[Item]) -> Vec<ConsentedTakeover> {
     approval::consented(items, &[])
         .into_iter()
@@ -199,7 +198,7 @@ pub fn takeovers(items: &[Item]) -> Vec<ConsentedTakeover> {
         .collect()
 }
 
-/// The consents that are meant; each has to be about something that the plan takes.
+/// The consents that the user names; each has to match a takeover of the plan.
 fn consents(items: &[Item], named: &[String]) -> Result<Vec<ConsentedTakeover>, Refused> {
     let all = takeovers(items);
     if named.is_empty() {
@@ -220,12 +219,12 @@ fn consents(items: &[Item], named: &[String]) -> Result<Vec<ConsentedTakeover>, 
             let known = all
                 .iter()
                 .map(|one| format!("{}:{}", one.item, one.path.as_deref().unwrap_or_default()));
-            return Err(Refused::TakesNothing {
+            return Err(Refused::UnknownTakeover {
                 named: name.clone(),
                 known: known.collect(),
             });
         }
-        // As the plan lists them, with their managers: consent is for what the user was shown.
+        // As the plan lists them, with their managers: consent is for the plan that the user was shown.
         let agreed = all.iter().filter(|one| {
             let missing = |missing: &Missing| {
                 missing.item == one.item && Some(&missing.takeover.path) == one.path.as_ref()
@@ -239,8 +238,8 @@ fn consents(items: &[Item], named: &[String]) -> Result<Vec<ConsentedTakeover>, 
     Ok(consents)
 }
 
-impl Approving {
-    /// Everything in one change, so that nothing is ever half approved.
+impl PlanApproval {
+    /// The whole approval as one patch, so that a plan is never partly approved.
     pub fn patch(&self) -> Value {
         let list = |list: Value| {
             if list.as_array().is_some_and(Vec::is_empty) {
@@ -259,14 +258,14 @@ impl Approving {
             },
         } });
         if self.joins || !self.requirements.is_empty() {
-            // Admission turns the request into an approval in the name of the user who asks.
+            // Admission turns the annotation into an approval recorded for the requesting user.
             patch["metadata"]["annotations"][names::APPROVE] = json!(self.digest);
         }
         patch
     }
 
-    /// Why the plan is not applied although it is approved, if more have to approve. The requirements are those that the
-    /// operator last reported; it may know of others by the time it decides.
+    /// Why the approved plan is not applied yet, if it needs more approvals. The requirements are those in status; the
+    /// operator may know of others by the time it decides.
     pub fn held(
         &self,
         config: &VirtPlatformConfig,
@@ -282,7 +281,7 @@ impl Approving {
             digest: &self.digest,
             impact: self.impact,
             requirements: &self.requirements,
-            // An approval that was just given has not expired.
+            // An approval given just now has not expired.
             lifetime: SignedDuration::MAX,
             approvals: &approvals,
             used: &[],
@@ -292,18 +291,18 @@ impl Approving {
             progress: Progress::Waiting,
             now,
         };
-        Ok(gate.check().err().map(|withheld| withheld.to_string()))
+        Ok(gate.check().err().map(|blocked| blocked.to_string()))
     }
 }
 
-/// Who approved the plan in status so far, for each requirement.
+/// The users who approved the plan in status so far, for each requirement.
 pub fn approved_by(
     config: &VirtPlatformConfig,
     digest: &str,
 ) -> Vec<(ApprovalRequirement, Vec<String>)> {
     let status = config.status.clone().unwrap_or_default();
     let annotation = |name| config.annotations().get(name).map(String::as_str);
-    // What cannot be read is no approval to the operator either.
+    // The operator does not count an unreadable annotation either.
     let approvals = Approvals::parse(annotation(names::APPROVALS)).unwrap_or_default();
     let authors = approval::authors(annotation(names::AUTHORS));
     let counted = |requirement: &ApprovalRequirement| {
@@ -324,7 +323,7 @@ pub fn approved_by(
         .collect()
 }
 
-/// The change that rejects the plan under review.
+/// The patch that rejects the plan under review.
 pub fn reject(config: &VirtPlatformConfig, reason: Option<&str>) -> Result<Value, Refused> {
     let (_, digest) = under_review(config)?;
     let rejected = Rejection {
@@ -332,7 +331,7 @@ pub fn reject(config: &VirtPlatformConfig, reason: Option<&str>) -> Result<Value
         reason: reason.map(str::to_owned),
     };
     let mut rejected = json!(rejected);
-    // A reason of before is not the reason of this one.
+    // The reason of an earlier rejection must not remain.
     rejected["reason"] = json!(reason);
     Ok(json!({ "spec": {
         "action": Action::DryRun,
@@ -340,12 +339,12 @@ pub fn reject(config: &VirtPlatformConfig, reason: Option<&str>) -> Result<Value
     } }))
 }
 
-/// The change that asks for a plan that undoes a revision and all later ones.
+/// The patch that requests a plan that undoes a revision and all later ones.
 pub fn roll_back(config: &VirtPlatformConfig, revision: i64) -> Result<Value, Refused> {
     let name = config.name_any();
     let status = config.status.clone().unwrap_or_default();
     if config.spec.rollback_to == Some(revision) && status.rolled_back_to == Some(revision) {
-        return Err(Refused::told(format!(
+        return Err(Refused::other(format!(
             "{name} was rolled back to before revision {revision} already; `medley rollback {name} --clear` ends that"
         )));
     }
@@ -356,8 +355,7 @@ pub fn roll_back(config: &VirtPlatformConfig, revision: i64) -> Result<Value, Re
     } }))
 }
 
-/// What takes back what was agreed to before: it was about something else. What was rejected stays so, as long
-/// as nobody who may approve says otherwise.
+/// The patch that withdraws approvals given for another plan. Rejections are kept: only an approver may remove them.
 fn withdrawn(config: &VirtPlatformConfig) -> Value {
     let approval = config.spec.approval.as_ref();
     if approval.is_some_and(|it| it.rejected.is_some()) {
@@ -367,15 +365,15 @@ fn withdrawn(config: &VirtPlatformConfig) -> Value {
     }
 }
 
-/// The change that ends a rollback, or gives it up.
+/// The patch that ends or cancels a rollback.
 pub fn go_forward(config: &VirtPlatformConfig) -> Result<Value, Refused> {
     if config.spec.rollback_to.is_none() {
-        return Err(Refused::told(format!(
+        return Err(Refused::other(format!(
             "{} is not being rolled back: spec.rollbackTo is not set",
             config.name_any()
         )));
     }
-    // With action Apply, what was undone would be done again unseen.
+    // Under action Apply, the undone changes would be applied again without a review.
     Ok(json!({ "spec": {
         "rollbackTo": null,
         "action": Action::DryRun,
@@ -383,26 +381,26 @@ pub fn go_forward(config: &VirtPlatformConfig) -> Result<Value, Refused> {
     } }))
 }
 
-/// The revision to undo, with all later ones: the one that is asked for, or the last that is in force.
-pub fn revision(records: &[Record], asked: Option<i64>, name: &str) -> Result<i64, Refused> {
-    let Some(asked) = asked else {
+/// The revision to undo, with all later ones: the requested one, or the latest in force.
+pub fn revision(records: &[Record], requested: Option<i64>, name: &str) -> Result<i64, Refused> {
+    let Some(requested) = requested else {
         let last = in_force(records).last().copied();
         return last.ok_or_else(|| {
-            Refused::told(format!(
+            Refused::other(format!(
                 "{name} has nothing to undo: nothing in its history is in force"
             ))
         });
     };
-    if records.iter().any(|record| record.revision == asked) {
-        return Ok(asked);
+    if records.iter().any(|record| record.revision == requested) {
+        return Ok(requested);
     }
     let known: Vec<String> = records
         .iter()
         .map(|record| record.revision.to_string())
         .collect();
-    Err(Refused::told(format!(
-        "the history of {name} has no revision {asked}; {}",
-        there_are(&known)
+    Err(Refused::other(format!(
+        "the history of {name} has no revision {requested}; {}",
+        list_valid_names(&known)
     )))
 }
 

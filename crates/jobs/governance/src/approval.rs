@@ -1,8 +1,8 @@
 //! Whether a plan may be applied, and which items of it.
 //!
-//! The model, argued in `docs/security.md`: an approval is for a digest, the digest covers everything that decides what
-//! happens ([`crate::hash::plan_digest`]), admission records who approved, policies outside of the configuration say how
-//! many have to, and one approval lets one plan run once.
+//! The model, explained in `docs/security.md`: an approval is for a digest, the digest covers every input of the
+//! execution ([`crate::hash::plan_digest`]), admission records the approvers, policies outside of the configuration set
+//! their number, and one approval lets one plan run once.
 
 mod record;
 mod requirement;
@@ -23,17 +23,17 @@ pub use requirement::{Floor, OWN, Policy, needed};
 
 use crate::recorder::Recorder;
 
-/// What may be carried out.
+/// A plan that may be applied.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Granted {
-    /// The items.
+    /// The items to apply.
     pub items: BTreeSet<String>,
-    /// The approvals that it rests on; they are used up by the entry of the history that begins.
+    /// The approvals it is based on; the history entry of the run uses them up.
     pub approvals: Vec<Entry>,
 }
 
 impl Granted {
-    /// The users who approved, by name.
+    /// The names of the approvers.
     pub fn users(&self) -> Vec<String> {
         self.approvals
             .iter()
@@ -42,12 +42,12 @@ impl Granted {
     }
 }
 
-/// A field that would be taken although nobody agreed.
+/// A takeover without consent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Missing {
-    /// The item that takes it.
+    /// The item.
     pub item: String,
-    /// What it takes.
+    /// The takeover.
     pub takeover: Takeover,
 }
 
@@ -62,19 +62,19 @@ impl fmt::Display for Missing {
     }
 }
 
-/// Why a plan is not carried out, and what would unblock it.
+/// Why a plan is not applied, and what would unblock it.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum Withheld {
-    /// Nobody wants it to be.
+pub enum ApprovalBlocker {
+    /// `spec.action` is not Apply.
     #[error("Plan ready for review. Change action to 'Apply' to execute.")]
-    NotAsked,
-    /// It was looked at and refused.
+    NotRequested,
+    /// The plan was rejected.
     #[error(
-        "The plan was rejected{}. Change what it is made from, or remove spec.approval.rejected.",
+        "The plan was rejected{}. Change its options, or remove spec.approval.rejected.",
         .reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default()
     )]
     Rejected {
-        /// Why.
+        /// The reason given.
         reason: Option<String>,
     },
     /// Another plan was approved.
@@ -83,35 +83,35 @@ pub enum Withheld {
          spec.approval.planDigest to {now}."
     )]
     OtherPlan {
-        /// The digest that was approved.
+        /// The approved digest.
         approved: String,
         /// The digest of the plan.
         now: String,
     },
-    /// An item was approved that does not exist.
+    /// `spec.approval.items` names an unknown item.
     #[error("{0}. Correct spec.approval.items.")]
     UnknownItem(String),
-    /// It would take fields from other managers, and nobody agreed to that.
+    /// The plan takes fields from other managers without consent.
     #[error(
         "The plan takes fields from other managers without consent: {}. List them in \
          spec.approval.takeovers, or make the managers give them up.",
         listed(.0)
     )]
     TakeoverWithoutConsent(Vec<Missing>),
-    /// Approvals are required, and admission cannot be trusted to record them.
+    /// Approvals are required, and the webhook that records them is not trustworthy.
     #[error(
         "A plan of {impact} impact needs {need} approvals, but approvals are not recorded: {why}. Repair \
          the admission webhook, or lower the requirement."
     )]
     Unverifiable {
-        /// How many are required.
+        /// The required number.
         need: u32,
-        /// For what.
+        /// The impact that requires them.
         impact: Impact,
         /// What is wrong with the webhook.
         why: String,
     },
-    /// A policy that applies cannot be read.
+    /// A selected ApprovalPolicy is invalid.
     #[error("{0}. Correct the policy: until then no plan that it selects is applied.")]
     InvalidPolicy(String),
     /// Approvals by authors do not count, and no author is on record.
@@ -120,9 +120,9 @@ pub enum Withheld {
          recorded. Set action to 'DryRun' while the admission webhook runs, or let authors approve."
     )]
     AuthorUnknown {
-        /// How many are required.
+        /// The required number.
         need: u32,
-        /// For what.
+        /// The impact that requires them.
         impact: Impact,
     },
     /// No approval of this plan is on record.
@@ -133,10 +133,10 @@ pub enum Withheld {
         names::APPROVE
     )]
     NotReviewed {
-        /// The plan to approve.
+        /// The digest to approve.
         digest: String,
     },
-    /// Not enough have approved.
+    /// Too few approvals.
     #[error(
         "A plan of {impact} impact needs {} approvals ({}{}), and has {have}{}{}{}. To approve, annotate the \
          configuration with {}={digest}.",
@@ -149,28 +149,28 @@ pub enum Withheld {
         names::APPROVE
     )]
     TooFewApprovals {
-        /// How many count.
+        /// The number of approvals that count.
         have: usize,
-        /// What is not met.
+        /// The requirement that is not met.
         requirement: ApprovalRequirement,
-        /// For what.
+        /// The impact that requires them.
         impact: Impact,
-        /// Whose count.
+        /// The users whose approvals count.
         by: Vec<String>,
         /// Whether an author approved, which does not count.
         author_excluded: bool,
-        /// How many approvals of the plan are too old.
+        /// The number of expired approvals of the plan.
         expired: usize,
-        /// The plan to approve.
+        /// The digest to approve.
         digest: String,
     },
 }
 
-impl Withheld {
-    /// In a word, as the reason of a condition.
+impl ApprovalBlocker {
+    /// The condition reason.
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::NotAsked => "NotRequested",
+            Self::NotRequested => "NotRequested",
             Self::Rejected { .. } => "Rejected",
             Self::OtherPlan { .. } => "OtherPlanApproved",
             Self::UnknownItem(_) => "UnknownItem",
@@ -205,7 +205,7 @@ fn by_whom(by: &[String]) -> String {
     }
 }
 
-/// The items that are approved, with those they depend on; all if none are named.
+/// The approved items with their dependencies; all if none are named.
 pub fn closure(items: &[Item], approved: &[String]) -> Result<BTreeSet<String>, String> {
     let known: BTreeMap<&str, &Item> = items
         .iter()
@@ -231,7 +231,7 @@ pub fn closure(items: &[Item], approved: &[String]) -> Result<BTreeSet<String>, 
     let mut closed = BTreeSet::new();
     let mut open: Vec<&str> = approved.iter().map(String::as_str).collect();
     while let Some(name) = open.pop() {
-        // What an item depends on may be in force already, and then it is no item.
+        // A dependency that is already in force is no item of the plan.
         if let Some(item) = known.get(name)
             && closed.insert(name.to_owned())
         {
@@ -241,14 +241,14 @@ pub fn closure(items: &[Item], approved: &[String]) -> Result<BTreeSet<String>, 
     Ok(closed)
 }
 
-/// Reads the annotation [`names::AUTHORS`]; without one, or with one that cannot be read, none is known.
+/// Reads the annotation [`names::AUTHORS`]; no authors if it is missing or unreadable.
 pub fn authors(annotation: Option<&str>) -> BTreeSet<String> {
     annotation
         .and_then(|text| serde_json::from_str(text).ok())
         .unwrap_or_default()
 }
 
-/// The takeovers that nobody agreed to. What was ours before is only taken back.
+/// The takeovers without consent. Taking back a field that was ours needs none.
 pub fn consented(items: &[Item], consent: &[ConsentedTakeover]) -> Vec<Missing> {
     let mut missing = Vec::new();
     for item in items {
@@ -274,14 +274,14 @@ pub fn consented(items: &[Item], consent: &[ConsentedTakeover]) -> Vec<Missing> 
     missing
 }
 
-/// Whether a field is another one, or what contains it.
+/// Whether a path is the field, or contains it.
 fn covers(path: &str, field: &str) -> bool {
     field
         .strip_prefix(path)
         .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
-/// Whether an approval counts towards a requirement, by who gave it.
+/// Whether the approval of this user counts towards a requirement.
 pub fn counts(
     requirement: &ApprovalRequirement,
     entry: &Entry,
@@ -304,81 +304,81 @@ pub struct Gate<'a> {
     pub digest: &'a str,
     /// The impact of the whole plan.
     pub impact: Impact,
-    /// What policies require of it.
+    /// The approvals that policies require.
     pub requirements: &'a [ApprovalRequirement],
-    /// How long an approval lasts.
+    /// The lifetime of an approval.
     pub lifetime: SignedDuration,
     /// Recorded approvals.
     pub approvals: &'a Approvals,
-    /// Approvals that the open entry of the history used up: they count for the plan of that entry, and for no other.
+    /// Approvals used up by the open history entry: they count for the plan of that entry only.
     pub used: &'a [Entry],
-    /// Users who requested the plan or changed what it is made from.
+    /// Users who requested the plan or changed the fields it is derived from.
     pub authors: &'a BTreeSet<String>,
     /// Whether admission records approvals.
     pub recorder: &'a Recorder,
     /// `metadata.generation` and `status.revision` of the configuration.
     pub position: (Option<i64>, Option<i64>),
-    /// How far the plan is.
+    /// The progress of the plan.
     pub progress: Progress,
-    /// The time.
+    /// The current time.
     pub now: Timestamp,
 }
 
-/// How far the plan is that asks to be applied.
+/// The progress of a plan that is to be applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
     /// No item has begun.
     Waiting,
-    /// Items have begun. Approvals do not expire any more: half a plan is worse than a late one.
+    /// Items have begun. Approvals no longer expire: a half-applied plan is worse than a late one.
     Begun,
-    /// It puts back what was applied and another manager changed, which `bypassOptimisticLock` asks for once and for all.
+    /// It reverts drift, to which `bypassOptimisticLock` consents permanently.
     Correction,
 }
 
 impl Gate<'_> {
     /// Whether the plan may be applied, and which items of it.
     ///
-    /// `bypassOptimisticLock` stands for the consent to every takeover. It stands neither for approvals nor for the
-    /// digest: editors could set it, and so approve alone.
-    pub fn check(&self) -> Result<Granted, Withheld> {
+    /// `bypassOptimisticLock` implies consent to every takeover. It replaces neither approvals nor the digest:
+    /// otherwise an editor could set it to approve alone.
+    pub fn check(&self) -> Result<Granted, ApprovalBlocker> {
         if self.spec.action != Action::Apply {
-            return Err(Withheld::NotAsked);
+            return Err(ApprovalBlocker::NotRequested);
         }
         let approval = self.spec.approval.clone().unwrap_or_default();
         if let Some(rejected) = approval.rejected
             && rejected.plan_digest == self.digest
         {
-            return Err(Withheld::Rejected {
+            return Err(ApprovalBlocker::Rejected {
                 reason: rejected.reason,
             });
         }
         if let Some(approved) = approval.plan_digest
             && approved != self.digest
         {
-            return Err(Withheld::OtherPlan {
+            return Err(ApprovalBlocker::OtherPlan {
                 approved,
                 now: self.digest.to_owned(),
             });
         }
-        let items = closure(self.items, &approval.items).map_err(Withheld::UnknownItem)?;
+        let items = closure(self.items, &approval.items).map_err(ApprovalBlocker::UnknownItem)?;
         if !self.spec.bypass_optimistic_lock {
             let mut missing = consented(self.items, &approval.takeovers);
             missing.retain(|missing| items.contains(&missing.item));
             if !missing.is_empty() {
-                return Err(Withheld::TakeoverWithoutConsent(missing));
+                return Err(ApprovalBlocker::TakeoverWithoutConsent(missing));
             }
         }
         let approvals = self.approved_by()?;
         Ok(Granted { items, approvals })
     }
 
-    /// The approvals that let the plan be applied.
-    fn approved_by(&self) -> Result<Vec<Entry>, Withheld> {
+    /// The approvals on which the plan may be applied.
+    fn approved_by(&self) -> Result<Vec<Entry>, ApprovalBlocker> {
         let impact = self.impact;
         let need = self.requirements.iter().map(|one| one.approvals).max();
         if need.is_none() && !self.recorder.is_trusted() {
-            // Without a recorder the API server does not ask for the verb `approve` either: everyone who can edit the
-            // configuration can apply it. That is an installation without the webhook, and its owner's choice.
+            // Without a recorder the webhook does not check the verb `approve` either: everyone who can edit the
+            // configuration can apply it. This is an installation without the webhook, by choice of its administrator.
             return Ok(Vec::new());
         }
         let mut counting: BTreeMap<&str, &Entry> = BTreeMap::new();
@@ -386,13 +386,13 @@ impl Gate<'_> {
             let need = requirement.approvals;
             if requirement.authors_excluded && self.authors.is_empty() && self.recorder.is_trusted()
             {
-                return Err(Withheld::AuthorUnknown { need, impact });
+                return Err(ApprovalBlocker::AuthorUnknown { need, impact });
             }
             let counted = self.counted(requirement);
             if counted.len() < need as usize
                 && let Recorder::Untrusted(why) = self.recorder
             {
-                return Err(Withheld::Unverifiable {
+                return Err(ApprovalBlocker::Unverifiable {
                     need,
                     impact,
                     why: why.clone(),
@@ -401,7 +401,7 @@ impl Gate<'_> {
             if counted.len() < need as usize {
                 let by: Vec<_> = counted.iter().map(|entry| entry.user.clone()).collect();
                 let mut all = self.of_plan();
-                return Err(Withheld::TooFewApprovals {
+                return Err(ApprovalBlocker::TooFewApprovals {
                     have: by.len(),
                     requirement: requirement.clone(),
                     impact,
@@ -421,7 +421,7 @@ impl Gate<'_> {
         if need.is_some() {
             return Ok(counting.into_values().cloned().collect());
         }
-        // Where none is required, one by anyone who may approve is enough; but there has to be one.
+        // Where no policy requires approvals, one by any approver suffices; but there has to be one.
         let valid: Vec<Entry> = self.valid().into_iter().cloned().collect();
         if !valid.is_empty() {
             return Ok(valid);
@@ -439,19 +439,19 @@ impl Gate<'_> {
         if self.progress != Progress::Waiting {
             return Ok(Vec::new());
         }
-        Err(Withheld::NotReviewed {
+        Err(ApprovalBlocker::NotReviewed {
             digest: self.digest.to_owned(),
         })
     }
 
-    /// Approvals of the plan that count towards a requirement, one a user.
+    /// Approvals of the plan that count towards a requirement, one per user.
     pub fn counted(&self, requirement: &ApprovalRequirement) -> Vec<&Entry> {
         let mut entries = self.valid();
         entries.retain(|entry| counts(requirement, entry, self.authors));
         entries
     }
 
-    /// Approvals of the plan that have not expired, one a user, by name.
+    /// Unexpired approvals of the plan, one per user, by name.
     fn valid(&self) -> Vec<&Entry> {
         let by_user: BTreeMap<&str, &Entry> = self
             .of_plan()
@@ -461,8 +461,8 @@ impl Gate<'_> {
         by_user.into_values().collect()
     }
 
-    /// Approvals of this very plan: those that its entry of the history has used up, which were verified then, and those
-    /// that are recorded, as long as the recorder can be trusted.
+    /// Approvals of exactly this plan: those used up by its history entry, which were verified then, and the recorded
+    /// ones while the recorder is trustworthy.
     fn of_plan(&self) -> impl Iterator<Item = &Entry> {
         let used = self.used.iter();
         let used = used.filter(|entry| !entry.digest.is_empty() && entry.digest == self.digest);

@@ -1,45 +1,44 @@
-//! Conditions: one for every phase, of which exactly one is true, and some that cut across phases.
+//! Conditions: one for every phase, of which exactly one is true, and some that are independent of the phase.
 //!
-//! Types, reasons and messages are those of the prototype that users know. Unlike there, a condition
-//! never outlives its phase, and `lastTransitionTime` moves only when the status does, as
-//! `metav1.Condition` says.
+//! Types, reasons and messages are those of the prototype that users know. Unlike there, a condition never outlives its
+//! phase, and `lastTransitionTime` changes only with the status, as `metav1.Condition` defines it.
 
 use std::borrow::Cow;
 
 use api::advisor::Phase;
-use api::words::says;
+use api::reasons::says;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-use crate::words::CONDITIONS;
+use crate::reasons::CONDITIONS;
 
-/// This version plans differently.
+/// This version of the operator plans differently.
 pub const UPGRADE_AVAILABLE: &str = "UpgradeAvailable";
-/// Something that the plan was derived from has changed.
+/// An input of the plan has changed.
 pub const INPUT_DEPENDENCY_DRIFT: &str = "InputDependencyDrift";
-/// Everything that the profile needs is installed.
+/// All prerequisites of the profile are installed.
 pub const PREREQUISITES_MET: &str = "PrerequisitesMet";
-/// The targets are not any more what the plan was made from.
+/// Targets have changed since the plan was generated.
 pub const PLAN_STALE: &str = "PlanStale";
-/// What the profile wants is in force.
+/// The desired state of the profile is in force.
 pub const PROFILE_ACTIVE: &str = "ProfileActive";
-/// The plan may be carried out.
+/// The plan may be applied.
 pub const APPROVED: &str = "Approved";
 
-/// How many characters a message may have. The definition allows 32768, but a failure is told by all
-/// conditions of other phases as well, and everything has to fit into one object.
-const LONGEST: usize = 4096;
+/// Maximum length of a message. The CRD allows 32768, but the conditions of all other phases repeat a failure, and the
+/// object has to stay below the size limit of etcd.
+const MAX_MESSAGE_CHARS: usize = 4096;
 
-/// What a condition says of something: the beginning, if there is more to say than it may.
-pub fn fitting(message: &str) -> Cow<'_, str> {
-    if message.chars().nth(LONGEST).is_none() {
+/// Truncates a message to the maximum length.
+pub fn truncate_message(message: &str) -> Cow<'_, str> {
+    if message.chars().nth(MAX_MESSAGE_CHARS).is_none() {
         return Cow::Borrowed(message);
     }
-    let kept = message.chars().take(LONGEST - 1);
+    let kept = message.chars().take(MAX_MESSAGE_CHARS - 1);
     Cow::Owned(kept.chain(['…']).collect())
 }
 
-/// Sets one condition; the others stay as they are. A message that is too long is cut.
+/// Sets one condition and leaves the others. A message that is too long is truncated.
 pub fn set(
     conditions: &mut Vec<Condition>,
     kind: &str,
@@ -51,9 +50,9 @@ pub fn set(
     let status = if status { "True" } else { "False" };
     debug_assert!(
         says(CONDITIONS, kind, status, reason),
-        "{kind}={status} {reason} is not explained in words.rs"
+        "{kind}={status} {reason} is not explained in reasons.rs"
     );
-    let message = fitting(message);
+    let message = truncate_message(message);
     let known = conditions
         .iter_mut()
         .find(|condition| condition.type_ == kind);
@@ -90,18 +89,18 @@ pub fn get<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition>
     conditions.iter().find(|condition| condition.type_ == kind)
 }
 
-/// When, and about which generation, something is said.
+/// Time and generation of an observation.
 #[derive(Debug, Clone, Copy)]
 pub struct Moment {
-    /// When.
+    /// The current time.
     pub now: Timestamp,
-    /// The generation that was looked at.
+    /// The observed generation.
     pub generation: Option<i64>,
 }
 
-/// Says that a phase has come, and that it is none of the others.
+/// Sets the conditions of all phases for a new phase.
 ///
-/// `reason` is the phase's own unless told otherwise (`PlanStale` for Failed).
+/// `reason` overrides the default reason of the phase (`PlanStale` for Failed).
 pub fn enter(
     conditions: &mut Vec<Condition>,
     phase: Phase,
@@ -114,7 +113,7 @@ pub fn enter(
             let reason = reason.unwrap_or_else(|| reason_of(phase));
             set(conditions, phase.as_str(), true, reason, message, at);
         } else {
-            let (reason, message) = otherwise(phase, other, message);
+            let (reason, message) = condition_of_other_phase(phase, other, message);
             set(conditions, other.as_str(), false, reason, message, at);
         }
     }
@@ -130,7 +129,7 @@ fn reason_of(phase: Phase) -> &'static str {
     }
 }
 
-/// What a phase says by itself.
+/// The default message of a phase.
 pub fn message_of(phase: Phase) -> &'static str {
     match phase {
         Phase::Pending => "Waiting for a plan to be made",
@@ -151,8 +150,8 @@ pub fn message_of(phase: Phase) -> &'static str {
     }
 }
 
-/// What the condition of another phase says while in a phase.
-fn otherwise(phase: Phase, other: Phase, message: &str) -> (&'static str, &str) {
+/// Reason and message of the condition of `other` while in `phase`.
+fn condition_of_other_phase(phase: Phase, other: Phase, message: &str) -> (&'static str, &str) {
     use Phase::{
         Completed, CompletedWithErrors, Drafting, Drifted, Failed, Ignored, InProgress,
         PrerequisiteFailed, ReviewRequired,
@@ -185,7 +184,7 @@ fn otherwise(phase: Phase, other: Phase, message: &str) -> (&'static str, &str) 
     }
 }
 
-/// Whether what the profile wants is in force.
+/// The ProfileActive condition.
 fn active(phase: Phase, message: &str) -> (bool, &'static str, &str) {
     match phase {
         Phase::Completed => (true, "Completed", message_of(Phase::Completed)),

@@ -1,16 +1,16 @@
-//! What Grafana shows of governance.
+//! The Grafana dashboard of governance.
 
 use api::monitoring::dashboard::{Dashboard, Panel, Shape, Unit};
 
-/// The page.
+/// The dashboard.
 pub const DASHBOARD: Dashboard = Dashboard {
     name: "governance",
     title: "Medley: governance",
-    about: "Configurations: where they are, what drifts, what waits.",
+    about: "Configurations: phases, drift and waiting plans.",
     panels: &[
         Panel {
             title: "In force",
-            about: "Configurations that are applied and as they were applied.",
+            about: "Configurations that are applied and in sync.",
             shape: Shape::Number,
             unit: Unit::Count,
             queries: &[(
@@ -20,7 +20,7 @@ pub const DASHBOARD: Dashboard = Dashboard {
         },
         Panel {
             title: "Waiting for approval",
-            about: "Plans that wait for somebody.",
+            about: "Plans that wait for approval.",
             shape: Shape::Number,
             unit: Unit::Count,
             queries: &[(
@@ -30,21 +30,21 @@ pub const DASHBOARD: Dashboard = Dashboard {
         },
         Panel {
             title: "Drifted fields",
-            about: "Fields of targets that are not what was applied.",
+            about: "Fields of targets that differ from the applied state.",
             shape: Shape::Number,
             unit: Unit::Count,
             queries: &[("sum(medley_governance_drift)", "fields")],
         },
         Panel {
-            title: "Not corrected any more",
-            about: "Configurations that somebody always changes back.",
+            title: "Correction paused",
+            about: "Configurations that another manager keeps reverting.",
             shape: Shape::Number,
             unit: Unit::Count,
             queries: &[("sum(medley_governance_enforcement_paused)", "paused")],
         },
         Panel {
             title: "Phases",
-            about: "How many configurations are in each phase.",
+            about: "Number of configurations per phase.",
             shape: Shape::Lines,
             unit: Unit::Count,
             queries: &[("sum by (phase) (medley_governance_phase)", "{{phase}}")],
@@ -58,7 +58,7 @@ pub const DASHBOARD: Dashboard = Dashboard {
         },
         Panel {
             title: "Age of plans",
-            about: "How long plans have been waiting or carried out.",
+            about: "Time since each plan was generated.",
             shape: Shape::Lines,
             unit: Unit::Seconds,
             queries: &[(
@@ -68,7 +68,7 @@ pub const DASHBOARD: Dashboard = Dashboard {
         },
         Panel {
             title: "Time to apply an item",
-            about: "Half of the items, and 99 of 100, take no longer.",
+            about: "Median and 99th percentile.",
             shape: Shape::Lines,
             unit: Unit::Seconds,
             queries: &[
@@ -83,8 +83,8 @@ pub const DASHBOARD: Dashboard = Dashboard {
             ],
         },
         Panel {
-            title: "Fields taken from others",
-            about: "What plans take from other managers.",
+            title: "Takeovers",
+            about: "Fields that plans take from other managers.",
             shape: Shape::Table,
             unit: Unit::Count,
             queries: &[("medley_governance_takeovers > 0", "{{config}}")],

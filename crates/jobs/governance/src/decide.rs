@@ -1,4 +1,4 @@
-//! What becomes of a configuration: the state machine.
+//! The state machine of a configuration.
 //!
 //! ```text
 //! Pending --> Drafting --> ReviewRequired --> InProgress --> Completed <--> Drifted
@@ -7,10 +7,9 @@
 //!    `-- PrerequisiteFailed                    Failed, CompletedWithErrors
 //! ```
 //!
-//! The state is the status of the object, and nothing else: killed anywhere, the operator goes on from
-//! what was written. [`decide`] looks at everything and says what the status is to be, what is to be
-//! done, and when to look again. What is done is reported back ([`drafted`], [`recorded`],
-//! [`executed`]), and that yields the next status.
+//! The state is the status of the object, and nothing else: killed at any point, the operator resumes from the status.
+//! [`decide`] computes the next status, the next step and the time to requeue from all inputs. The result of the step
+//! is reported back ([`drafted`], [`recorded`], [`executed`]), which yields the next status.
 
 mod draft;
 mod execute;
@@ -23,7 +22,9 @@ use api::advisor::{Action, Impact, Item, Phase, VirtPlatformConfig, VirtPlatform
 use jiff::{SignedDuration, Timestamp};
 
 pub use draft::drafted;
-pub use execute::{Execution, Lock, Result as Executed, executed, lock, recorded, unagreed};
+pub use execute::{
+    Execution, Lock, Result as Executed, executed, lock, recorded, takeovers_without_consent,
+};
 
 use crate::approval::{Floor, Policy};
 use crate::conditions::{self, Moment};
@@ -33,37 +34,37 @@ use crate::record::{Outcome, Record};
 use crate::recorder::Recorder;
 use crate::snapshot::Snapshot;
 
-/// How long to wait before looking for missing kinds again, should no watch tell (the seed's 5 min).
-const LOOK_AGAIN: SignedDuration = SignedDuration::from_mins(5);
+/// Requeue interval while kinds are missing, in case no watch event arrives (the seed's 5 min).
+const MISSING_KIND_REQUEUE: SignedDuration = SignedDuration::from_mins(5);
 
-/// Everything that a decision looks at.
+/// The inputs of a decision.
 #[derive(Clone, Copy)]
-pub struct Facts<'a> {
-    /// The configuration, as it was read.
+pub struct DecisionInputs<'a> {
+    /// The configuration, as read.
     pub config: &'a VirtPlatformConfig,
-    /// Its profile, if there is such a profile.
+    /// Its profile, if it exists.
     pub profile: Option<&'a dyn Profile>,
-    /// What there is in the cluster.
+    /// The live objects.
     pub snapshot: &'a Snapshot,
     /// The history of the configuration.
     pub records: &'a [Record],
     /// All ApprovalPolicies of the cluster.
     pub policies: &'a [Policy],
-    /// Whether admission records who approves.
+    /// Whether admission records approvals.
     pub recorder: &'a Recorder,
     /// The version of this operator.
     pub version: &'a str,
-    /// The time.
+    /// The current time.
     pub now: Timestamp,
 }
 
-impl Facts<'_> {
+impl DecisionInputs<'_> {
     /// The status, empty if there is none yet.
     pub fn status(&self) -> VirtPlatformConfigStatus {
         self.config.status.clone().unwrap_or_default()
     }
 
-    /// The revision to go back to before, if that is asked for and not done.
+    /// The revision to roll back to, if requested and not done yet.
     pub fn rollback(&self) -> Option<i64> {
         let done = self
             .config
@@ -73,10 +74,10 @@ impl Facts<'_> {
         self.config
             .spec
             .rollback_to
-            .filter(|asked| Some(*asked) != done)
+            .filter(|requested| Some(*requested) != done)
     }
 
-    /// What policies demand of the plans of this configuration.
+    /// The policies that select this configuration.
     pub fn floor(&self) -> Floor {
         Floor::of(self.policies, &self.config.spec)
     }
@@ -88,7 +89,7 @@ impl Facts<'_> {
         }
     }
 
-    /// Whether the specification changed since the status was written.
+    /// Whether the spec changed since the status was written.
     fn spec_changed(&self) -> bool {
         let observed = self
             .config
@@ -99,77 +100,77 @@ impl Facts<'_> {
     }
 }
 
-/// What is to be, and what is to be done.
+/// The next status and step.
 #[derive(Debug, Clone)]
 pub struct Decision {
-    /// What the status is to be. It is written before anything is done.
+    /// The next status. It is written before the step is taken.
     pub status: VirtPlatformConfigStatus,
-    /// What is to be done.
-    pub todo: Todo,
-    /// What is worth telling.
+    /// The next step.
+    pub todo: NextStep,
+    /// The events to emit.
     pub notices: Vec<Notice>,
 }
 
-/// What is to be done.
+/// The next step.
 #[derive(Debug, Clone)]
-pub enum Todo {
-    /// Nothing, until something changes or the time comes.
+pub enum NextStep {
+    /// None, until a watch event or this time.
     Rest(Option<Timestamp>),
-    /// Look again with the new status.
+    /// Decide again with the new status.
     Again,
-    /// Ask the server what it would make of each item, then see [`drafted`].
+    /// Dry-run each item against the API server, then call [`drafted`].
     Preview(Draft),
-    /// Write this into the history, then see [`recorded`].
+    /// Write this history entry, then call [`recorded`].
     Record(Box<Record>),
-    /// Add to the history how a revision ended, then look again.
+    /// Write the outcome of a revision into the history, then decide again.
     Close(i64, Outcome),
-    /// Carry out an item, then see [`executed`].
+    /// Execute an item, then call [`executed`].
     Execute(Box<Execution>),
 }
 
-/// Something worth telling: an event.
+/// An event to emit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
-    /// Whether somebody should look.
+    /// Whether it is a Warning event.
     pub warning: bool,
-    /// In a word.
+    /// CamelCase reason.
     pub reason: String,
-    /// In words.
+    /// Event message.
     pub message: String,
 }
 
-/// Decides.
-pub fn decide(facts: &Facts<'_>) -> Decision {
-    let turn = Turn::new(*facts);
+/// Computes the next status and step from the phase in the status.
+pub fn decide(facts: &DecisionInputs<'_>) -> Decision {
+    let decider = Decider::new(*facts);
     if facts.config.spec.action == Action::Ignore {
-        return turn.ignore();
+        return decider.ignore();
     }
-    match turn.status.phase {
-        None | Some(Phase::Ignored) => turn.start_over(None),
-        Some(Phase::Pending) => draft::prepare(turn),
-        Some(Phase::Drafting) => draft::begin(turn),
-        Some(Phase::PrerequisiteFailed) => draft::try_again(turn),
-        Some(Phase::ReviewRequired) => review::look(turn),
-        Some(Phase::InProgress) => execute::go_on(turn),
+    match decider.status.phase {
+        None | Some(Phase::Ignored) => decider.start_over(None),
+        Some(Phase::Pending) => draft::prepare(decider),
+        Some(Phase::Drafting) => draft::begin(decider),
+        Some(Phase::PrerequisiteFailed) => draft::recheck_prerequisites(decider),
+        Some(Phase::ReviewRequired) => review::review_plan(decider),
+        Some(Phase::InProgress) => execute::resume(decider),
         Some(
             Phase::Completed
             | Phase::CompletedWithErrors
             | Phase::CompletedWithUpgrade
             | Phase::Drifted
             | Phase::Failed,
-        ) => settled::watch(turn),
+        ) => settled::watch(decider),
     }
 }
 
-/// One decision in the making.
-struct Turn<'a> {
-    facts: Facts<'a>,
+/// A decision under construction.
+struct Decider<'a> {
+    facts: DecisionInputs<'a>,
     status: VirtPlatformConfigStatus,
     notices: Vec<Notice>,
 }
 
-impl<'a> Turn<'a> {
-    fn new(facts: Facts<'a>) -> Self {
+impl<'a> Decider<'a> {
+    fn new(facts: DecisionInputs<'a>) -> Self {
         Self {
             facts,
             status: facts.status(),
@@ -177,7 +178,7 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Enters a phase, or says something new about it.
+    /// Enters a phase, or updates the message of the current one.
     fn enter(&mut self, phase: Phase, reason: Option<&str>, message: &str) {
         if self.status.phase != Some(phase) {
             let warning = matches!(
@@ -196,8 +197,8 @@ impl<'a> Turn<'a> {
 
     fn notice(&mut self, warning: bool, reason: &str, message: &str) {
         debug_assert!(
-            api::words::tells(crate::words::EVENTS, reason, warning),
-            "the event {reason} is not explained in words.rs"
+            api::reasons::tells(crate::reasons::EVENTS, reason, warning),
+            "the event {reason} is not explained in reasons.rs"
         );
         self.notices.push(Notice {
             warning,
@@ -206,7 +207,7 @@ impl<'a> Turn<'a> {
         });
     }
 
-    /// Sets a condition that cuts across phases.
+    /// Sets a condition that is independent of the phase.
     fn condition(&mut self, kind: &str, status: bool, reason: &str, message: &str) {
         let moment = self.facts.moment();
         conditions::set(
@@ -219,19 +220,19 @@ impl<'a> Turn<'a> {
         );
     }
 
-    /// Turns a condition off, if it is on.
+    /// Sets a condition to false, if it is true.
     fn clear(&mut self, kind: &str, reason: &str, message: &str) {
         if conditions::is_true(&self.status.conditions, kind) {
             self.condition(kind, false, reason, message);
         }
     }
 
-    /// What the specification now says has been taken notice of.
+    /// Marks the current generation as observed.
     fn observe(&mut self) {
         self.status.observed_generation = self.facts.config.metadata.generation;
     }
 
-    /// An edit of the specification is an answer to what was asked.
+    /// An edit of the spec acknowledges a changed input.
     fn acknowledge(&mut self) {
         self.clear(
             conditions::INPUT_DEPENDENCY_DRIFT,
@@ -242,10 +243,10 @@ impl<'a> Turn<'a> {
     }
 
     fn rest(self, wake: Option<Timestamp>) -> Decision {
-        self.end(Todo::Rest(wake))
+        self.end(NextStep::Rest(wake))
     }
 
-    fn end(self, todo: Todo) -> Decision {
+    fn end(self, todo: NextStep) -> Decision {
         Decision {
             status: self.status,
             todo,
@@ -253,13 +254,13 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Goes on in another phase.
+    /// Continues in another phase.
     fn move_to(mut self, phase: Phase) -> Decision {
         self.enter(phase, None, conditions::message_of(phase));
-        self.end(Todo::Again)
+        self.end(NextStep::Again)
     }
 
-    /// Plans from scratch. A plan that was being carried out is closed on the way.
+    /// Plans from scratch. The history entry of a plan in progress is closed first.
     fn start_over(mut self, why: Option<&str>) -> Decision {
         self.status.next_window = None;
         for index in 0..self.status.items.len() {
@@ -270,10 +271,10 @@ impl<'a> Turn<'a> {
         }
         let message = why.unwrap_or_else(|| conditions::message_of(Phase::Pending));
         self.enter(Phase::Pending, None, message);
-        self.end(Todo::Again)
+        self.end(NextStep::Again)
     }
 
-    /// Does nothing at all, and says so.
+    /// Enters phase Ignored: nothing is managed.
     fn ignore(mut self) -> Decision {
         let profile = self.facts.profile.map(|profile| profile.about().impact);
         self.status.impact_severity = plan::worst(&self.status.items).or(profile);
@@ -296,8 +297,8 @@ impl<'a> Turn<'a> {
         self.rest(None)
     }
 
-    /// The entry of the history for the plan in the status, while it is not closed. It may have been written and its
-    /// number not.
+    /// The open history entry of the plan in status. The entry may exist although its number was not yet written to the
+    /// status.
     fn open_entry(&self) -> Option<&'a Record> {
         self.facts.records.iter().find(|record| {
             record.outcome.is_none()
@@ -305,10 +306,11 @@ impl<'a> Turn<'a> {
         })
     }
 
-    /// Whether the plan in the status is what would be approved now: what it is carried out under is part of it.
+    /// Whether the plan in status is the one that would be approved now: the conditions of its execution are part of
+    /// the digest.
     ///
-    /// A plan that was begun and rejected keeps its digest, although its entry of the history is closed: planned again
-    /// it would have another one, and that would not be rejected.
+    /// A plan that was begun and rejected keeps its digest although its history entry is closed: a new plan would have
+    /// another digest, which is not rejected.
     fn terms_hold(&self) -> bool {
         let mut records = self.facts.records.iter();
         let begun = records.find(|record| {
@@ -321,13 +323,13 @@ impl<'a> Turn<'a> {
         Some(&digest) == self.status.plan_digest.as_ref()
     }
 
-    /// Notes what approvals the plan needs by the policies of now.
+    /// Sets the required approvals according to the current policies.
     fn note_requirements(&mut self) {
         let impact = plan::worst(&self.status.items).unwrap_or(Impact::Low);
         self.status.required_approvals = self.facts.floor().requirements(impact);
     }
 
-    /// The record of the plan that is being carried out, or was last.
+    /// The history entry of the current or latest plan.
     fn record(&self) -> Option<&'a Record> {
         let last = || {
             let revision = self.status.revision?;
@@ -337,7 +339,7 @@ impl<'a> Turn<'a> {
         self.open_entry().or_else(last)
     }
 
-    /// Adds to the history how the last plan ended, unless it says so already.
+    /// Writes the outcome of the latest plan into the history, unless it is there already.
     fn close_if_open(&mut self) -> Option<Decision> {
         let record = self.record()?;
         if record.outcome.is_some() {
@@ -349,19 +351,19 @@ impl<'a> Turn<'a> {
         );
         Some(Decision {
             status: self.status.clone(),
-            todo: Todo::Close(revision, outcome),
+            todo: NextStep::Close(revision, outcome),
             notices: std::mem::take(&mut self.notices),
         })
     }
 
-    /// Whether what the plan is made from has been edited.
+    /// Whether the fields that the plan is derived from have been edited.
     fn wants_another_plan(&self) -> bool {
         let spec = &self.facts.config.spec;
         spec.options.clone().unwrap_or_default()
             != self.status.applied_options.clone().unwrap_or_default()
     }
 
-    /// An item whose state changes now.
+    /// Changes an item and its transition time.
     fn touch(&mut self, index: usize, change: impl FnOnce(&mut Item)) {
         let now = self.facts.now;
         if let Some(item) = self.status.items.get_mut(index) {

@@ -1,4 +1,4 @@
-//! What a change does to an object, as people review it: a unified diff of YAML.
+//! The change of an object for review, as a unified diff of YAML.
 
 #[cfg(test)]
 mod tests;
@@ -9,18 +9,17 @@ use similar::TextDiff;
 
 use crate::hash::remove_annotation;
 
-/// How large a diff in a status may be: all of a configuration has to fit into one object.
+/// Maximum size of one diff in a status: the whole configuration has to fit into one object.
 pub const LIMIT: usize = 64 * 1024;
 
-/// How large all diffs of a configuration may be together: etcd takes requests of 1.5 MiB, and the
-/// status has more to say.
-pub const ROOM: usize = 256 * 1024;
+/// Maximum size of all diffs of a configuration: etcd limits requests to 1.5 MiB, and the status has other fields.
+pub const TOTAL_LIMIT: usize = 256 * 1024;
 
-/// What `kubectl apply` leaves behind: the object in small, secrets and all.
+/// Annotation of `kubectl apply`: a copy of the object, including secret data.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// What servers write into metadata.
-const BOOKKEEPING: [&str; 6] = [
+/// Metadata fields written by the server.
+const SERVER_METADATA: [&str; 6] = [
     "managedFields",
     "resourceVersion",
     "generation",
@@ -30,14 +29,13 @@ const BOOKKEEPING: [&str; 6] = [
 ];
 
 const NO_CHANGES: &str = "(no changes)";
-/// Says that something changes, as every line with a sign does.
-const LEFT_OUT: &str = "+... left out here; `medley diff` shows it";
+/// Counts as a change, as every line with a sign does.
+const OMITTED: &str = "+... left out here; `medley diff` shows it";
 const NOTHING: &str = "/dev/null";
-/// How many lines come before the first change.
-const HEADERS: usize = 2;
+/// Number of header lines before the first change.
+const HEADER_LINES: usize = 2;
 
-/// Removes what nobody reviews: bookkeeping of the server, the status, and what `kubectl apply`
-/// remembers.
+/// Removes what is not reviewed: server-side metadata, the status, and the last-applied annotation.
 pub fn sanitize(object: &mut Value) {
     remove_annotation(object, LAST_APPLIED);
     let Some(object) = object.as_object_mut() else {
@@ -45,19 +43,19 @@ pub fn sanitize(object: &mut Value) {
     };
     object.remove("status");
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        for name in BOOKKEEPING {
+        for name in SERVER_METADATA {
             metadata.remove(name);
         }
     }
 }
 
-/// What changes between an object and what becomes of it, either absent if it is created or deleted.
-/// Both are sanitized, and the data of secrets is masked. What is longer than [`LIMIT`] is cut.
+/// The diff between the live and the resulting object, one of them absent on creation or deletion. Both are sanitized,
+/// and secret data is masked. Truncated to [`LIMIT`].
 pub fn unified(live: Option<&Value>, result: Option<&Value>, name: &str, kind: &str) -> String {
     cut(&whole(live, result, name, kind))
 }
 
-/// [`unified`], however long it is.
+/// [`unified`] without truncation.
 pub fn whole(live: Option<&Value>, result: Option<&Value>, name: &str, kind: &str) -> String {
     let (mut before, mut after) = (live.cloned(), result.cloned());
     for object in [&mut before, &mut after].into_iter().flatten() {
@@ -86,32 +84,31 @@ pub fn whole(live: Option<&Value>, result: Option<&Value>, name: &str, kind: &st
         .to_string()
 }
 
-/// Whether a diff tells no change.
+/// Whether a diff contains no change.
 pub fn is_no_change(diff: &str) -> bool {
     // The first two lines are headers; after them every change has a sign.
     !diff
         .lines()
-        .skip(HEADERS)
+        .skip(HEADER_LINES)
         .any(|line| line.starts_with(['+', '-']))
 }
 
-/// Leaves out the diffs that there is no room for in one status. What is left of them still says that
-/// something changes.
+/// Omits the diffs that exceed the total limit of one status. The placeholder still counts as a change.
 pub fn fit<'a>(diffs: impl IntoIterator<Item = &'a mut String>) {
-    let mut room = ROOM;
+    let mut remaining = TOTAL_LIMIT;
     for diff in diffs {
-        match room.checked_sub(diff.len()) {
-            Some(left) => room = left,
+        match remaining.checked_sub(diff.len()) {
+            Some(left) => remaining = left,
             None if is_no_change(diff) => {}
             None => {
-                let headers: String = diff.split_inclusive('\n').take(HEADERS).collect();
-                *diff = format!("{headers}{LEFT_OUT}\n");
+                let headers: String = diff.split_inclusive('\n').take(HEADER_LINES).collect();
+                *diff = format!("{headers}{OMITTED}\n");
             }
         }
     }
 }
 
-/// An object as YAML: keys sorted, lists at the level of their key, text never folded.
+/// An object as YAML: sorted keys, lists at the indentation of their key, strings never folded.
 fn yaml(object: &Value) -> String {
     let options = serde_saphyr::ser_options! {
         folded_wrap_chars: usize::MAX,
@@ -121,7 +118,7 @@ fn yaml(object: &Value) -> String {
         .unwrap_or_else(|_| format!("{object:#}\n"))
 }
 
-/// Hides the data of secrets as `kubectl diff` does: it tells what changes, but not into what.
+/// Masks secret data as `kubectl diff` does: it shows which keys change, not their values.
 fn mask(before: Option<&mut Value>, after: Option<&mut Value>) {
     let (mut before, mut after) = (before, after);
     for field in ["data", "stringData"] {
@@ -154,17 +151,17 @@ fn data<'a>(object: Option<&'a mut Value>, field: &str) -> Option<&'a mut Map<St
     object?.get_mut(field)?.as_object_mut()
 }
 
-/// A diff that fits into a status, with a last line that says what is missing.
+/// Truncates a diff to the limit, with a last line that states how much is missing.
 fn cut(diff: &str) -> String {
     if diff.len() <= LIMIT {
         return diff.to_owned();
     }
-    // Room for the last line; longer than any there can be.
-    let room = LIMIT - 128;
+    // Space for the last line, more than its maximum length.
+    let remaining = LIMIT - 128;
     let mut end = 0;
     let mut kept = 0;
     for line in diff.split_inclusive('\n') {
-        if end + line.len() > room {
+        if end + line.len() > remaining {
             break;
         }
         end += line.len();

@@ -1,8 +1,8 @@
-//! Against edit wars: how often drift is corrected when locks are bypassed.
+//! Limits corrections of drift when locks are bypassed, to avoid endless edit conflicts.
 //!
-//! At most five corrections a minute. When a sixth is wanted there is a pause of a minute; when that
-//! has happened three times, somebody else is as stubborn as we are, and we give up until a human
-//! looks. Waiting longer and longer instead would only make the alert come and go.
+//! At most five corrections per minute. A sixth one waits for a minute; after three such waits another manager
+//! evidently keeps reverting, and correction pauses until a user edits the spec. An exponential backoff instead would
+//! only make the alert flap.
 
 #[cfg(test)]
 mod tests;
@@ -11,37 +11,37 @@ use api::advisor::Enforcement;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-/// So many corrections in [`PERIOD`].
+/// Maximum number of corrections within [`PERIOD`].
 pub const CORRECTIONS: usize = 5;
-/// The time that [`CORRECTIONS`] are counted in, and that is waited when there were as many.
+/// The window in which [`CORRECTIONS`] are counted, and the wait once they are used up.
 pub const PERIOD: SignedDuration = SignedDuration::from_mins(1);
-/// So many waits in a row, and we give up.
+/// Number of consecutive waits after which correction pauses.
 pub const EXHAUSTIONS: u32 = 3;
-/// After so long without a correction everything is forgotten.
-pub const QUIET: SignedDuration = SignedDuration::from_hours(1);
+/// Time without a correction after which the state is reset.
+pub const RESET_AFTER: SignedDuration = SignedDuration::from_hours(1);
 
-/// What to do about drift.
+/// How to handle drift.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CorrectionVerdict {
     /// Correct it.
     Correct,
-    /// Leave it until then.
+    /// Do not correct it before this time.
     Wait(Timestamp),
-    /// Leave it for good: this is the moment at which we give up, and somebody should be told.
+    /// Stop correcting: the limit is reached now, and a warning event is emitted.
     Pause,
-    /// Leave it: we gave up before.
+    /// Do not correct it: correction is already paused.
     Paused,
 }
 
-/// What to do about drift that is there now, and what to remember. `against` owns what drifted.
+/// Decides about current drift and returns the new state. `against` is the manager of the drifted fields.
 pub fn correct(
     enforcement: Option<&Enforcement>,
     now: Timestamp,
     against: Option<&str>,
-) -> (Enforcement, Verdict) {
+) -> (Enforcement, CorrectionVerdict) {
     let mut next = enforcement.cloned().unwrap_or_default();
     if next.paused {
-        return (next, Verdict::Paused);
+        return (next, CorrectionVerdict::Paused);
     }
     if next.wait_until.as_ref().is_none_or(|until| until.0 <= now) && forgotten(&next, now) {
         next = Enforcement::default();
@@ -52,7 +52,7 @@ pub fn correct(
     if let Some(until) = &next.wait_until {
         if now < until.0 {
             let until = until.0;
-            return (next, Verdict::Wait(until));
+            return (next, CorrectionVerdict::Wait(until));
         }
         next.wait_until = None;
     }
@@ -63,41 +63,41 @@ pub fn correct(
         .count();
     if recent < CORRECTIONS {
         next.corrections.push(Time(whole(now)));
-        // Older ones decide nothing.
+        // Older ones do not affect the limit.
         let surplus = next.corrections.len().saturating_sub(CORRECTIONS);
         next.corrections.drain(..surplus);
-        return (next, Verdict::Correct);
+        return (next, CorrectionVerdict::Correct);
     }
     next.exhaustions = next.exhaustions.saturating_add(1);
     if next.exhaustions >= EXHAUSTIONS {
         next.paused = true;
-        return (next, Verdict::Pause);
+        return (next, CorrectionVerdict::Pause);
     }
     let until = whole(now).checked_add(PERIOD).unwrap_or(Timestamp::MAX);
     next.wait_until = Some(Time(until));
-    (next, Verdict::Wait(until))
+    (next, CorrectionVerdict::Wait(until))
 }
 
-/// What to remember when nothing has drifted: nothing, once it has been quiet for long enough. Whoever
-/// we fought with has stopped, so a pause is over, too.
+/// The state while nothing has drifted: reset after a quiet hour. The other manager has stopped, so a pause ends as
+/// well.
 pub fn settled(enforcement: &Enforcement, now: Timestamp) -> Option<Enforcement> {
     (!forgotten(enforcement, now)).then(|| enforcement.clone())
 }
 
-/// What to remember when the specification has changed: nothing. Somebody has looked.
+/// The state after an edit of the spec: reset, since a user has intervened.
 pub fn resumed() -> Option<Enforcement> {
     None
 }
 
-/// Whether the last correction is too long ago to matter.
+/// Whether the last correction is too old to count.
 fn forgotten(enforcement: &Enforcement, now: Timestamp) -> bool {
     enforcement
         .corrections
         .iter()
-        .all(|correction| now.duration_since(correction.0) >= QUIET)
+        .all(|correction| now.duration_since(correction.0) >= RESET_AFTER)
 }
 
-/// The next whole second, as times are kept: rounding down would let a correction be forgotten too early.
+/// Rounds up to whole seconds, the precision of the API: rounding down would expire a correction too early.
 fn whole(time: Timestamp) -> Timestamp {
     let second = time.as_nanosecond().div_euclid(1_000_000_000);
     let second = i64::try_from(second).unwrap_or(i64::MAX);

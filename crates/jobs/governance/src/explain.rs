@@ -1,4 +1,4 @@
-//! Why a configuration is where it is, and what would move it on.
+//! Explains the state of a configuration and the next steps.
 
 use std::fmt::Write as _;
 
@@ -11,24 +11,24 @@ use crate::conditions::{self, APPROVED, INPUT_DEPENDENCY_DRIFT, PLAN_STALE, UPGR
 use crate::diff::is_no_change;
 use crate::values::short;
 
-/// Why, and what would help.
+/// The state of a configuration, its reasons and next steps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explanation {
-    /// The phase, in a sentence.
+    /// The phase, as a sentence.
     pub state: String,
-    /// Why it is so, one reason a line.
+    /// The reasons, one per line.
     pub because: Vec<String>,
-    /// What would move it on, one way a line.
+    /// The possible next steps, one per line.
     pub next: Vec<String>,
 }
 
-/// Explains what the status of a configuration says.
+/// Explains the status of a configuration.
 pub fn explain(config: &VirtPlatformConfig) -> Explanation {
     let name = config.name_any();
     let status = config.status.clone().unwrap_or_default();
     let Some(phase) = status.phase else {
         return Explanation {
-            state: format!("{name} has not been looked at yet."),
+            state: format!("{name} has not been reconciled yet."),
             because: vec!["The operator has not written a status.".to_owned()],
             next: vec!["Check that the operator runs (`medley run`, or `medley up`).".to_owned()],
         };
@@ -36,7 +36,7 @@ pub fn explain(config: &VirtPlatformConfig) -> Explanation {
     let mut because = Vec::new();
     let mut next = Vec::new();
     if config.metadata.generation != status.observed_generation {
-        because.push("The specification was changed and is about to be looked at.".to_owned());
+        because.push("The specification was changed and is not reconciled yet.".to_owned());
     }
     if let Some(condition) = conditions::get(&status.conditions, phase.as_str()) {
         because.push(condition.message.clone());
@@ -61,9 +61,9 @@ pub fn explain(config: &VirtPlatformConfig) -> Explanation {
             .map(|warning| format!("Warning: {warning}")),
     );
     match phase {
-        Phase::Pending | Phase::Drafting => next.push("Nothing: the plan is being made.".to_owned()),
+        Phase::Pending | Phase::Drafting => next.push("Nothing: the plan is being generated.".to_owned()),
         Phase::PrerequisiteFailed => next.push(
-            "Install what is missing, or change the options so that it is not needed. It is picked up without a restart.".to_owned(),
+            "Install the missing prerequisites, or change the options so that they are not needed. No restart is needed.".to_owned(),
         ),
         Phase::ReviewRequired => review(config, &status, &mut because, &mut next),
         Phase::InProgress => progress(&status, &mut because, &mut next),
@@ -77,16 +77,16 @@ pub fn explain(config: &VirtPlatformConfig) -> Explanation {
                 again(&name)
             } else {
                 format!(
-                    "Put right what failed, then plan again: `medley plan {name}` shows what would be done; set action to 'DryRun', review, and `medley approve {name}`."
+                    "Fix the failure, then plan again: `medley plan {name}` shows the changes; set action to 'DryRun', review, and `medley approve {name}`."
                 )
             });
             if status.revision.is_some() && !status.applied.is_empty() {
-                next.push(format!("Or undo what was applied: `medley rollback {name}`."));
+                next.push(format!("Or undo the applied changes: `medley rollback {name}`."));
             }
         }
         Phase::CompletedWithUpgrade => {
             next.push(format!(
-                "Review what this version plans: set action to 'DryRun', look at `medley diff {name}`, then `medley approve {name}`."
+                "Review the plan of this version: set action to 'DryRun', check `medley diff {name}`, then run `medley approve {name}`."
             ));
             next.push("Or leave it: nothing changes by itself.".to_owned());
         }
@@ -112,7 +112,7 @@ fn review(
     for item in &status.items {
         let unchanged = item.diff.as_deref().is_some_and(is_no_change);
         let does = match item.operation {
-            Operation::Apply if unchanged => "leaves as it is",
+            Operation::Apply if unchanged => "leaves unchanged",
             Operation::Apply => "changes",
             Operation::Restore => "gives back fields of",
             Operation::Delete => "deletes",
@@ -162,14 +162,14 @@ fn review(
     ));
 }
 
-/// What to do about a plan that is stale.
+/// The next step for a stale plan.
 fn again(name: &str) -> String {
     format!(
-        "Plan again: `medley plan {name} --renew`, or set action to 'Ignore' and then to 'DryRun'. What changed is told above."
+        "Plan again: `medley plan {name} --renew`, or set action to 'Ignore' and then to 'DryRun'. The changes are listed above."
     )
 }
 
-/// What others changed of what is in force, one line each.
+/// The drift of applied state, one line each.
 fn edits(status: &VirtPlatformConfigStatus) -> impl Iterator<Item = String> {
     let edits = status
         .drift
@@ -206,11 +206,11 @@ fn progress(status: &VirtPlatformConfigStatus, because: &mut Vec<String>, next: 
     }
     match &status.next_window {
         Some(opens) => next.push(format!(
-            "It goes on when the maintenance window opens, at {}.",
+            "It continues when the maintenance window opens, at {}.",
             machinery::time::format_time(opens.0)
         )),
         None => next.push(
-            "It goes on by itself. Setting action to 'DryRun' stops it before the next item."
+            "It continues by itself. Setting action to 'DryRun' stops it before the next item."
                 .to_owned(),
         ),
     }
@@ -233,7 +233,7 @@ fn drifted(name: &str, status: &VirtPlatformConfigStatus, next: &mut Vec<String>
         .as_ref()
         .is_some_and(|known| known.paused)
     {
-        next.push("Correction is paused, because somebody always changes it back. Find out who, then edit the specification to resume.".to_owned());
+        next.push("Correction is paused, because another manager keeps reverting it. Stop that manager, then edit the specification to resume.".to_owned());
     }
     next.push(format!(
         "Put it back: set action to 'DryRun', review, and `medley approve {name}`; or put it back by hand, which is recognised."

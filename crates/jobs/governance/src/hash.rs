@@ -1,7 +1,7 @@
-//! Hashes: of the targets of a plan, of what was applied to one, and of a plan.
+//! Hashes of the targets of a plan, of the state applied to one, and of a plan.
 //!
-//! All are SHA-256 over JSON as Go writes it, with sorted keys, and begin with `sha256:`. The form
-//! without that prefix is understood as well.
+//! All are SHA-256 over JSON as Go serializes it, with sorted keys, prefixed with `sha256:`. Hashes without the prefix
+//! are accepted as well.
 
 #[cfg(test)]
 mod tests;
@@ -20,12 +20,10 @@ use crate::values::{self, PathError};
 
 const PREFIX: &str = "sha256:";
 
-/// The hash of the managed fields of some targets, each with the paths that are managed and the
-/// object if there is one.
+/// The hash of the managed fields of targets, each given with its managed paths and the live object, if any.
 ///
-/// The text that is hashed maps `group/version/Kind/namespace/name` to the values by path; a target
-/// that is missing to `{"__state":"NOT_FOUND"}`. A target that is named twice counts with the paths
-/// of both, so that none is left unguarded.
+/// The hashed text maps `group/version/Kind/namespace/name` to the values by path; a missing target to
+/// `{"__state":"NOT_FOUND"}`. A target that occurs twice counts with the paths of both, so that none is left unguarded.
 pub fn snapshot_hash<'a>(
     entries: impl IntoIterator<Item = (&'a TargetRef, &'a [String], Option<&'a Value>)>,
 ) -> Result<String, PathError> {
@@ -40,50 +38,50 @@ pub fn snapshot_hash<'a>(
     Ok(digest(&targets))
 }
 
-/// Whether two hashes are the same, with or without the prefix.
+/// Whether two hashes are equal, with or without the prefix.
 pub fn same_hash(a: &str, b: &str) -> bool {
     a.strip_prefix(PREFIX).unwrap_or(a) == b.strip_prefix(PREFIX).unwrap_or(b)
 }
 
-/// The hash of what was applied to a target: its managed fields.
+/// The hash of the managed fields applied to a target.
 pub fn applied_hash(values: &BTreeMap<String, Value>) -> String {
     digest(values)
 }
 
-/// What decides about a plan besides its items: the object and the specification that it is carried out under.
+/// The inputs of a plan besides its items: the object, and the spec fields that control the execution.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Terms {
-    /// `metadata.uid` of the configuration: a re-created one has other plans.
+    /// `metadata.uid` of the configuration: a recreated one has other plans.
     pub uid: String,
-    /// The revision that the plan has in the history, or will have. No two plans that were carried out have the same, so
-    /// that their digests differ even if everything else is equal, as it is when a plan is undone and made again.
+    /// The revision of the plan in the history, or its future one. No two executed plans share it, so that their
+    /// digests differ even if everything else is equal, as when a plan is undone and generated again.
     pub revision: i64,
-    /// The revision that is undone, if it is a rollback.
+    /// The revision to roll back to, if it is a rollback.
     pub rollback_to: Option<i64>,
-    /// What happens when an item fails.
+    /// The reaction to a failed item.
     pub failure_policy: FailurePolicy,
-    /// How long an item may take.
+    /// The maximum time for an item to become healthy.
     pub wait_timeout: Option<String>,
     /// When disruptive items may start.
     pub maintenance_windows: Vec<MaintenanceWindow>,
-    /// Whether locks are ignored.
+    /// Whether locks are bypassed.
     pub bypass_optimistic_lock: bool,
-    /// What the configuration itself requires: lowering it makes another plan, which needs approvals of its own.
+    /// The configuration's own requirement: lowering it leads to another plan, which needs approvals of its own.
     pub approval_policy: Option<ApprovalPolicy>,
 }
 
-/// What a plan is, for approvals: everything that decides what happens.
+/// The digest of a plan for approvals: it covers everything that affects the execution.
 ///
-/// What is only shown does not count: messages, states, times, the diff, and the annotation that holds the hash of what
-/// was applied. `resourceVersion`s of targets do not either, because status updates change them; the uid of a target and
-/// the values of its managed fields stand for it.
+/// Informational fields do not count: messages, states, times, the diff, and the annotation with the hash of the
+/// applied state. Nor do `resourceVersion`s of targets, because status updates change them; the uid of a target and the
+/// values of its managed fields identify its state.
 pub fn plan_digest(terms: &Terms, items: &[Item]) -> String {
     let items: Vec<Content<'_>> = items.iter().map(Content::of).collect();
     digest(&json!({ "terms": terms, "items": items }))
 }
 
-/// The part of an item that is digested.
+/// The digested part of an item.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Content<'a> {
@@ -120,14 +118,14 @@ impl<'a> Content<'a> {
     }
 }
 
-/// An object without the annotation that holds a hash, nor what is left empty by its absence.
+/// An object without the hash annotation, and without the maps that are empty then.
 fn without_hash(object: &Value) -> Value {
     let mut object = object.clone();
     remove_annotation(&mut object, names::APPLIED_PROFILE_HASH);
     object
 }
 
-/// Removes an annotation, and the annotations if they are empty then.
+/// Removes an annotation, and the annotations map if it is empty then.
 pub(crate) fn remove_annotation(object: &mut Value, name: &str) {
     let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
         return;

@@ -1,7 +1,7 @@
-//! Whether what was applied has taken effect.
+//! Whether applied changes have taken effect.
 //!
-//! Applying is not enough: operators take up what they are told when they can, and nodes reboot one
-//! after the other. The next item waits for it, so that nothing is built on what is not there yet.
+//! A successful write is not enough: operators process their objects asynchronously, and nodes reboot one at a time.
+//! The next item waits, so that it never depends on a change that has not taken effect.
 
 mod machine_config;
 mod read;
@@ -14,21 +14,21 @@ use kube_core::DynamicObject;
 use serde_json::Value;
 
 use crate::snapshot::Snapshot;
-use read::{condition, is_true, told, unobserved};
+use read::{condition, describe_condition, is_true, unobserved};
 
-/// Whether something has taken effect.
+/// Whether a change has taken effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Health {
-    /// It has.
+    /// It has taken effect.
     Healthy(String),
-    /// Not yet.
+    /// It has not taken effect yet.
     Waiting {
-        /// What is going on.
+        /// The current progress.
         message: String,
-        /// How many nodes have it, of how many.
+        /// Number of updated nodes, and of all nodes.
         progress: Option<(i64, i64)>,
     },
-    /// It will not.
+    /// It cannot take effect.
     Failed(String),
 }
 
@@ -40,7 +40,7 @@ impl Health {
         }
     }
 
-    /// What is going on, in words.
+    /// The current state as a message.
     pub fn message(&self) -> &str {
         match self {
             Self::Healthy(message) | Self::Failed(message) | Self::Waiting { message, .. } => {
@@ -50,7 +50,7 @@ impl Health {
     }
 }
 
-/// Whether what was applied to a target has taken effect. `live` is the target as it is.
+/// Whether the change of a target has taken effect. `live` is the current target.
 pub fn health(target: &TargetRef, live: Option<&DynamicObject>, snapshot: &Snapshot) -> Health {
     let Some(live) = live else {
         return Health::waiting(format!("{target} not found"));
@@ -66,8 +66,8 @@ pub fn health(target: &TargetRef, live: Option<&DynamicObject>, snapshot: &Snaps
     }
 }
 
-/// Whether the deletion of a target has taken effect. `was` is the object before, or what was once
-/// applied: its labels say which pools of machines had it.
+/// Whether the deletion of a target has taken effect. `was` is the object before, or the applied one: its labels
+/// determine which MachineConfigPools selected it.
 pub fn gone(target: &TargetRef, was: Option<&Value>, snapshot: &Snapshot) -> Health {
     if snapshot.target(target).is_some() {
         return Health::waiting(format!("Waiting for {target} to be deleted"));
@@ -95,14 +95,17 @@ fn deleted() -> Health {
     Health::Healthy("Deleted successfully".to_owned())
 }
 
-/// The operator refuses a profile while it lacks something, such as pressure metrics on the nodes, and
-/// takes it up by itself when that is there. It puts the text into the reason.
+/// The descheduler operator rejects a profile while a precondition is missing, such as PSI metrics on the nodes, and
+/// retries by itself. It reports the message in the reason of the condition.
 fn descheduler(live: &DynamicObject) -> Health {
     if let Some(degraded) =
         condition(live, "TargetConfigControllerDegraded").filter(|found| is_true(found))
     {
-        // Before the generation: what is refused is never observed.
-        return Health::waiting(format!("KubeDescheduler is degraded{}", told(degraded)));
+        // Before the generation check: a rejected generation is never observed.
+        return Health::waiting(format!(
+            "KubeDescheduler is degraded{}",
+            describe_condition(degraded)
+        ));
     }
     match unobserved(live) {
         Some(generation) => Health::waiting(format!(
@@ -118,7 +121,10 @@ fn hyper_converged(live: &DynamicObject) -> Health {
         ("Progressing", "is progressing"),
     ] {
         if let Some(found) = condition(live, kind).filter(|found| is_true(found)) {
-            return Health::waiting(format!("HyperConverged {verb}{}", told(found)));
+            return Health::waiting(format!(
+                "HyperConverged {verb}{}",
+                describe_condition(found)
+            ));
         }
     }
     match unobserved(live) {
@@ -134,6 +140,8 @@ fn node_health_check(live: &DynamicObject) -> Health {
     if phase != Some("Disabled") {
         return applied();
     }
-    let why = condition(live, "Disabled").map(told).unwrap_or_default();
+    let why = condition(live, "Disabled")
+        .map(describe_condition)
+        .unwrap_or_default();
     Health::waiting(format!("NodeHealthCheck is disabled{why}"))
 }

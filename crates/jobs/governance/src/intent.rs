@@ -1,34 +1,34 @@
-//! What a profile wants, before anybody has asked the server.
+//! The changes that a profile requests, before the dry run.
 
 use api::advisor::{Impact, Input, TargetRef};
 use serde_json::Value;
 
-/// One change that a profile wants.
+/// One change that a profile requests.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Intent {
-    /// What it is called; unique in the profile.
+    /// Its name; unique in the profile.
     pub name: &'static str,
-    /// What it changes.
+    /// The target object.
     pub target: TargetRef,
-    /// The object to apply: identity and the fields that are wanted, nothing else.
+    /// The object to apply: identity and desired fields only.
     pub desired: Value,
-    /// The fields that it manages, as dotted paths. [`crate`] compares and locks these.
+    /// The managed fields as dotted paths. Only these are compared and locked.
     pub managed: Vec<String>,
-    /// What it may cost.
+    /// The impact of the change.
     pub impact: Impact,
-    /// What it does, in words.
+    /// Description of the change.
     pub message: String,
-    /// Items that have to be in force before it.
+    /// Items that have to be in force first.
     pub depends_on: Vec<&'static str>,
 }
 
-/// Everything that a profile wants, with what it was derived from.
+/// All changes that a profile requests, with their inputs.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Intents {
-    /// In the order in which they are to be carried out.
+    /// In the order of execution.
     pub items: Vec<Intent>,
-    /// What they were derived from.
+    /// The inputs they were derived from.
     pub inputs: Vec<Input>,
-    /// What may go wrong although everything is applied.
+    /// What may fail although everything is applied.
     pub warnings: Vec<String>,
 }

@@ -1,13 +1,13 @@
-//! Plans changes to operators that others own, and decides what becomes of the plans.
+//! Plans changes to the configuration of other operators, and decides about their execution.
 //!
 //! ```text
 //! options + Snapshot --Profile--> Intents --previews--> plan (items, digest)
 //!                                                        |
-//! VirtPlatformConfig + Snapshot + time ---- decide ------+--> status, what to do, events, when to look again
+//! VirtPlatformConfig + Snapshot + time ---- decide ------+--> status, next step, events, requeue time
 //! ```
 //!
-//! Nothing here reads or writes a cluster: what there is comes as a [`Snapshot`], what a server would
-//! make of an intent comes as a preview, and what is to be done goes out as data.
+//! Nothing here reads or writes a cluster: the live objects come as a [`Snapshot`], dry-run results come as a
+//! [`plan::Preview`], and steps are returned as data.
 
 pub mod admission;
 pub mod alerts;
@@ -25,6 +25,7 @@ pub mod intent;
 pub mod ownership;
 pub mod plan;
 pub mod profile;
+pub mod reasons;
 pub mod record;
 pub mod recorder;
 pub mod remediation;
@@ -36,7 +37,6 @@ mod status_patch;
 pub mod timeout;
 pub mod values;
 pub mod window;
-pub mod words;
 
 #[cfg(test)]
 mod test_values;

@@ -1,4 +1,4 @@
-//! Who owns the fields of a target, and what it would mean to take them.
+//! Owners of the fields of a target, and takeovers.
 
 #[cfg(test)]
 mod tests;
@@ -14,29 +14,29 @@ use serde_json::Value;
 
 use crate::values::normal;
 
-/// A field that somebody else owns and that an apply would change.
+/// A field owned by another manager that an apply would change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
-    /// Who owns it.
+    /// The owner.
     pub manager: String,
-    /// The field: dotted, items of lists as servers print them (`spec.ports[port=80].name`).
+    /// The field: dotted, list items as servers print them (`spec.ports[port=80].name`).
     pub path: String,
-    /// Since when, where the server says so.
+    /// The time of the owner's last write, if the server reports it.
     pub since: Option<Timestamp>,
 }
 
-/// Somebody who owns a field.
+/// An owner of a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
     /// The manager.
     pub manager: String,
-    /// How it came to own the field: `Apply` or `Update`.
+    /// The operation of its managedFields entry: `Apply` or `Update`.
     pub operation: String,
-    /// When it last wrote.
+    /// The time of its last write.
     pub time: Option<Timestamp>,
 }
 
-/// The conflicts that an apply was answered with; none if it failed for another reason.
+/// The conflicts in the response to an apply; none if it failed for another reason.
 pub fn conflicts(status: &Status) -> Vec<Conflict> {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     causes
@@ -53,8 +53,8 @@ pub fn conflicts(status: &Status) -> Vec<Conflict> {
         .collect()
 }
 
-/// Reads `conflict with "name" with subresource "status" using apps/v1 at 2026-01-01T00:00:00Z`;
-/// all but the name may be missing (`printManager` in `managedfields/internal/conflict.go`).
+/// Parses `conflict with "name" with subresource "status" using apps/v1 at 2026-01-01T00:00:00Z`; all but the name may
+/// be missing (`printManager` in `managedfields/internal/conflict.go`).
 fn owner(message: &str) -> Option<(String, Option<Timestamp>)> {
     let quoted = message.strip_prefix("conflict with ")?;
     let mut escaped = false;
@@ -64,7 +64,7 @@ fn owner(message: &str) -> Option<(String, Option<Timestamp>)> {
         closes.then_some(at + 1)
     })?;
     let (name, rest) = quoted.split_at_checked(end)?;
-    // Go quotes like JSON what a manager may be called.
+    // Go quotes the allowed characters of a manager name like JSON.
     let name = serde_json::from_str(name).ok()?;
     let since = rest
         .rsplit_once(" at ")
@@ -72,8 +72,8 @@ fn owner(message: &str) -> Option<(String, Option<Timestamp>)> {
     Some((name, since))
 }
 
-/// What it would mean to force an apply that met conflicts: who loses which field, with what it is
-/// and what it is to be. `formerly_ours` is what was applied before, if anything was.
+/// The takeovers by a forced apply: which manager loses which field, with the live and the desired value.
+/// `formerly_ours` is the state applied before, if any.
 pub fn takeovers(
     conflicts: &[Conflict],
     live: &Value,
@@ -85,7 +85,7 @@ pub fn takeovers(
         .flat_map(BTreeMap::keys)
         .map(|path| normal(path))
         .collect();
-    // Servers rarely say since when; the object does.
+    // Servers rarely report the time; managedFields has it.
     let entries = live
         .pointer("/metadata/managedFields")
         .and_then(|entries| serde_json::from_value::<Vec<ManagedFieldsEntry>>(entries.clone()).ok())
@@ -114,8 +114,8 @@ pub fn takeovers(
     found
 }
 
-/// Who owns a field, something above it as a whole, or something below it; not what is owned
-/// through the status.
+/// The owners of a field, of a field above it as a whole, or of a field below it; without ownership through the status
+/// subresource.
 pub fn owners(meta: &ObjectMeta, path: &str) -> Vec<Owner> {
     let entries = meta.managed_fields.as_deref().unwrap_or_default();
     owners_among(entries, &normal(path))
@@ -123,10 +123,9 @@ pub fn owners(meta: &ObjectMeta, path: &str) -> Vec<Owner> {
         .collect()
 }
 
-/// Who wrote a field last, and when: the newest owner, others before us.
+/// The last writer of a field and the time: the newest owner, other managers before us.
 ///
-/// Nobody owns a field that was deleted; then it is whoever updated the object last, which is a good
-/// guess and no more.
+/// A deleted field has no owner; then the last updater of the object is returned, which is only a guess.
 pub fn last_writer(meta: &ObjectMeta, path: &str) -> Option<(String, Option<Timestamp>)> {
     let entries = meta.managed_fields.as_deref().unwrap_or_default();
     let owners: Vec<(Reach, Owner)> = owners_among(entries, &normal(path)).collect();
@@ -153,12 +152,12 @@ pub fn last_writer(meta: &ObjectMeta, path: &str) -> Option<(String, Option<Time
         .map(|owner| (owner.manager, owner.time))
 }
 
-/// How an owner comes to a field.
+/// How an owner covers a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reach {
-    /// It owns the field, or something below it.
+    /// It owns the field, or a field below it.
     Field,
-    /// It owns something above it, and nothing in there.
+    /// It owns a field above it, and none below that.
     Above,
 }
 
@@ -184,11 +183,11 @@ fn as_owner(entry: &ManagedFieldsEntry) -> Owner {
     }
 }
 
-/// How an entry owns a path, if it does. An entry that cannot be read owns nothing.
+/// How an entry covers a path. An unreadable entry owns nothing.
 fn reach(entry: &ManagedFieldsEntry, path: &str) -> Option<Reach> {
     let set = FieldSet::from_fields_v1(&entry.fields_v1.as_ref()?.0).ok()?;
     let mut found = None;
-    // Paths are compared as text: that of a key with dots cannot be taken apart.
+    // Paths are compared as strings: a path with dots in a key cannot be split.
     for leaf in set.leaves().iter() {
         let leaf = path_text(&leaf);
         let leaf = leaf.strip_prefix('.').unwrap_or(&leaf);
@@ -202,13 +201,13 @@ fn reach(entry: &ManagedFieldsEntry, path: &str) -> Option<Reach> {
     found
 }
 
-/// Whether a path is another one or lies below it.
+/// Whether a path is the given one or below it.
 fn lies_at(path: &str, top: &str) -> bool {
     path.strip_prefix(top)
         .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
-/// The value at a path as servers print it. Keys may hold dots, so what is there decides how to read it.
+/// The value at a path as servers print it. Keys may contain dots, so the object determines how to split the path.
 fn resolve<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     if path.is_empty() {
         return Some(value);
@@ -236,7 +235,7 @@ fn resolve<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     }
 }
 
-/// What follows `name="a",port=80]` if the item has these keys.
+/// The rest of the path after `name="a",port=80]` if the item has these keys.
 fn after_keys<'p>(item: &Value, path: &'p str) -> Option<&'p str> {
     item.as_object()?.iter().find_map(|(key, value)| {
         // An item of a set is printed as `[=value]`.

@@ -1,8 +1,8 @@
-//! From what a profile wants to a plan that can be reviewed.
+//! Builds a reviewable plan from the changes that a profile requests.
 //!
 //! ```text
 //! profile, options, snapshot --draft--> items without a diff
-//!      each item --(the server is asked)--> Preview
+//!      each item --(dry run)--> Preview
 //! items + previews --assemble--> Plan: diffs, takeovers, locks, impact, hash, digest
 //! ```
 
@@ -19,7 +19,7 @@ use api::advisor::{
 use kube_core::ResourceExt as _;
 use serde_json::{Value, json};
 
-use crate::decide::Facts;
+use crate::decide::DecisionInputs;
 use crate::hash::Terms;
 use crate::intent::Intent;
 use crate::ownership::Conflict;
@@ -28,24 +28,24 @@ use crate::rollback::Before;
 use crate::snapshot::{Snapshot, whole};
 use crate::{diff, hash, ownership, rollback, timeout, values, window};
 
-/// Who gives back fields whose former owner is not known.
+/// Field manager that owns restored fields whose former owner is not known.
 pub const ROLLBACK_MANAGER: &str = "virt-advisor-operator-rollback";
 
-/// What is to be planned, before the server has been asked.
+/// A plan before the dry run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Draft {
     /// Items without diff, base and takeovers.
     pub items: Vec<Item>,
-    /// What they were derived from.
+    /// The inputs they were derived from.
     pub inputs: Vec<Input>,
-    /// What may go wrong although everything is applied.
+    /// What may fail although everything is applied.
     pub warnings: Vec<String>,
 }
 
 impl Draft {
-    /// Whether other items would ask for the same.
+    /// Whether these items request the same changes.
     pub fn same_as(&self, items: &[Item]) -> bool {
-        // What was taken back is not asked for again.
+        // Completed removals are not requested again.
         let standing = |old: &&Item| {
             old.operation == Operation::Apply
                 || old.state == ItemState::Pending
@@ -61,8 +61,7 @@ impl Draft {
     }
 }
 
-/// Whether two items ask for the same. Impact and message do not count: they change by the mere fact
-/// that an item has been applied.
+/// Whether two items request the same change. Impact and message are ignored: they change once the item is applied.
 fn same(a: &Item, b: &Item) -> bool {
     a.name == b.name
         && a.target_ref == b.target_ref
@@ -71,21 +70,21 @@ fn same(a: &Item, b: &Item) -> bool {
         && a.managed_fields == b.managed_fields
 }
 
-/// Why nothing can be planned.
+/// Why no plan can be generated.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Problem {
-    /// There is no such profile here.
+    /// The profile does not exist or is disabled.
     NoProfile(String),
     /// These kinds are not installed.
     Missing(Vec<Prerequisite>),
-    /// The specification asks for something that makes no sense.
+    /// The spec is invalid.
     Invalid(String),
-    /// What is read cannot be understood.
+    /// A live object is malformed.
     Unplannable(String),
 }
 
 impl Problem {
-    /// What is told about it.
+    /// The message for conditions and events.
     pub fn message(&self) -> String {
         match self {
             Self::NoProfile(name) => format!("Profile not found: {name}"),
@@ -107,7 +106,7 @@ impl Problem {
         }
     }
 
-    /// What is told to those who look for what is missing.
+    /// The message with remedies for missing kinds.
     pub fn advice(&self) -> String {
         match self {
             Self::Missing(missing) => missing
@@ -120,8 +119,8 @@ impl Problem {
     }
 }
 
-/// The revision that the next plan has in the history.
-pub fn next_revision(facts: &Facts<'_>) -> i64 {
+/// The revision of the next plan in the history.
+pub fn next_revision(facts: &DecisionInputs<'_>) -> i64 {
     let recorded = facts.records.iter().map(|record| record.revision).max();
     let last = facts
         .config
@@ -131,8 +130,8 @@ pub fn next_revision(facts: &Facts<'_>) -> i64 {
     recorded.max(last).unwrap_or_default() + 1
 }
 
-/// What a plan of this revision is carried out under.
-pub fn terms(facts: &Facts<'_>, revision: i64) -> Terms {
+/// The terms of a plan with this revision.
+pub fn terms(facts: &DecisionInputs<'_>, revision: i64) -> Terms {
     let spec = &facts.config.spec;
     Terms {
         uid: facts.config.metadata.uid.clone().unwrap_or_default(),
@@ -146,8 +145,8 @@ pub fn terms(facts: &Facts<'_>, revision: i64) -> Terms {
     }
 }
 
-/// How the impact of items that are still to be carried out differs from what the plan says, by what there is now.
-/// `draft` was made just now, for the same items.
+/// How the impact of the remaining items differs from that in the plan. `draft` is freshly generated for the same
+/// items.
 pub fn impact_changes<'a>(
     items: &'a [Item],
     draft: &'a Draft,
@@ -168,14 +167,14 @@ pub fn impact_changes<'a>(
     })
 }
 
-/// The impact of an item, when the plan was made and now.
+/// The impact of an item in the plan and now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImpactChange {
     /// The item.
     pub item: String,
-    /// When the plan was made.
+    /// The impact in the plan.
     pub planned: Impact,
-    /// Now.
+    /// The current impact.
     pub now: Impact,
 }
 
@@ -186,8 +185,8 @@ impl fmt::Display for ImpactChange {
     }
 }
 
-/// What has to be done, given everything that is known.
-pub fn draft(facts: &Facts<'_>) -> Result<Draft, Problem> {
+/// Generates the draft from the current inputs.
+pub fn draft(facts: &DecisionInputs<'_>) -> Result<Draft, Problem> {
     let spec = &facts.config.spec;
     let profile = facts
         .profile
@@ -202,7 +201,7 @@ pub fn draft(facts: &Facts<'_>) -> Result<Draft, Problem> {
         return rollback::draft(facts, revision);
     }
     if spec.rollback_to.is_some() {
-        // It is done, and nothing is done again as long as it is asked for.
+        // The rollback is done, and nothing is planned until it is removed from the spec.
         return Ok(Draft::default());
     }
     let options = spec.options.clone().unwrap_or_default();
@@ -217,8 +216,8 @@ pub fn draft(facts: &Facts<'_>) -> Result<Draft, Problem> {
     wanted(profile, facts)
 }
 
-/// What the profile wants, and the removal of what it does not want any more.
-fn wanted(profile: &dyn Profile, facts: &Facts<'_>) -> Result<Draft, Problem> {
+/// The changes that the profile requests, and removals of those it does not request any more.
+fn wanted(profile: &dyn Profile, facts: &DecisionInputs<'_>) -> Result<Draft, Problem> {
     let options = facts.config.spec.options.clone().unwrap_or_default();
     let intents = profile
         .intents(&options, facts.snapshot)
@@ -255,7 +254,7 @@ fn wanted(profile: &dyn Profile, facts: &Facts<'_>) -> Result<Draft, Problem> {
     })
 }
 
-/// An intent as an item that says on its target whose it is.
+/// An intent as an item, with our ownership mark on its target.
 fn decorate(intent: &Intent, config: &VirtPlatformConfig) -> Result<Item, String> {
     let wanted =
         values::managed(&intent.desired, &intent.managed).map_err(|error| error.to_string())?;
@@ -277,7 +276,7 @@ fn decorate(intent: &Intent, config: &VirtPlatformConfig) -> Result<Item, String
     })
 }
 
-/// Marks an object as governed by a configuration, which wants these values.
+/// Annotates an object with its configuration and the hash of the desired values.
 pub(crate) fn mark(desired: &mut Value, config: &str, wanted: &BTreeMap<String, Value>) {
     let annotations = &mut desired["metadata"]["annotations"];
     if !annotations.is_object() {
@@ -287,9 +286,9 @@ pub(crate) fn mark(desired: &mut Value, config: &str, wanted: &BTreeMap<String, 
     annotations[names::APPLIED_PROFILE_HASH] = json!(hash::applied_hash(wanted));
 }
 
-/// What takes back something that was applied and is not wanted any more: an object of ours is
-/// deleted, other fields get the values of before.
-pub(crate) fn removal(applied: &Applied, facts: &Facts<'_>) -> Option<Item> {
+/// The item that reverts an applied change that is no longer requested: an object that we created is deleted, other
+/// fields get their former values.
+pub(crate) fn removal(applied: &Applied, facts: &DecisionInputs<'_>) -> Option<Item> {
     let target = &applied.target_ref;
     let live = facts.snapshot.target(target)?;
     let ours = live.annotations().get(names::GOVERNED_BY) == Some(&facts.config.name_any());
@@ -297,7 +296,7 @@ pub(crate) fn removal(applied: &Applied, facts: &Facts<'_>) -> Option<Item> {
     let records = facts.records.iter();
     let records = records.filter(|record| record.revision >= applied.revision);
     match rollback::before(records, target) {
-        // Somebody else's object of the same name is none of our business.
+        // An object of the same name that we did not create is not touched.
         before if applied.created || before == Before::Absent => {
             ours.then(|| deletion(&applied.name, target, managed, facts.snapshot))
         }
@@ -308,7 +307,7 @@ pub(crate) fn removal(applied: &Applied, facts: &Facts<'_>) -> Option<Item> {
             &before,
             facts.snapshot,
         )),
-        // What no plan of ours has touched was as it is wanted before we came.
+        // Not touched by any of our plans: it had the desired values before.
         Before::Untouched | Before::Absent => None,
     }
 }
@@ -328,7 +327,7 @@ pub(crate) fn deletion(
         name: format!("remove-{name}"),
         target_ref: target.clone(),
         impact_severity: Some(impact::of_deletion(target, snapshot)),
-        // What was there tells which pools have to let it go.
+        // The labels of the live object determine which pools roll it back.
         desired_state: Some(identity(target, &json!({ "labels": labels }))),
         message: Some(format!(
             "{target} was created by this profile and will be deleted"
@@ -339,7 +338,7 @@ pub(crate) fn deletion(
     }
 }
 
-/// The return of fields to what they were.
+/// The restoration of fields to their former values.
 pub(crate) fn restoration(
     name: &str,
     target: &TargetRef,
@@ -356,7 +355,7 @@ pub(crate) fn restoration(
         *place = value.clone();
     }
     let impact = match impact::of_deletion(target, snapshot) {
-        // Giving back fields of what reboots nodes reboots them as well.
+        // Restoring fields of an object that reboots nodes reboots them as well.
         Impact::High => Impact::High,
         _ => Impact::Medium,
     };
@@ -381,39 +380,39 @@ fn identity(target: &TargetRef, more: &Value) -> Value {
     json!({ "apiVersion": target.api_version, "kind": target.kind, "metadata": metadata })
 }
 
-/// What the server made of an item, without doing it.
+/// The dry run of an item.
 #[derive(Debug, Clone, Default)]
 pub struct Preview {
-    /// The target as it is.
+    /// The live target.
     pub live: Option<Value>,
-    /// The target as it would be; absent if it would be gone.
+    /// The resulting target; absent if it would be deleted.
     pub result: Option<Value>,
-    /// Who owns fields that the item wants otherwise.
+    /// Fields owned by other managers that the item would change.
     pub conflicts: Vec<Conflict>,
-    /// Why the server would refuse.
+    /// Why the API server would reject it.
     pub refused: Option<String>,
 }
 
-/// A plan that can be reviewed.
+/// A reviewable plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// What is done, in this order.
+    /// The items, in order of execution.
     pub items: Vec<Item>,
-    /// What it was derived from.
+    /// The inputs it was derived from.
     pub inputs: Vec<Input>,
-    /// What may go wrong although everything is applied.
+    /// What may fail although everything is applied.
     pub warnings: Vec<String>,
-    /// The worst impact of all items.
+    /// The highest impact of all items.
     pub impact: Impact,
-    /// The targets as they are.
+    /// The hash of the live targets.
     pub hash: String,
-    /// What the plan is.
+    /// The digest of the plan.
     pub digest: String,
-    /// Whether nothing would change, but for our own marks on the targets.
+    /// Whether nothing would change, apart from our ownership marks.
     pub changes_nothing: bool,
 }
 
-/// Makes a plan of a draft and of what the server said about each of its items.
+/// Builds a plan from a draft and the dry runs of its items.
 pub fn assemble(
     draft: Draft,
     previews: &[Preview],
@@ -456,7 +455,7 @@ pub fn assemble(
                 .map(|applied| &applied.values);
             item.takeovers = ownership::takeovers(&preview.conflicts, live, desired, ours);
             for takeover in &mut item.takeovers {
-                // What we gave back to nobody in particular is nobody's.
+                // Fields restored without a known owner belong to no other manager.
                 takeover.reclaimed |= takeover.manager == ROLLBACK_MANAGER;
             }
         }
@@ -485,26 +484,26 @@ pub fn assemble(
     })
 }
 
-/// The worst impact of items.
+/// The highest impact of items.
 pub fn worst(items: &[Item]) -> Option<Impact> {
     items.iter().filter_map(|item| item.impact_severity).max()
 }
 
-/// An object without noise and without our marks.
+/// An object without server-side metadata and our marks.
 fn bare(object: Option<&Value>) -> Option<Value> {
     let mut object = object?.clone();
     diff::sanitize(&mut object);
     Some(unmarked(object))
 }
 
-/// An object without our marks: they go with our ownership.
+/// An object without our marks, which are removed along with our ownership.
 pub fn unmarked(mut object: Value) -> Value {
     hash::remove_annotation(&mut object, names::GOVERNED_BY);
     hash::remove_annotation(&mut object, names::APPLIED_PROFILE_HASH);
     object
 }
 
-/// Whether everything that an item is about is so already.
+/// Whether the target of an item is already in the desired state.
 pub(crate) fn in_force(item: &Item, snapshot: &Snapshot) -> bool {
     let live = snapshot.target(&item.target_ref).map(|live| whole(live));
     match (item.operation, live) {
@@ -520,7 +519,7 @@ pub(crate) fn in_force(item: &Item, snapshot: &Snapshot) -> bool {
     }
 }
 
-/// The targets of items as they are, as a hash.
+/// The hash of the live targets of items.
 pub(crate) fn live_hash(items: &[Item], snapshot: &Snapshot) -> Option<String> {
     let live: Vec<_> = items
         .iter()
@@ -536,7 +535,7 @@ pub(crate) fn live_hash(items: &[Item], snapshot: &Snapshot) -> Option<String> {
     hash::snapshot_hash(entries).ok()
 }
 
-/// What an item wants at the fields it manages.
+/// The desired values of the managed fields of an item.
 pub fn wanted_values(item: &Item) -> BTreeMap<String, Value> {
     let desired = item.desired_state.as_ref();
     desired
@@ -544,7 +543,7 @@ pub fn wanted_values(item: &Item) -> BTreeMap<String, Value> {
         .unwrap_or_default()
 }
 
-/// Whether a target shows that we applied this very item to it.
+/// Whether the annotations of a target prove that we applied exactly this item to it.
 pub fn bears_our_mark(item: &Item, live: &Value, config: &str) -> bool {
     let annotations = &live["metadata"]["annotations"];
     annotations[names::GOVERNED_BY] == config
@@ -553,7 +552,7 @@ pub fn bears_our_mark(item: &Item, live: &Value, config: &str) -> bool {
         && owned(live)
 }
 
-/// Whether any field of an object is ours.
+/// Whether we own any field of an object.
 pub(crate) fn owned(live: &Value) -> bool {
     let entries = live["metadata"]["managedFields"].as_array();
     entries.is_some_and(|entries| {

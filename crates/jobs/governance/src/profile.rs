@@ -25,26 +25,26 @@ use api::advisor::{Drift, Impact, ProfileOptions};
 use crate::intent::Intents;
 use crate::snapshot::{GroupKind, Snapshot};
 
-/// What is told about a profile.
+/// The description of a profile.
 #[derive(Debug, Clone, Copy)]
 pub struct About {
-    /// The name, which is also that of its configuration.
+    /// Its name, which is also that of its configuration.
     pub name: &'static str,
-    /// What it is for, in a sentence.
+    /// Its purpose, as a sentence.
     pub description: &'static str,
-    /// What it is about (`scheduling`).
+    /// Its category (`scheduling`).
     pub category: &'static str,
-    /// What it may cost, in a sentence.
+    /// Its impact, as a sentence.
     pub impact_summary: &'static str,
-    /// What it may cost, before a plan says so exactly.
+    /// Its impact before a plan determines it exactly.
     pub impact: Impact,
-    /// Where it is documented.
+    /// Its documentation.
     pub documentation_url: &'static str,
-    /// Whether a configuration is made for it without being asked for.
+    /// Whether the operator creates a configuration for it by default.
     pub advertised: bool,
 }
 
-/// Something that has to be installed.
+/// A required CRD.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prerequisite {
     /// The kind.
@@ -55,59 +55,59 @@ pub struct Prerequisite {
     pub remedy: &'static str,
 }
 
-/// A kind that a profile has to do with.
+/// A kind that a profile reads or writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Uses {
     /// The kind.
     pub of: GroupKind,
-    /// Versions that the profile understands, best first.
+    /// Supported versions, best first.
     pub versions: &'static [&'static str],
-    /// What the kind is called in URLs, for the roles of the operator.
+    /// The plural resource name, for RBAC rules.
     pub plural: &'static str,
-    /// What the profile does with it.
+    /// The access that the profile needs.
     pub access: Access,
 }
 
-/// What a profile does with a kind.
+/// The access that a profile needs to a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Reads it.
+    /// Read.
     Read,
-    /// Reads, applies, and creates it.
+    /// Read, apply and create.
     Apply,
-    /// All of that, and deletes what it created.
+    /// Also delete objects that it created.
     ApplyAndDelete,
 }
 
-/// Why a profile cannot say what it wants.
+/// Why a profile cannot generate its changes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The options make no sense.
+    /// The options are invalid.
     #[error("Invalid profile options: {0}")]
     Options(String),
-    /// An object that is read is not as it must be.
+    /// A live object is malformed.
     #[error("{0}")]
     Unreadable(String),
 }
 
 /// A named set of changes.
 pub trait Profile: Send + Sync {
-    /// What is told about it.
+    /// The description of the profile.
     fn about(&self) -> &About;
 
-    /// The kinds it has to do with. They are watched.
+    /// The kinds it reads or writes. They are watched.
     fn uses(&self) -> &[Uses];
 
-    /// What has to be installed, given the options.
+    /// The required CRDs, given the options.
     fn prerequisites(&self, options: &ProfileOptions) -> Vec<Prerequisite>;
 
-    /// What it wants, given the options and what there is.
+    /// The requested changes, given the options and the live objects.
     ///
-    /// Called again after everything has been applied it wants the same: nothing here may depend on
-    /// whether an item has been carried out, but for impact and message.
+    /// The result must be the same after everything has been applied: only impact and message may depend on whether an
+    /// item has been executed, or the plan would become stale by being applied.
     fn intents(&self, options: &ProfileOptions, snapshot: &Snapshot) -> Result<Intents, Refusal>;
 
-    /// The options that want what somebody has set by hand; the error says why there are none.
+    /// The options that request the manually set values; the error states why there are none.
     fn adopt(&self, options: &ProfileOptions, drift: &Drift) -> Result<ProfileOptions, String> {
         let _ = options;
         Err(format!(
@@ -119,34 +119,34 @@ pub trait Profile: Send + Sync {
     }
 }
 
-/// A profile was to be switched on that there is not.
+/// A profile to enable does not exist.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("There is no profile '{name}' to switch on; there are: {}", known.join(", "))]
+#[error("There is no profile '{name}' to enable; known profiles: {}", known.join(", "))]
 pub struct UnknownProfile {
-    /// What was asked for.
+    /// The requested name.
     pub name: String,
-    /// What could have been.
+    /// The known names.
     pub known: Vec<&'static str>,
 }
 
-/// When a profile is there.
+/// When a profile is available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Presence {
     /// Always.
     Always,
-    /// When it is switched on.
-    SwitchedOn,
+    /// Only if it is enabled.
+    Optional,
 }
 
-/// The profiles that there are.
+/// The available profiles.
 #[derive(Clone, Default)]
 pub struct Registry {
     profiles: Vec<Arc<dyn Profile>>,
 }
 
 impl Registry {
-    /// The profiles of Medley: those that are always there, and those that are switched on by name.
-    pub fn standard<S: AsRef<str>>(switched_on: &[S]) -> Result<Self, UnknownProfile> {
+    /// The profiles of Medley: those that are always available, and the enabled optional ones.
+    pub fn standard<S: AsRef<str>>(enabled_names: &[S]) -> Result<Self, UnknownProfile> {
         let all: [(Presence, Arc<dyn Profile>); 4] = [
             (Presence::Always, Arc::new(load_aware::LoadAwareRebalancing)),
             (
@@ -155,16 +155,16 @@ impl Registry {
             ),
             (Presence::Always, Arc::new(example::Example)),
             (
-                Presence::SwitchedOn,
+                Presence::Optional,
                 Arc::new(node_health::NodeHealthRemediation),
             ),
         ];
         let names = || all.iter().map(|(_, profile)| profile.about().name);
-        let asked = |name: &str| switched_on.iter().any(|asked| asked.as_ref() == name);
-        let unknown = switched_on.iter().map(AsRef::as_ref);
+        let enabled = |name: &str| enabled_names.iter().any(|enabled| enabled.as_ref() == name);
+        let unknown = enabled_names.iter().map(AsRef::as_ref);
         if let Some(name) = unknown
             .into_iter()
-            .find(|asked| names().all(|name| name != *asked))
+            .find(|enabled| names().all(|name| name != *enabled))
         {
             return Err(UnknownProfile {
                 name: name.to_owned(),
@@ -172,7 +172,7 @@ impl Registry {
             });
         }
         let there = all.into_iter().filter(|(presence, profile)| {
-            *presence == Presence::Always || asked(profile.about().name)
+            *presence == Presence::Always || enabled(profile.about().name)
         });
         Ok(Self::new(there.map(|(_, profile)| profile).collect()))
     }

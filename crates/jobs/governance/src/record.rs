@@ -1,7 +1,7 @@
-//! The history: what was carried out, who approved it, what was there before, and how it ended.
+//! The history: executed plans, their approvers, the previous values, and the outcomes.
 //!
-//! A record is written before the first item is applied and never changed; how it ended is added
-//! when it has. So whatever happens to the operator, what it replaced is known.
+//! A record is written before the first item is applied and never changed; the outcome is added at the end. So the
+//! replaced values are known even if the operator is killed.
 
 use std::collections::BTreeMap;
 
@@ -12,24 +12,24 @@ use serde_json::Value;
 
 use crate::approval::Entry;
 
-/// How many plans are remembered.
-const REMEMBERED: usize = 10;
+/// Number of plans to keep.
+const KEPT_PLANS: usize = 10;
 
-/// A plan that was carried out, or is.
+/// A plan that was or is being executed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Record {
-    /// Its number: one more than the one before.
+    /// Its number: one more than the previous one.
     pub revision: i64,
     /// The digest of the plan.
     pub plan_digest: String,
     /// The revision that it undoes, with all later ones, if it is a rollback.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollback_to: Option<i64>,
-    /// Whether it only put back what somebody had changed, because locks are bypassed.
+    /// Whether it only reverted drift, because locks are bypassed.
     #[serde(default)]
     pub correction: bool,
-    /// Users who approved it, by name; empty where none had to and admission does not record.
+    /// Names of the approvers; empty where none were required and admission does not record.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub approved_by: Vec<String>,
     /// The approvals that this entry used up. They count for no other plan.
@@ -38,29 +38,28 @@ pub struct Record {
     /// `metadata.uid` of the configuration; entries outlive the object that they were written for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_uid: Option<String>,
-    /// The worst impact of its items.
+    /// The highest impact of its items.
     pub impact: Impact,
-    /// Whose logic made it.
+    /// The version of the operator that generated it.
     pub operator_version: String,
-    /// The options that it was made from.
+    /// The options that it was derived from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub options: Option<ProfileOptions>,
-    /// What it was derived from.
+    /// The inputs that it was derived from.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<Input>,
-    /// What it changes, with what was there before.
+    /// Its items, with the previous values.
     pub items: Vec<RecordedItem>,
-    /// When it began.
+    /// The start time.
     pub started: Time,
-    /// How it ended; kept beside the record, which never changes.
+    /// The outcome; stored beside the record, which never changes.
     #[serde(skip)]
     pub outcome: Option<Outcome>,
 }
 
-/// The revisions that can be forgotten: all but the last ten plans, the last ten corrections (an edit
-/// war must not push out what people approved), what is under way, and what is needed to undo what is
-/// in force.
-pub fn forgettable(records: &[Record], in_force: &[Applied]) -> Vec<i64> {
+/// The revisions that can be deleted: all but the latest ten plans, the latest ten corrections (an edit conflict must
+/// not displace approved plans), the one in progress, and those needed to undo applied state.
+pub fn prunable(records: &[Record], in_force: &[Applied]) -> Vec<i64> {
     let mut kept = [0, 0];
     let mut forgotten = Vec::new();
     for record in records.iter().rev() {
@@ -69,55 +68,55 @@ pub fn forgettable(records: &[Record], in_force: &[Applied]) -> Vec<i64> {
         let needed = in_force
             .iter()
             .any(|applied| applied.revision == record.revision);
-        if *count > REMEMBERED && !needed && record.outcome.is_some() {
+        if *count > KEPT_PLANS && !needed && record.outcome.is_some() {
             forgotten.push(record.revision);
         }
     }
     forgotten
 }
 
-/// An item of a plan that was carried out.
+/// An item of an executed plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RecordedItem {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What it changes.
+    /// Its target.
     pub target_ref: TargetRef,
-    /// How.
+    /// Its operation.
     #[serde(default)]
     pub operation: Operation,
-    /// The object that is applied.
+    /// The applied object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub desired_state: Option<Value>,
     /// The fields that it manages.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub managed_fields: Vec<String>,
-    /// What the managed fields were; absent if there was no target.
+    /// The previous values of the managed fields; absent if the target did not exist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<BTreeMap<String, Value>>,
-    /// Who owned the managed fields, by path, as far as somebody did.
+    /// The previous owners of the managed fields by path, if any.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub owners: BTreeMap<String, String>,
-    /// What changed, as it was reviewed.
+    /// The reviewed diff.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
 }
 
-/// How a plan ended.
+/// The outcome of a plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Outcome {
-    /// In a word.
+    /// The result.
     pub result: Ending,
-    /// When.
+    /// The end time.
     pub finished: Time,
-    /// In words.
+    /// The message.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
 
-/// How a plan ended, in a word.
+/// The result of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ending {
     /// All items were applied and became healthy.
@@ -126,7 +125,7 @@ pub enum Ending {
     CompletedWithErrors,
     /// It was stopped by a failure or by a stale lock.
     Failed,
-    /// Somebody asked for something else before it was done.
+    /// The spec changed before it was done.
     Superseded,
 }
 

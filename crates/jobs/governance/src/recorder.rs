@@ -1,8 +1,8 @@
-//! Whether admission can be trusted to record who approves.
+//! Whether the admission webhook reliably records approvals.
 //!
 //! Approvals are annotations that the mutating webhook writes and guards. If the API server does not call it for every
-//! write, anyone who can edit a configuration can write approvals by hand. So the registration has to be as Medley
-//! installs it, in everything that decides whether and whom the API server calls.
+//! write, anyone who can edit a configuration can forge approvals. So the registration has to match Medley's manifest
+//! in every field that decides whether and which endpoint the API server calls.
 
 #[cfg(test)]
 mod tests;
@@ -14,21 +14,21 @@ use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhook, MutatingWebhookConfiguration, RuleWithOperations,
 };
 
-/// The webhook that records approvals, within its `MutatingWebhookConfiguration`.
+/// The name of the webhook that records approvals, within its `MutatingWebhookConfiguration`.
 pub const WEBHOOK_NAME: &str = "approval.advisor.kubevirt.io";
 
-/// The ConfigMap in Medley's namespace in which the webhook publishes the CA bundle that it serves with. Its RBAC is
-/// apart from that of webhook registrations, so that who can redirect the one cannot vouch for it with the other.
+/// The ConfigMap in Medley's namespace in which the webhook publishes its CA bundle. Its RBAC is separate from that of
+/// webhook registrations, so that a user who can redirect the webhook cannot also publish the matching CA.
 pub const AUTHORITY: &str = "medley-webhook-ca";
-/// The key of the bundle there, in PEM.
+/// The key of the bundle, in PEM.
 pub const AUTHORITY_KEY: &str = "ca.crt";
 
-/// Whether recorded approvals prove who approved.
+/// Whether recorded approvals are trustworthy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Recorder {
-    /// The API server calls the webhook for every write, and refuses writes when it does not answer.
+    /// The API server calls the webhook for every write, and rejects writes if the call fails.
     Trusted,
-    /// It does not, or not surely; the text says why.
+    /// It may not, for this reason.
     Untrusted(String),
 }
 
@@ -39,8 +39,7 @@ impl Recorder {
     }
 }
 
-/// Compares the registration with what Medley installs. `authority` is the CA bundle that the webhook published, where
-/// it is known.
+/// Compares the registration with Medley's manifest. `authority` is the CA bundle that the webhook published, if known.
 pub fn verify(
     configuration: Option<&MutatingWebhookConfiguration>,
     authority: Option<&[u8]>,
@@ -60,7 +59,7 @@ pub fn verify(
     }
 }
 
-/// The first thing about a webhook that would let writes pass unrecorded.
+/// The first field of a webhook that would let writes pass unrecorded.
 fn deviation(webhook: &MutatingWebhook, authority: Option<&[u8]>) -> Option<String> {
     // The API server's default is Fail (`SetDefaults_MutatingWebhook`).
     let failure_policy = webhook.failure_policy.as_deref().unwrap_or("Fail");
@@ -119,7 +118,7 @@ fn deviation(webhook: &MutatingWebhook, authority: Option<&[u8]>) -> Option<Stri
     }
 }
 
-/// Whether all certificates of a bundle are in another one. While authorities rotate, one of the two is ahead.
+/// Whether all certificates of a bundle are in another one. During a CA rotation, one of the two is ahead.
 fn is_part_of(bundle: &[u8], published: &[u8]) -> bool {
     let blocks = |pem: &[u8]| -> BTreeSet<String> {
         let text = String::from_utf8_lossy(pem);

@@ -1,12 +1,11 @@
-//! No node is remediated because it restarts for our sake.
+//! Pauses node remediation while our rollouts restart nodes.
 //!
-//! A node that takes up a MachineConfig is away for minutes, which looks like a failure. So every
-//! NodeHealthCheck is asked to pause while such an item is under way, in the field that is there for
-//! it (`spec.pauseRequests`), and the request is taken back afterwards. What is asked follows from the
-//! statuses of all configurations alone: whatever happened meanwhile, the next look puts it right.
+//! A node that applies a MachineConfig is unavailable for minutes, which looks like a failure. So every NodeHealthCheck
+//! is paused while such an item is in progress, by `spec.pauseRequests`, and resumed afterwards. The requests are
+//! derived from the statuses of all configurations alone, so a missed change is corrected by the next reconcile.
 //!
-//! The list is one value to the server (its items cannot be owned one by one), so it is written as a
-//! whole, with what others ask for, and only over what was read.
+//! The list is atomic (its items cannot be owned separately), so it is written as a whole, including the requests of
+//! others, with a resourceVersion precondition.
 
 #[cfg(test)]
 mod tests;
@@ -20,7 +19,7 @@ use serde_json::{Value, json};
 use crate::profile::kinds::{MACHINE_CONFIG, NODE_HEALTH_CHECK};
 use crate::profile::{Access, Uses};
 
-/// The kind that is asked to pause.
+/// The kind that is paused.
 pub const CHECKS: Uses = Uses {
     of: NODE_HEALTH_CHECK,
     versions: &["v1alpha1"],
@@ -31,30 +30,30 @@ pub const CHECKS: Uses = Uses {
 const BEFORE: &str = "medley: ";
 const AFTER: &str = " is rolling out a MachineConfig";
 
-/// What a configuration asks for while it restarts nodes.
+/// The pause request of a configuration that restarts nodes.
 pub fn request(config: &str) -> String {
     format!("{BEFORE}{config}{AFTER}")
 }
 
-/// The configuration that a request is from, if it is one of ours.
+/// The configuration that made a request, if it is one of ours.
 fn requested_by(request: &str) -> Option<&str> {
     request.strip_prefix(BEFORE)?.strip_suffix(AFTER)
 }
 
-/// Other requests to be written to a NodeHealthCheck.
+/// A change of the pause requests of a NodeHealthCheck.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
     /// Its name.
     pub check: String,
-    /// What is to be written: all requests, over what was read and nothing else.
+    /// The patch: all requests, with uid and resourceVersion as preconditions.
     pub patch: Value,
-    /// The configurations that ask for it from now on.
+    /// The configurations that start to pause it.
     pub paused: Vec<String>,
-    /// The configurations that do not any more.
+    /// The configurations that stop to pause it.
     pub resumed: Vec<String>,
 }
 
-/// Whether nodes restart for a configuration now.
+/// Whether a configuration is restarting nodes now.
 pub fn restarts_nodes(config: &VirtPlatformConfig) -> bool {
     let Some(status) = &config.status else {
         return false;
@@ -71,7 +70,7 @@ pub fn restarts_nodes(config: &VirtPlatformConfig) -> bool {
         })
 }
 
-/// What is to be written, to which of the NodeHealthChecks.
+/// The changes to the NodeHealthChecks.
 pub fn changes<'a>(
     configs: impl IntoIterator<Item = &'a VirtPlatformConfig>,
     checks: impl IntoIterator<Item = &'a DynamicObject>,

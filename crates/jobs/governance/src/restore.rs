@@ -1,4 +1,4 @@
-//! Bringing managed fields back to what they were.
+//! Restores managed fields to former values.
 
 #[cfg(test)]
 mod tests;
@@ -10,25 +10,25 @@ use serde_json::{Map, Value};
 
 use crate::values::{at, normal, segments};
 
-/// The JSON merge patch that brings the managed fields of a live object back to what they were, and
-/// touches nothing else; `{}` if they are what they were.
+/// The JSON merge patch that restores the managed fields of a live object to their former values, and changes nothing
+/// else; `{}` if they have them.
 ///
-/// A field that was absent is removed, and so is what came into a map; a list is replaced. A merge
-/// patch cannot set null: a field that was null is removed, which means the same to a server.
-/// `before` holds what [`crate::values::managed`] found at the same paths.
+/// A field that was absent is removed, and so are keys added to a map; a list is replaced. A merge patch cannot set
+/// null: a field that was null is removed, which is equivalent for a server. `before` holds the result of
+/// [`crate::values::managed`] for the same paths.
 pub fn merge_patch(live: &Value, before: &BTreeMap<String, Value>, managed: &[String]) -> Value {
     let before: BTreeMap<String, &Value> = before
         .iter()
         .map(|(path, value)| (normal(path), value))
         .collect();
-    // In this order a path comes behind those that it lies below, which decide.
+    // Sorted, so that a path comes after those above it, which take precedence.
     let mut paths: BTreeSet<String> = managed.iter().map(|path| normal(path)).collect();
     if paths.is_empty() {
         paths.insert("spec".to_owned());
     }
     let mut patch = Map::new();
     for path in paths {
-        // What leads into a list is absent; the list cannot hold what was at the path.
+        // A path into a list counts as absent; the list cannot hold the former value.
         let now = at(live, &path).ok().flatten();
         if let Some(change) = change(now, before.get(&path).copied()) {
             insert(&mut patch, &path, change);
@@ -37,7 +37,7 @@ pub fn merge_patch(live: &Value, before: &BTreeMap<String, Value>, managed: &[St
     Value::Object(patch)
 }
 
-/// What a merge patch has to say to turn one value into another; nothing if they are the same.
+/// The merge patch from one value to another; `None` if they are equal.
 fn change(now: Option<&Value>, then: Option<&Value>) -> Option<Value> {
     let Some(then) = then.filter(|then| !then.is_null()) else {
         return now.map(|_| Value::Null);
@@ -56,7 +56,7 @@ fn change(now: Option<&Value>, then: Option<&Value>) -> Option<Value> {
     }
 }
 
-/// Puts a change at its place in a patch, unless a change above it says everything already.
+/// Inserts a change into a patch, unless a change above it covers it.
 fn insert(patch: &mut Map<String, Value>, path: &str, change: Value) {
     let mut here = patch;
     let mut names = segments(path).peekable();

@@ -1,7 +1,7 @@
-//! Who needs which rights: the operator, the admission check, and the people who use them.
+//! RBAC rules of the operator, the admission webhook and the users.
 //!
-//! The rights of the operator follow from what its profiles declare to use, so that a profile which
-//! touches another kind needs no other change, and none keeps rights that nothing needs.
+//! The rules of the operator are derived from the kinds that its profiles declare, so that a profile with another kind
+//! needs no other change, and no unused rule remains.
 
 #[cfg(test)]
 mod tests;
@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 
 use api::advisor::{GROUP, PLURAL, WEBHOOK};
 use api::rbac::{
-    EDIT, READ, and_read, ask_for, cluster_role, editor, only, register_check, review_callers,
-    rule, see_definitions, tell_events, viewer,
+    EDIT, READ, and_read, ask_for, cluster_role, editor, maintain_webhook, only, read_crds,
+    review_callers, rule, viewer, write_events,
 };
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -21,22 +21,22 @@ use crate::profile::{Access, Profile, Registry};
 use crate::recorder::AUTHORITY;
 use crate::remediation;
 
-/// The role of whoever looks on.
+/// ClusterRole of users who read configurations.
 pub const VIEWER: &str = "medley-viewer";
-/// The role of whoever prepares plans.
+/// ClusterRole of users who prepare plans.
 pub const EDITOR: &str = "medley-editor";
-/// The role of whoever has plans carried out.
+/// ClusterRole of users who approve plans.
 pub const APPROVER: &str = "medley-approver";
-/// The role of those who set the floor for approvals. Neither editors nor approvers have it: a requirement that those can
-/// lower who have to meet it is none.
+/// ClusterRole of users who manage ApprovalPolicies. Neither editors nor approvers have it: they must not be able to
+/// lower the requirements that apply to them.
 pub const POLICY_ADMIN: &str = "medley-approval-policy-admin";
-/// The role, in the namespace of the operator, of whoever reads the history.
+/// Role in the operator's namespace of users who read the history.
 pub const HISTORY: &str = "medley-history-viewer";
 
-/// The role of whoever reads metrics, of the operator and of the check.
+/// ClusterRole for reading metrics of the operator and the webhook.
 pub const METRICS_READER: &str = "medley-metrics-reader";
 
-/// What the operator may do in the whole cluster.
+/// Cluster-wide RBAC rules of the operator.
 pub fn operator_rules(registry: &Registry) -> Vec<PolicyRule> {
     let mut rules = vec![
         rule(GROUP, &[PLURAL], &and_read(&["create"])),
@@ -45,7 +45,7 @@ pub fn operator_rules(registry: &Registry) -> Vec<PolicyRule> {
             &[&format!("{PLURAL}/status")],
             &["get", "update", "patch"],
         ),
-        see_definitions(),
+        read_crds(),
         only(
             WEBHOOK,
             rule(
@@ -55,22 +55,22 @@ pub fn operator_rules(registry: &Registry) -> Vec<PolicyRule> {
             ),
         ),
         rule(api::approval::GROUP, &[api::approval::PLURAL], &READ),
-        tell_events(),
-        // To have them pause while nodes restart.
+        write_events(),
+        // Pauses them while nodes restart.
         rule(
             remediation::CHECKS.of.group,
             &[remediation::CHECKS.plural],
             &and_read(&["patch"]),
         ),
     ];
-    // Whoever wants to see its metrics has to say who they are.
+    // Clients of the metrics endpoint have to authenticate.
     rules.extend(review_callers());
     rules.extend(target_rules(registry.iter().map(|profile| &**profile)));
     rules
 }
 
-/// What the operator may do with the kinds that profiles use: nothing is updated, everything is
-/// applied, and only what a profile may have created is deleted.
+/// RBAC rules for the kinds that profiles use: nothing is updated, everything is applied, and only objects that a
+/// profile may have created are deleted.
 pub fn target_rules<'a>(profiles: impl IntoIterator<Item = &'a dyn Profile>) -> Vec<PolicyRule> {
     let mut access: BTreeMap<(&str, &str), Access> = BTreeMap::new();
     for uses in profiles.into_iter().flat_map(Profile::uses) {
@@ -81,7 +81,7 @@ pub fn target_rules<'a>(profiles: impl IntoIterator<Item = &'a dyn Profile>) -> 
             *most = uses.access;
         }
     }
-    // Kinds of a group that are used alike share a rule.
+    // Kinds of a group with the same access share a rule.
     let mut alike: BTreeMap<(&str, u8), (Vec<&str>, Access)> = BTreeMap::new();
     for ((group, plural), access) in access {
         let entry = alike.entry((group, rank(access)));
@@ -94,7 +94,7 @@ pub fn target_rules<'a>(profiles: impl IntoIterator<Item = &'a dyn Profile>) -> 
         .collect()
 }
 
-/// What the operator may do in its own namespace.
+/// RBAC rules of the operator in its own namespace.
 pub fn operator_namespace_rules() -> Vec<PolicyRule> {
     vec![
         rule(
@@ -107,40 +107,40 @@ pub fn operator_namespace_rules() -> Vec<PolicyRule> {
             &["controllerrevisions"],
             &and_read(&["create", "patch", "delete"]),
         ),
-        // The authority that the webhook published, to compare with its registration.
+        // The published CA of the webhook, to compare with its registration.
         only(AUTHORITY, rule("", &["configmaps"], &READ)),
     ]
 }
 
-/// What the admission check may do: ask who users are and what they may do, and register itself.
+/// RBAC rules of the webhook: review tokens and access, and register itself.
 pub fn webhook_rules() -> Vec<PolicyRule> {
     let mut rules = review_callers();
-    rules.push(register_check(WEBHOOK));
+    rules.push(maintain_webhook(WEBHOOK));
     rules
 }
 
-/// What the admission check may do in its own namespace: keep the authorities of its certificates in a
-/// Secret of this name. Creating cannot be limited to a name.
+/// RBAC rules of the webhook in its own namespace: keeps its CA in a Secret of this name. RBAC cannot restrict `create`
+/// by name.
 pub fn webhook_namespace_rules(secret: &str) -> Vec<PolicyRule> {
     let kept = PolicyRule {
         resource_names: Some(vec![secret.to_owned()]),
         ..rule("", &["secrets"], &["get", "update"])
     };
-    // Published for the operator: whom the API server has to trust, without the keys.
+    // Published for the operator: the CA certificates without the keys.
     let published = only(AUTHORITY, rule("", &["configmaps"], &["get", "patch"]));
     let create = |resource| rule("", &[resource], &["create"]);
     vec![kept, create("secrets"), published, create("configmaps")]
 }
 
-/// The right to read metrics: for the account of Prometheus.
+/// The permission to read metrics, for the service account of Prometheus.
 pub fn metrics_reader() -> ClusterRole {
     cluster_role(METRICS_READER, vec![ask_for("/metrics", &["get"])])
 }
 
-/// The roles of people, each with what the one before has; and the role of whoever reads metrics, which
-/// has nothing else.
+/// The ClusterRoles of users, each including the previous one; and the one for reading metrics, which includes nothing
+/// else.
 ///
-/// Like the editor, the approver is part of nothing: a plan may restart every node.
+/// Editor and approver are not aggregated into the default roles: a plan may restart every node.
 pub fn user_roles() -> [ClusterRole; 5] {
     use api::approval;
     let approve = [&EDIT[..], &[APPROVE_VERB]].concat();
@@ -161,8 +161,8 @@ pub fn user_roles() -> [ClusterRole; 5] {
     ]
 }
 
-/// The right to read the history, which is kept in the namespace of the operator. Elsewhere
-/// revisions hold what workloads looked like, and that is nobody's business here.
+/// The permission to read the history, only in the namespace of the operator: ControllerRevisions elsewhere contain the
+/// templates of workloads.
 pub fn history_role(namespace: &str) -> Role {
     Role {
         metadata: ObjectMeta {

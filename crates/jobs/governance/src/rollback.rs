@@ -1,7 +1,7 @@
-//! Undoing: the inverse of everything that was done from a revision on, as a plan like any other.
+//! Rollback: the inverse of all changes from a revision on, as a plan like any other.
 //!
-//! The state to go back to is that before the revision: of all records from there on, the first that
-//! touched a target knows what it was.
+//! The target state is that before the revision: of all records from there on, the first one that changed a target has
+//! its former values.
 
 #[cfg(test)]
 mod tests;
@@ -11,12 +11,12 @@ use std::collections::BTreeMap;
 use api::advisor::{FIELD_MANAGER, Operation, TargetRef};
 use serde_json::Value;
 
-use crate::decide::Facts;
+use crate::decide::DecisionInputs;
 use crate::plan::{self, Draft, Problem};
 use crate::record::{Record, RecordedItem};
 
-/// What undoes a revision and all later ones.
-pub(crate) fn draft(facts: &Facts<'_>, revision: i64) -> Result<Draft, Problem> {
+/// The draft that undoes a revision and all later ones.
+pub(crate) fn draft(facts: &DecisionInputs<'_>, revision: i64) -> Result<Draft, Problem> {
     let mut records: Vec<_> = facts
         .records
         .iter()
@@ -39,7 +39,7 @@ pub(crate) fn draft(facts: &Facts<'_>, revision: i64) -> Result<Draft, Problem> 
             },
         )));
     }
-    // Who touched a target first knows what it was before; what was done last is undone first.
+    // The first change of a target has its former values; the last change is undone first.
     let mut firsts: Vec<&RecordedItem> = Vec::new();
     for item in records.iter().flat_map(|record| &record.items) {
         if !firsts
@@ -64,19 +64,19 @@ pub(crate) fn draft(facts: &Facts<'_>, revision: i64) -> Result<Draft, Problem> 
     })
 }
 
-/// What a target was before some plans.
+/// The state of a target before some plans.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Before {
-    /// None of them touched it.
+    /// None of them changed it.
     Untouched,
-    /// There was none.
+    /// It did not exist.
     Absent,
-    /// Its managed fields, as far as they had values.
+    /// The values of its managed fields, if they were set.
     Values(BTreeMap<String, Value>),
 }
 
-/// What a target was before all of these records, oldest first: of each field the first that manages
-/// it knows.
+/// The state of a target before all of these records, oldest first: for each field, the first record that manages it
+/// has the former value.
 pub(crate) fn before<'a>(records: impl Iterator<Item = &'a Record>, target: &TargetRef) -> Before {
     let mut items = records
         .flat_map(|record| &record.items)
@@ -87,13 +87,13 @@ pub(crate) fn before<'a>(records: impl Iterator<Item = &'a Record>, target: &Tar
     let Some(mut all) = first.before.clone() else {
         return Before::Absent;
     };
-    let mut seen: Vec<&String> = first.managed_fields.iter().collect();
+    let mut managed_paths: Vec<&String> = first.managed_fields.iter().collect();
     for item in items {
         for path in &item.managed_fields {
-            if seen.contains(&path) {
+            if managed_paths.contains(&path) {
                 continue;
             }
-            seen.push(path);
+            managed_paths.push(path);
             if let Some(value) = item.before.as_ref().and_then(|before| before.get(path)) {
                 all.insert(path.clone(), value.clone());
             }
@@ -117,7 +117,7 @@ fn all_managed(records: &[&Record], target: &TargetRef) -> Vec<String> {
     all
 }
 
-/// Whether fields of a target were ours when a plan began.
+/// Whether fields of a target were ours when a plan started.
 fn was_ours(first: &RecordedItem) -> bool {
     first.owners.values().any(|owner| owner == FIELD_MANAGER)
 }
@@ -126,7 +126,7 @@ fn undo(
     first: &RecordedItem,
     managed: Vec<String>,
     before: &Before,
-    facts: &Facts<'_>,
+    facts: &DecisionInputs<'_>,
 ) -> Option<api::advisor::Item> {
     use kube_core::ResourceExt as _;
     let target = &first.target_ref;
@@ -139,7 +139,7 @@ fn undo(
     match (before, live) {
         (Before::Untouched, _) | (Before::Absent, None) => None,
         (Before::Absent, Some(live)) => {
-            // Somebody else's object of the same name is none of our business.
+            // An object of the same name that we did not create is not touched.
             let governed = live.annotations().get(api::advisor::names::GOVERNED_BY);
             (governed == Some(&facts.config.name_any()))
                 .then(|| plan::deletion(stem, target, managed, facts.snapshot))
@@ -151,8 +151,8 @@ fn undo(
             before,
             facts.snapshot,
         )),
-        // An earlier plan had applied it: letting go of it would take that back as well. Or we deleted
-        // it: it comes back as it was, as far as we knew it.
+        // An earlier plan had applied it: releasing it would revert that plan as well. Or we deleted it: it is
+        // recreated as far as its content is recorded.
         (Before::Values(before), _) => {
             let managed = managed.into_iter();
             let managed = managed.filter(|path| before.contains_key(path)).collect();

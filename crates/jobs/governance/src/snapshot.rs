@@ -1,4 +1,4 @@
-//! What there is in the cluster, of the kinds that a profile reads or writes.
+//! The live objects of the kinds that a profile reads or writes.
 
 #[cfg(test)]
 mod tests;
@@ -12,7 +12,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube_core::DynamicObject;
 use serde_json::Value;
 
-/// A kind, whatever the version: what an administrator installs.
+/// A kind in any version: what an administrator installs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupKind {
     /// The group; empty for the core group.
@@ -24,24 +24,24 @@ pub struct GroupKind {
 /// The objects of one kind, in the version that is read.
 #[derive(Debug, Clone)]
 pub struct Kind {
-    /// The version that the objects are in.
+    /// The version of the objects.
     pub version: String,
-    /// What the kind is called in URLs.
+    /// The plural resource name.
     pub plural: String,
-    /// The definition, unless the kind is built in.
+    /// The CRD, unless the kind is built in.
     pub definition: Option<Arc<CustomResourceDefinition>>,
-    /// By namespace (empty for none) and name.
+    /// By namespace (empty if cluster-scoped) and name.
     pub objects: BTreeMap<(String, String), Arc<DynamicObject>>,
 }
 
-/// What there is; a kind that is not installed is absent.
+/// The live objects; a kind that is not installed is absent.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
     kinds: BTreeMap<GroupKind, Kind>,
 }
 
 impl Snapshot {
-    /// Adds a kind that is installed.
+    /// Adds an installed kind.
     pub fn insert(&mut self, of: GroupKind, kind: Kind) {
         self.kinds.insert(of, kind);
     }
@@ -65,7 +65,7 @@ impl Snapshot {
             .flat_map(|kind| kind.objects.values())
     }
 
-    /// The kind that an item is about, if it is installed.
+    /// The kind of a target, if it is installed.
     pub fn kind_of(&self, target: &TargetRef) -> Option<&Kind> {
         let group = target
             .api_version
@@ -77,7 +77,7 @@ impl Snapshot {
             .map(|(_, kind)| kind)
     }
 
-    /// The object that an item is about.
+    /// The live target object.
     pub fn target(&self, target: &TargetRef) -> Option<&Arc<DynamicObject>> {
         let namespace = target.namespace.clone().unwrap_or_default();
         self.kind_of(target)?
@@ -86,8 +86,8 @@ impl Snapshot {
     }
 }
 
-/// The part of an object that has all these fields: all but the metadata, which takes long to convert,
-/// unless that is asked for.
+/// The part of an object that contains all these fields: all but the metadata, which is expensive to convert, unless a
+/// field needs it.
 pub fn part_with<'a, 'p>(
     object: &'a DynamicObject,
     paths: impl IntoIterator<Item = &'p String>,
@@ -103,8 +103,8 @@ pub fn part_with<'a, 'p>(
     }
 }
 
-/// An object as one JSON value, metadata and all.
+/// An object as one JSON value, including metadata.
 pub fn whole(object: &DynamicObject) -> Value {
-    // Serialising fails for maps with keys that are no strings; objects have none.
+    // Serialization fails for maps with non-string keys; objects have none.
     serde_json::to_value(object).unwrap_or_default()
 }

@@ -1,13 +1,11 @@
-//! Writing no more of a status than what changed: a plan of a thousand items is long, and a phase is
-//! a word.
+//! Status patches limited to the changes: a plan of a thousand items is long, while often only the phase changes.
 
 use api::advisor::{VirtPlatformConfig, VirtPlatformConfigStatus};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// The operations of a JSON patch that give a configuration another status, if nobody else changed it
-/// since. A merge patch would not do: to it, a value that is null is none, and an item remembers which
-/// fields were.
+/// The JSON patch that sets the status of a configuration, with a precondition that no other writer changed the object.
+/// A merge patch cannot be used: it drops null values, and an item records which fields were null.
 pub fn status_patch(config: &VirtPlatformConfig, new: &VirtPlatformConfigStatus) -> Vec<Value> {
     let version = config.metadata.resource_version.as_deref();
     let mut operations = vec![operation(
@@ -20,7 +18,7 @@ pub fn status_patch(config: &VirtPlatformConfig, new: &VirtPlatformConfigStatus)
     }
     let nothing = VirtPlatformConfigStatus::default();
     let old = config.status.as_ref().unwrap_or(&nothing);
-    // A field that is added has to be named here, or this does not compile.
+    // Exhaustive, so that a new field is a compile error here.
     let VirtPlatformConfigStatus {
         phase,
         impact_severity,
@@ -96,7 +94,7 @@ impl Patch {
         }
     }
 
-    /// A list that may be long: of one that stays as long as it was, no more than what changed.
+    /// A list that may be long: if its length is unchanged, only the changed items are written.
     fn list<T: Serialize + PartialEq>(&mut self, name: &str, old: &Vec<T>, new: &Vec<T>) {
         if old.len() != new.len() {
             return self.field(name, old, new);
@@ -115,8 +113,7 @@ fn operation(op: &str, path: &str, value: &Value) -> Value {
 }
 
 fn value(of: &impl Serialize) -> Value {
-    // The parts of a status are values, texts, and lists and maps with texts for keys: they always
-    // serialise.
+    // The parts of a status have only string keys, so they always serialize.
     serde_json::to_value(of).unwrap_or_default()
 }
 

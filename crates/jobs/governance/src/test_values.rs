@@ -1,9 +1,9 @@
-//! Arbitrary objects for properties.
+//! Arbitrary objects for property tests.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// Any JSON value, with keys that are likely to meet each other.
+/// Any JSON value, with keys that are likely to collide.
 pub(crate) fn any_value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -22,7 +22,7 @@ pub(crate) fn any_value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Any object with a name and a specification.
+/// Any object with a name and a spec.
 pub(crate) fn any_object() -> impl Strategy<Value = Value> {
     prop::collection::btree_map("[a-d]", any_value(), 0..4).prop_map(|spec| {
         let spec: serde_json::Map<String, Value> = spec.into_iter().collect();

@@ -1,4 +1,4 @@
-//! How long an item may take to become healthy (`spec.waitTimeout`).
+//! The timeout for an item to become healthy (`spec.waitTimeout`).
 
 #[cfg(test)]
 mod tests;
@@ -7,21 +7,22 @@ use jiff::{SignedDuration, Timestamp};
 use machinery::json::go_quote;
 use machinery::time::{format_duration, parse_duration};
 
-/// Whether there is still time.
+/// Whether the timeout has expired.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
-    /// There is none left: the item has failed, and this is its message.
+pub enum TimeoutVerdict {
+    /// Expired: the item has failed with this message.
     Expired(String),
-    /// There is: so much, or for ever. Nobody else may wake us up, so somebody has to look again then.
+    /// Not expired: the remaining time, `None` without a timeout. The caller requeues then, since no watch event may
+    /// arrive.
     Wait(Option<SignedDuration>),
 }
 
-/// Reads `spec.waitTimeout`: a Go duration of more than nothing.
+/// Parses `spec.waitTimeout`: a positive Go duration.
 pub fn parse(text: &str) -> Result<SignedDuration, String> {
     positive("spec.waitTimeout", text)
 }
 
-/// Reads a Go duration of more than nothing from a field.
+/// Parses a positive Go duration from a field.
 pub(crate) fn positive(field: &str, text: &str) -> Result<SignedDuration, String> {
     let accepted = "accepted are positive Go durations such as 30m, 2h or 1h30m";
     match parse_duration(text) {
@@ -37,20 +38,20 @@ pub(crate) fn positive(field: &str, text: &str) -> Result<SignedDuration, String
     }
 }
 
-/// Whether an item that waits since then may go on waiting. `last` is what it waits for.
+/// Whether an item that waits since `since` has timed out. `last` is its latest health message.
 pub fn verdict(
     since: Timestamp,
     now: Timestamp,
     timeout: Option<SignedDuration>,
     last: &str,
-) -> Verdict {
+) -> TimeoutVerdict {
     let Some(timeout) = timeout else {
-        return Verdict::Wait(None);
+        return TimeoutVerdict::Wait(None);
     };
     let waited = now.duration_since(since).max(SignedDuration::ZERO);
     match timeout.checked_sub(waited) {
-        Some(left) if left.is_positive() => Verdict::Wait(Some(left)),
-        _ => Verdict::Expired(format!(
+        Some(left) if left.is_positive() => TimeoutVerdict::Wait(Some(left)),
+        _ => TimeoutVerdict::Expired(format!(
             "Timeout waiting for resource to become healthy (waited {}, timeout {}): {last}",
             format_duration(SignedDuration::from_secs(waited.as_secs())),
             format_duration(timeout),

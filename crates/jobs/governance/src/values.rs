@@ -1,7 +1,7 @@
-//! What stands at the paths that an item manages, and where two states of them differ.
+//! The values at the managed paths of an item, and the differences between two states of them.
 //!
-//! A path is a dotted one (`spec.evictionLimits.total`). Empty segments are ignored, so leading and
-//! trailing dots do no harm. Keys that hold a dot and items of lists cannot be named.
+//! A path is dotted (`spec.evictionLimits.total`). Empty segments are ignored, so leading and trailing dots are
+//! harmless. Keys that contain a dot and list items cannot be addressed.
 
 #[cfg(test)]
 mod tests;
@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use machinery::apply::values_equal;
 use serde_json::{Map, Value};
 
-/// How long a value may be in a message.
-const SHORT: usize = 80;
+/// Maximum length of a value in a message.
+const MAX_SHOWN_CHARS: usize = 80;
 
 /// A path that leads into a list.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -20,31 +20,31 @@ const SHORT: usize = 80;
     "path {path:?} leads into the list at {list:?}: items of lists cannot be managed one by one, only the list as a whole"
 )]
 pub struct PathError {
-    /// The path that was asked for.
+    /// The requested path.
     pub path: String,
-    /// Where the list is.
+    /// The path of the list.
     pub list: String,
 }
 
-/// A field that is not what it should be.
+/// A field that differs from its desired value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Difference {
     /// The field.
     pub path: String,
-    /// What it should be.
+    /// The desired value.
     pub wanted: Option<Value>,
-    /// What it is; absent if there is no such field.
+    /// The live value; absent if there is no such field.
     pub live: Option<Value>,
 }
 
-/// A field that is not what it was.
+/// A field that changed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
     /// The field.
     pub path: String,
-    /// What it was; absent if there was no such field.
+    /// The former value; absent if there was no such field.
     pub from: Option<Value>,
-    /// What it is; absent if there is no such field any more.
+    /// The current value; absent if the field was removed.
     pub to: Option<Value>,
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn normal(path: &str) -> String {
     segments(path).collect::<Vec<_>>().join(".")
 }
 
-/// The value at a path, if there is one. Nothing is below a scalar.
+/// The value at a path, if there is one. A scalar has no fields below it.
 pub fn at<'a>(object: &'a Value, path: &str) -> Result<Option<&'a Value>, PathError> {
     let mut here = object;
     for (depth, segment) in segments(path).enumerate() {
@@ -79,8 +79,7 @@ pub fn at<'a>(object: &'a Value, path: &str) -> Result<Option<&'a Value>, PathEr
     Ok(Some(here))
 }
 
-/// The values at the managed paths, without those that are absent; the whole specification if
-/// nothing is said to be managed.
+/// The values at the managed paths, without absent ones; the whole spec if no paths are given.
 pub fn managed(object: &Value, paths: &[String]) -> Result<BTreeMap<String, Value>, PathError> {
     let whole = ["spec".to_owned()];
     let paths = if paths.is_empty() { &whole } else { paths };
@@ -93,14 +92,14 @@ pub fn managed(object: &Value, paths: &[String]) -> Result<BTreeMap<String, Valu
     Ok(values)
 }
 
-/// Where a live object is not what is wanted at the managed paths.
+/// The differences between desired and live values at the managed paths.
 ///
-/// What others add to a map is none of our business, so only the keys that are wanted count. Lists
-/// and scalars are compared as a whole. A wanted null is satisfied by an absent field.
+/// Keys that other managers add to a map are ignored: only desired keys count. Lists and scalars are compared as a
+/// whole. A desired null matches an absent field.
 pub fn differences(wanted: &BTreeMap<String, Value>, live: &Value) -> Vec<Difference> {
     let mut found = Vec::new();
     for (path, value) in wanted {
-        // What leads into a list is not at the path that is wanted.
+        // A path into a list counts as absent.
         let there = at(live, path).ok().flatten();
         compare(&normal(path), value, there, &mut found);
     }
@@ -131,7 +130,7 @@ fn compare(path: &str, wanted: &Value, live: Option<&Value>, found: &mut Vec<Dif
     }
 }
 
-/// What happened to the managed values since they were recorded: every change, addition and removal.
+/// The changes of managed values since they were recorded: modifications, additions and removals.
 pub fn changes(
     base: &BTreeMap<String, Value>,
     live_managed: &BTreeMap<String, Value>,
@@ -155,7 +154,7 @@ fn collect(path: &str, from: Option<&Value>, to: Option<&Value>, found: &mut Vec
     let empty = Map::new();
     let maps = match (from, to) {
         (Some(Value::Object(from)), Some(Value::Object(to))) => Some((from, to)),
-        // A map that came or went is told field by field, unless there are none to tell.
+        // An added or removed map is reported field by field, unless it is empty.
         (Some(Value::Object(from)), None) if !from.is_empty() => Some((from, &empty)),
         (None, Some(Value::Object(to))) if !to.is_empty() => Some((&empty, to)),
         _ => None,
@@ -188,13 +187,13 @@ fn below(path: &str, key: &str) -> String {
     }
 }
 
-/// A value in a message: compact JSON, cut if it is long; `<none>` if there is none.
+/// A value for a message: compact JSON, truncated if long; `<none>` if absent.
 pub fn short(value: Option<&Value>) -> String {
     let Some(value) = value else {
         return "<none>".to_owned();
     };
     let text = value.to_string();
-    match text.char_indices().nth(SHORT) {
+    match text.char_indices().nth(MAX_SHOWN_CHARS) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
         None => text,
     }

@@ -1,12 +1,11 @@
 //! Maintenance windows: when items of high impact may start.
 //!
-//! Only starting is held back. What has started goes on when its window closes: a rollout that is
-//! stopped halfway leaves the nodes unlike each other, which is worse than one that ends late.
+//! Only the start is restricted. A started item continues when its window closes: a rollout stopped halfway leaves
+//! nodes with different configurations, which is worse than one that ends late.
 //!
-//! Windows open by the clocks of their time zone. Where clocks are put forward, a window that would
-//! open in the hour that is left out does not open on that day; where they are put back, one that
-//! opens in the hour that comes twice opens twice. A window stays open for the time that really
-//! passes, whatever clocks do.
+//! Windows follow the clock of their time zone. When clocks are set forward, a window that would open in the skipped
+//! hour does not open on that day; when they are set back, one that opens in the repeated hour opens twice. A window
+//! stays open for its duration in elapsed time.
 
 #[cfg(test)]
 mod tests;
@@ -19,8 +18,8 @@ use machinery::json::go_quote;
 
 use crate::timeout::positive;
 
-/// How many windows that overlap are looked at to see when the last one closes.
-const STEPS: usize = 100;
+/// Maximum number of overlapping windows followed to find the time when the last one closes.
+const MAX_OVERLAPPING_WINDOWS: usize = 100;
 
 /// The maintenance windows of a configuration.
 #[derive(Debug, Clone, Default)]
@@ -40,21 +39,21 @@ struct Window {
 pub enum State {
     /// There are no windows: at any time.
     Unrestricted,
-    /// Now.
+    /// A window is open.
     Open {
-        /// Until when; absent if the windows overlap for as long as anybody looks.
+        /// When it closes; absent if windows overlap beyond the search limit.
         until: Option<Timestamp>,
     },
-    /// Not now.
+    /// No window is open.
     Closed {
-        /// When a window opens; absent if none does for years.
+        /// When the next window opens; absent if none opens for years.
         next: Option<Timestamp>,
     },
 }
 
 impl State {
-    /// Both: an item starts only while each lets it. The next opening is the later one, an earliest time to look again:
-    /// whether the other is open then is decided then.
+    /// Both: an item starts only while both allow it. The next opening is the later one, as the earliest time to
+    /// requeue: whether the other is open then is decided then.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         match (self, other) {
@@ -111,7 +110,7 @@ impl Windows {
         }
     }
 
-    /// The latest end of the windows that are open then.
+    /// The latest end of the windows that are open at a time.
     fn end(&self, at: Timestamp) -> Option<Timestamp> {
         self.windows
             .iter()
@@ -119,10 +118,10 @@ impl Windows {
             .max()
     }
 
-    /// The first time at which no window is open: at the end of one another may be open already.
+    /// The first time at which no window is open: another window may be open already when one ends.
     fn closes(&self, now: Timestamp) -> Option<Timestamp> {
         let mut at = now;
-        for _ in 0..STEPS {
+        for _ in 0..MAX_OVERLAPPING_WINDOWS {
             match self.end(at) {
                 None => return Some(at),
                 Some(end) if end == Timestamp::MAX => return None,
@@ -145,7 +144,7 @@ impl Window {
                 "{field}.schedule: {quoted} names a time zone; name it in {field}.timeZone instead"
             ));
         }
-        // Counted from whenever one looks, so there is no time at which it would open.
+        // `@every` is relative to the time of evaluation, so it has no fixed opening time.
         if window.schedule.trim_start().starts_with("@every") {
             return Err(format!(
                 "{field}.schedule: {quoted} names no time of day; {accepted}"
@@ -154,7 +153,7 @@ impl Window {
         let duration = positive(&format!("{field}.duration"), &window.duration)?;
         let zone = match window.time_zone.as_deref() {
             None | Some("") => TimeZone::UTC,
-            // The zones that come with the program: those of the host may be missing, or old.
+            // The bundled time zone database: that of the host may be missing or outdated.
             Some(name) => TimeZoneDatabase::bundled().get(name).map_err(|_| {
                 format!(
                     "{field}.timeZone: {} is no time zone; accepted are IANA names such as Europe/Rome or UTC",
@@ -169,7 +168,7 @@ impl Window {
         })
     }
 
-    /// When it last opened, if it is still open then.
+    /// When it last opened, if it is still open at that time.
     fn opened(&self, at: Timestamp) -> Option<Timestamp> {
         let opens = |after: Timestamp| {
             self.schedule
@@ -178,8 +177,8 @@ impl Window {
         };
         let mut early = at.checked_sub(self.duration).unwrap_or(Timestamp::MIN);
         let mut last = opens(early)?;
-        // There is an opening after `early` and none after `late`: halve what is between. A window
-        // may open many times while it is open.
+        // There is an opening after `early` and none after `late`: bisect. A window may open many times while it is
+        // open.
         let mut late = at;
         while late.as_second() - early.as_second() > 1 {
             let middle = early.as_second() + (late.as_second() - early.as_second()) / 2;

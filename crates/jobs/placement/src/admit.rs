@@ -1,117 +1,117 @@
-//! What is answered about a pod that is made.
+//! Admission of a pod: allow it unchanged, allow it with node affinity, hold it at a scheduling gate, or deny it.
 
 #[cfg(test)]
 pub(crate) mod tests;
 
 use std::collections::BTreeMap;
 
-use api::placement::{Mode, OnNoMatch};
+use api::placement::{Mode, OnMiss, OnNoMatch};
 use serde_json::{Value, json};
 
 use crate::change::Moment;
 use crate::cluster::Cluster;
 use crate::decide::{Decision, Placement, decide};
-use crate::images::{Knowledge, Used};
+use crate::images::{Inspection, Used};
 use crate::names;
 use crate::no_fit::NoFit;
 use crate::policy::Policy;
 use crate::settings::RuntimeClass;
 
-/// What is answered.
+/// The admission decision for a pod.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Answer {
-    /// These images have to be looked at first.
-    Ask(Vec<Used>),
-    /// It passes.
-    Pass(Pass),
-    /// It does not.
-    Refuse {
-        /// Why, in a word.
+pub enum Admission {
+    /// The platforms of these images are unknown; inspect them and decide again.
+    NeedsInspection(Vec<Used>),
+    /// Allow the pod, possibly mutated.
+    Allow(Allowed),
+    /// Deny the pod.
+    Deny {
+        /// CamelCase reason, also the `outcome` label of the admission metrics.
         reason: &'static str,
-        /// Why, in a sentence.
+        /// Message of the denial, shown by kubectl.
         message: String,
     },
 }
 
-/// How a pod passes.
+/// An allowed pod.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Pass {
-    /// What became of it, in a word.
-    pub word: &'static str,
-    /// The pod, if it is another one now.
-    pub changed: Option<Value>,
-    /// What whoever makes it is told.
+pub struct Allowed {
+    /// Recorded in the `outcome` label of the admission metrics and in the audit annotation.
+    pub outcome: &'static str,
+    /// The mutated pod; `None` when it is admitted unchanged.
+    pub mutated: Option<Value>,
+    /// Admission warnings, shown by kubectl.
     pub warnings: Vec<String>,
-    /// What is written into the audit log.
-    pub note: Option<String>,
+    /// Audit annotation.
+    pub audit_note: Option<String>,
 }
 
-impl Pass {
-    /// As it is.
-    fn unchanged(word: &'static str) -> Self {
+impl Allowed {
+    /// Allows a pod as it is.
+    pub fn unchanged(outcome: &'static str) -> Self {
         Self {
-            word,
-            changed: None,
+            outcome,
+            mutated: None,
             warnings: Vec::new(),
-            note: None,
+            audit_note: None,
         }
     }
 }
 
-/// Answers about a pod that is made. `classes` are the RuntimeClasses of the cluster, by name.
+/// Decides the admission of a new pod. `classes` are the RuntimeClasses of the cluster, by name.
 pub fn admit(
     pod: &Value,
     policy: &Policy,
-    known: &BTreeMap<String, Knowledge>,
+    known: &BTreeMap<String, Inspection>,
     classes: &BTreeMap<String, RuntimeClass>,
     cluster: &Cluster,
-) -> Answer {
+) -> Admission {
     match decide(pod, known, classes, cluster, &policy.settings) {
-        Decision::Ask(unknown) => Answer::Ask(unknown),
-        Decision::Leave(why) => Answer::Pass(Pass::unchanged(why.as_str())),
-        Decision::Place(placement) => Answer::Pass(placed(pod, policy, &placement)),
-        Decision::NoFit(no_fit) => unfit(pod, policy, &no_fit),
+        Decision::Ask(unknown) => Admission::NeedsInspection(unknown),
+        Decision::Leave(why) => Admission::Allow(Allowed::unchanged(why.as_str())),
+        Decision::Place(placement) => Admission::Allow(allow_placed(pod, policy, &placement)),
+        Decision::NoFit(no_fit) => decide_no_fit(pod, policy, &no_fit),
     }
 }
 
-fn placed(pod: &Value, policy: &Policy, placement: &Placement) -> Pass {
-    let told = told(placement);
-    let mut pass = Pass {
-        note: Some(format!("{PLACED}: {told}")),
-        ..Pass::unchanged(PLACED)
+fn allow_placed(pod: &Value, policy: &Policy, placement: &Placement) -> Allowed {
+    let summary = describe_placement(placement);
+    let mut allowed = Allowed {
+        audit_note: Some(format!("{PLACED}: {summary}")),
+        ..Allowed::unchanged(PLACED)
     };
     if policy.mode == Mode::Place {
         let mut changed = pod.clone();
         if placement.write(&mut changed, Moment::Admission) {
-            remark(&mut changed, PLACED, &told);
-            pass.changed = Some(changed);
+            annotate_reason(&mut changed, PLACED, &summary);
+            allowed.mutated = Some(changed);
         }
     }
-    pass
+    allowed
 }
 
-fn unfit(pod: &Value, policy: &Policy, no_fit: &NoFit) -> Answer {
+fn decide_no_fit(pod: &Value, policy: &Policy, no_fit: &NoFit) -> Admission {
     let reason = no_fit.shortfall.reason();
     let message = no_fit.to_string();
     let note = Some(format!("{reason}: {message}"));
-    let warned = || Pass {
+    let warned = || Allowed {
         warnings: vec![message.clone()],
-        note: note.clone(),
-        ..Pass::unchanged(reason)
+        audit_note: note.clone(),
+        ..Allowed::unchanged(reason)
     };
-    let pass = match (policy.mode, policy.on_no_match) {
-        (Mode::Audit, _) => Pass {
-            note,
-            ..Pass::unchanged(reason)
+    let allowed = match (policy.mode, policy.on_no_match) {
+        (Mode::Audit, _) => Allowed {
+            audit_note: note,
+            ..Allowed::unchanged(reason)
         },
         (Mode::Warn, _) => warned(),
-        (Mode::Place, OnNoMatch::Reject) => return Answer::Refuse { reason, message },
+        (Mode::Place, OnNoMatch::Reject) => return Admission::Deny { reason, message },
         (Mode::Place, OnNoMatch::Hold) => {
             let mut changed = pod.clone();
-            close(&mut changed);
-            remark(&mut changed, reason, &message);
-            Pass {
-                changed: Some(changed),
+            add_gate(&mut changed);
+            annotate_reason(&mut changed, reason, &message);
+            Allowed {
+                mutated: Some(changed),
                 ..warned()
             }
         }
@@ -120,37 +120,52 @@ fn unfit(pod: &Value, policy: &Policy, no_fit: &NoFit) -> Answer {
             if let Some(placement) = &no_fit.placement {
                 placement.write(&mut changed, Moment::Admission);
             }
-            remark(&mut changed, reason, &message);
-            Pass {
-                changed: Some(changed),
+            annotate_reason(&mut changed, reason, &message);
+            Allowed {
+                mutated: Some(changed),
                 ..warned()
             }
         }
     };
-    Answer::Pass(pass)
+    Admission::Allow(allowed)
 }
 
-/// The pod at the gate, while its images are looked at.
-pub fn gated(pod: &Value, unknown: &[Used]) -> Value {
+/// Decides the admission of a pod whose images could not be inspected in time: with `onMiss: Gate` or `Sync` it is held at the
+/// scheduling gate until the controller has inspected them. Audit and Warn mutate nothing.
+pub fn admit_uninspected(pod: &Value, policy: &Policy, unknown: &[Used]) -> Admission {
+    Admission::Allow(match (policy.mode, policy.on_miss) {
+        (Mode::Place, OnMiss::Gate | OnMiss::Sync) => Allowed {
+            mutated: Some(with_gate(pod, unknown)),
+            ..Allowed::unchanged("Gated")
+        },
+        _ => Allowed::unchanged(NOT_KNOWN),
+    })
+}
+
+/// Outcome of a pod that is admitted unchanged because the platforms of its images are unknown.
+pub const NOT_KNOWN: &str = "NotKnown";
+
+/// The pod with the scheduling gate, to be admitted while its images are inspected.
+fn with_gate(pod: &Value, unknown: &[Used]) -> Value {
     let mut changed = pod.clone();
-    close(&mut changed);
+    add_gate(&mut changed);
     let images: Vec<&str> = unknown.iter().map(|used| used.image.as_str()).collect();
-    remark(
+    annotate_reason(
         &mut changed,
         names::WAITING,
-        &format!("somebody looks what {} is for", images.join(", ")),
+        &format!("inspecting the platforms of {}", images.join(", ")),
     );
     changed
 }
 
-/// The word for a pod that was told where to go.
+/// Reason of a pod that received a node affinity.
 pub(crate) const PLACED: &str = "Placed";
 
-/// Where a pod goes, in a few words.
-pub(crate) fn told(placement: &Placement) -> String {
+/// Describes the nodes that a placement selects.
+pub(crate) fn describe_placement(placement: &Placement) -> String {
     let all: Vec<&str> = placement.architectures().into_iter().collect();
     let where_to = if all.is_empty() {
-        "where its runtime class is".to_owned()
+        "on nodes of its runtime class".to_owned()
     } else {
         format!("on {}", all.join(", "))
     };
@@ -160,8 +175,8 @@ pub(crate) fn told(placement: &Placement) -> String {
     }
 }
 
-/// Puts the gate before a pod.
-fn close(pod: &mut Value) {
+/// Adds the scheduling gate to a pod.
+fn add_gate(pod: &mut Value) {
     let gate = json!({ "name": names::GATE });
     let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) else {
         return;
@@ -177,21 +192,21 @@ fn close(pod: &mut Value) {
     }
 }
 
-/// Writes on a pod why it is where it is: a word and a sentence.
-pub(crate) fn remark(pod: &mut Value, word: &str, sentence: &str) {
+/// Writes the placement reason and message into the pod's annotation.
+pub(crate) fn annotate_reason(pod: &mut Value, reason: &str, message: &str) {
     if let Some(metadata) = pod.get_mut("metadata").and_then(Value::as_object_mut) {
         let annotations = metadata.entry("annotations").or_insert(Value::Null);
         if annotations.is_null() {
             *annotations = json!({});
         }
         if let Some(annotations) = annotations.as_object_mut() {
-            let told = format!("{word}: {sentence}");
-            annotations.insert(names::WHY.to_owned(), told.into());
+            let text = format!("{reason}: {message}");
+            annotations.insert(names::WHY.to_owned(), text.into());
         }
     }
 }
 
-/// What [`remark`] wrote: the word and the sentence.
-pub fn remarked(annotations: &BTreeMap<String, String>) -> Option<(&str, &str)> {
+/// Splits the annotation written by [`annotate_reason`] into reason and message.
+pub fn parse_reason(annotations: &BTreeMap<String, String>) -> Option<(&str, &str)> {
     annotations.get(names::WHY)?.split_once(": ")
 }

@@ -1,9 +1,9 @@
-//! What somebody should be told about placement.
+//! Prometheus alerts for placement.
 
 use api::monitoring::{self, Alert, Severity};
 use serde_json::Value;
 
-/// All alerts. They wait before they tell: a node that restarts is no news.
+/// All alerts. Those on current state have a `for` duration, so that a restarting node does not fire one.
 pub const ALERTS: [Alert; 3] = [
     Alert {
         name: "MedleyPlacementHeld",
@@ -12,7 +12,7 @@ pub const ALERTS: [Alert; 3] = [
         severity: Severity::Warning,
         labels: &[],
         summary: "{{ $value }} pods wait for a node that runs their images.",
-        description: "They are at the gate because no node runs all of their images. The annotation medley.dev/placement-reason of each, and its events, say which image is for what. `medley place report` names them.",
+        description: "The pods are gated because no node runs all of their images. The annotation medley.dev/placement-reason of each pod, and its events, name the platforms of its images. `medley place report` lists the pods.",
     },
     Alert {
         name: "MedleyPlacementNotInspected",
@@ -20,8 +20,8 @@ pub const ALERTS: [Alert; 3] = [
         lasting: None,
         severity: Severity::Info,
         labels: &[],
-        summary: "Nobody could look at the images of {{ $value }} pods.",
-        description: "Registries did not answer in time, denied access, or do not have the images. The pods were let go without knowing where they run. Their events say why.",
+        summary: "Images of {{ $value }} pods could not be inspected.",
+        description: "Registries did not answer in time, denied access, or do not have the images. The pods were released without platform constraints. Their events state the error.",
     },
     Alert {
         name: "MedleyPlacementAdmissionMissing",
@@ -29,12 +29,12 @@ pub const ALERTS: [Alert; 3] = [
         lasting: Some("10m"),
         severity: Severity::Warning,
         labels: &[],
-        summary: "Nobody places pods.",
-        description: "The MutatingWebhookConfiguration medley-placement is missing. Pods go to any node, whatever their images are for.",
+        summary: "Pods are not placed: the admission webhook is not registered.",
+        description: "The MutatingWebhookConfiguration medley-placement is missing. Pods are scheduled to any node, regardless of the platforms of their images.",
     },
 ];
 
-/// All alerts, as the operator of Prometheus takes them.
+/// All alerts as a PrometheusRule for the Prometheus Operator.
 pub fn prometheus_rule(namespace: &str) -> Value {
     monitoring::prometheus_rule("medley-placement", namespace, &ALERTS)
 }

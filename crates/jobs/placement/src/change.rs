@@ -1,9 +1,8 @@
 //! Writes a placement into a pod.
 //!
-//! Terms of a required node affinity are alternatives, so that a condition which is to hold always goes
-//! into every one of them. At admission anything may be written. Later, while a gate is there, the API
-//! server takes additions only: expressions at the end of terms that exist, no new terms beside them,
-//! no class (`ValidatePodUpdate`, `validateNodeSelectorTermMutation`).
+//! The terms of a required node affinity are ORed, so a condition that must always hold is added to every term. At
+//! admission any change is possible. Later, while the pod is gated, the API server accepts additions only: expressions
+//! appended to existing terms, no new terms, no RuntimeClass (`ValidatePodUpdate`, `validateNodeSelectorTermMutation`).
 
 #[cfg(test)]
 mod tests;
@@ -19,14 +18,14 @@ use crate::names;
 /// When a pod is changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
-    /// As it is made.
+    /// At admission, before it is stored.
     Admission,
-    /// While it waits at a gate.
+    /// While it waits at the scheduling gate.
     Gated,
 }
 
 impl Placement {
-    /// Writes it into the pod, and says whether that changed anything.
+    /// Writes the placement into the pod and returns whether the pod changed.
     pub fn write(&self, pod: &mut Value, moment: Moment) -> bool {
         let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) else {
             return false;
@@ -45,7 +44,7 @@ impl Placement {
         changed
     }
 
-    /// The terms of the required node affinity; nothing if they stay as they are.
+    /// The new terms of the required node affinity; `None` if they do not change.
     fn terms(&self, spec: &Map<String, Value>, moment: Moment) -> Option<Vec<Value>> {
         let selector = spec.get("nodeSelector").unwrap_or(&Value::Null);
         let required = spec
@@ -55,7 +54,7 @@ impl Placement {
             .filter(|it| !it.is_null());
         let Some(required) = required else {
             let all = self.narrowings(&json!({}), selector);
-            // A term without expressions matches nothing; here it means that the selector says it all.
+            // A term without expressions matches no node; here it means that the node selector suffices.
             return (!all.is_empty() && !all.iter().any(is_empty)).then_some(all);
         };
         let terms = required
@@ -64,11 +63,11 @@ impl Placement {
         let all: Vec<Value> = match moment {
             Moment::Admission => terms
                 .iter()
-                // Terms that say nothing match nothing, and must stay so.
+                // Empty terms match no node, and must not start to match some.
                 .filter(|term| !is_empty(term))
                 .flat_map(|term| self.narrowings(term, selector))
                 .collect(),
-            // No terms beside those that are there: each gets one product.
+            // The API server accepts no additional terms: each existing term gets one product.
             Moment::Gated => terms
                 .iter()
                 .map(|term| match self.product_for(term, selector) {
@@ -80,7 +79,7 @@ impl Placement {
         (!all.is_empty()).then_some(all)
     }
 
-    /// A term with each product that it can hold together with.
+    /// The term combined with each product that does not contradict it.
     fn narrowings(&self, term: &Value, selector: &Value) -> Vec<Value> {
         let products = self.products.iter();
         products
@@ -89,11 +88,10 @@ impl Placement {
             .collect()
     }
 
-    /// The product for a term that can have one only: what it says already, or else the one with the
-    /// most architectures that goes together with it. A term with which none does must never hold, and
-    /// any of them sees to that.
+    /// The product for a term that can take only one: the one it already contains, else the compatible one with the
+    /// most architectures. A term that contradicts all of them must never match, which any product ensures.
     fn product_for(&self, term: &Value, selector: &Value) -> Option<&Product> {
-        let said = |product: &&Product| {
+        let contained = |product: &&Product| {
             let mut conditions = product.conditions.iter();
             conditions.all(|condition| implied(term, condition, selector))
         };
@@ -102,13 +100,13 @@ impl Placement {
             let architectures = architectures.map_or(0, |condition| condition.values.len());
             (!contradicts(term, product, selector), architectures)
         };
-        self.products.iter().find(said).or_else(|| {
-            // Of equals the first.
+        self.products.iter().find(contained).or_else(|| {
+            // `max_by_key` returns the last maximum: reversed, the first.
             self.products.iter().rev().max_by_key(value)
         })
     }
 
-    /// Writes the preferences, and says whether there are any.
+    /// Appends preferred node affinity and returns whether there was any to append.
     fn prefer(&self, spec: &mut Map<String, Value>) -> bool {
         if self.preferred.is_empty() {
             return false;
@@ -128,7 +126,7 @@ impl Placement {
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
-/// A term with the conditions of a product that it does not have already.
+/// The term with those conditions of the product that it does not imply yet.
 fn narrowed(term: &Value, product: &Product, selector: &Value) -> Value {
     let missing: Vec<Value> = product
         .conditions
@@ -141,7 +139,7 @@ fn narrowed(term: &Value, product: &Product, selector: &Value) -> Value {
     Value::Object(term)
 }
 
-/// Says whether a term has no expressions.
+/// Whether a term has no expressions.
 fn is_empty(term: &Value) -> bool {
     ["matchExpressions", "matchFields"].iter().all(|list| {
         term.get(list)
@@ -150,7 +148,7 @@ fn is_empty(term: &Value) -> bool {
     })
 }
 
-/// What a term, or the node selector beside it, lets a label be; nothing if it does not say.
+/// The values that a term, or the node selector beside it, allows for a label; empty if neither restricts it.
 fn allowed<'a>(term: &'a Value, key: &str, selector: &'a Value) -> Vec<BTreeSet<&'a str>> {
     let expressions = term.get("matchExpressions").and_then(Value::as_array);
     let text = |value: &'a Value, name: &str| value.get(name).and_then(Value::as_str);
@@ -171,7 +169,7 @@ fn allowed<'a>(term: &'a Value, key: &str, selector: &'a Value) -> Vec<BTreeSet<
     allowed
 }
 
-/// Says whether a condition holds wherever a term does.
+/// Whether a condition holds on every node that a term matches.
 fn implied(term: &Value, condition: &Condition, selector: &Value) -> bool {
     let allowed = allowed(term, condition.key, selector);
     let holds = |value: &&str| match condition.operator {
@@ -181,7 +179,7 @@ fn implied(term: &Value, condition: &Condition, selector: &Value) -> bool {
     allowed.iter().any(|values| values.iter().all(holds)) || written(term, condition)
 }
 
-/// Says whether a term has just this condition, from an earlier time.
+/// Whether a term contains exactly this condition, written by an earlier call.
 fn written(term: &Value, condition: &Condition) -> bool {
     let Some(expressions) = term.get("matchExpressions").and_then(Value::as_array) else {
         return false;
@@ -190,7 +188,7 @@ fn written(term: &Value, condition: &Condition) -> bool {
     expressions.contains(&this)
 }
 
-/// Says whether a term and a product never hold together.
+/// Whether no node can match both the term and the product.
 fn contradicts(term: &Value, product: &Product, selector: &Value) -> bool {
     product.conditions.iter().any(|condition| {
         let holds = |value: &&str| match condition.operator {
@@ -202,7 +200,7 @@ fn contradicts(term: &Value, product: &Product, selector: &Value) -> bool {
     })
 }
 
-/// Writes the terms of the required node affinity, and says whether they are others now.
+/// Sets the terms of the required node affinity and returns whether they changed.
 fn set_terms(spec: &mut Map<String, Value>, terms: Vec<Value>) -> bool {
     let required = node_affinity(spec).and_then(|affinity| object(affinity, REQUIRED));
     let Some(required) = required else {
@@ -218,8 +216,8 @@ fn node_affinity(spec: &mut Map<String, Value>) -> Option<&mut Map<String, Value
     object(object(spec, "affinity")?, "nodeAffinity")
 }
 
-/// The object of this name, made if it is not there; nothing if there is something else, which the API
-/// server refuses.
+/// The object field of this name, created if missing; `None` if the field has another type, which the API server
+/// rejects.
 fn object<'a>(
     parent: &'a mut Map<String, Value>,
     name: &str,
@@ -231,7 +229,7 @@ fn object<'a>(
     value.as_object_mut()
 }
 
-/// Adds to the list of this name, if there is something to add, and says so.
+/// Appends to the list field of this name and returns whether there was anything to append.
 fn append(
     parent: &mut Map<String, Value>,
     name: &str,

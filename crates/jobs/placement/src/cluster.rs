@@ -1,4 +1,4 @@
-//! What the nodes of a cluster offer.
+//! The platforms of the nodes of a cluster.
 
 #[cfg(test)]
 mod tests;
@@ -15,21 +15,21 @@ use crate::memory::Memory;
 use crate::names;
 use crate::settings::RuntimeClass;
 
-/// All that tells nodes apart for images, and that a pod can ask for: labels.
+/// The node properties that decide which images run, each of which a pod can select by label.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Place {
     /// Operating system.
     pub os: String,
     /// Architecture.
     pub architecture: String,
-    /// The variant that the node is labelled with; most are not.
+    /// The CPU variant from the node label; most nodes have none.
     pub variant: String,
-    /// The build of Windows.
+    /// The Windows build.
     pub build: String,
 }
 
 impl Place {
-    /// What images are compared with.
+    /// The platform that images are compared with.
     pub fn platform(&self) -> Platform {
         Platform::new(&self.os, &self.architecture)
             .with_variant(&self.variant)
@@ -43,18 +43,18 @@ impl fmt::Display for Place {
     }
 }
 
-/// Who pulls images on a node. Runtimes do not agree on what may run.
+/// The container runtime of a node. Runtimes differ in the platforms they accept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Runtime {
-    /// containerd, and whatever is unknown: also runs 32 bits on 64, and cares for builds of Windows.
+    /// containerd, and any unknown runtime: also runs 32-bit images on 64-bit nodes, and compares Windows builds.
     #[default]
     Containerd,
-    /// CRI-O: takes architectures literally.
+    /// CRI-O: matches architectures exactly.
     CriO,
 }
 
 impl Runtime {
-    /// Reads what a node says in `status.nodeInfo.containerRuntimeVersion`: `cri-o://1.34.0`.
+    /// Parses `status.nodeInfo.containerRuntimeVersion`, such as `cri-o://1.34.0`.
     pub fn parse(version: &str) -> Self {
         if version.starts_with("cri-o://") {
             Self::CriO
@@ -64,24 +64,24 @@ impl Runtime {
     }
 }
 
-/// A node, as far as pods choose by it.
+/// The parts of a Node that scheduling depends on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
-    /// What it offers.
+    /// Its platform.
     pub place: Place,
-    /// Who pulls its images.
+    /// Its container runtime.
     pub runtime: Runtime,
     /// Name and labels, in the shape of an object.
     object: Value,
-    /// Taints that keep pods away, without those that tell of a passing state.
+    /// Scheduling taints, without those of temporary node states.
     taints: Vec<Value>,
-    /// Handlers of its runtime; none if it does not tell.
+    /// Runtime handlers; `None` if the kubelet does not report them.
     handlers: Option<BTreeSet<String>>,
 }
 
 impl Node {
-    /// Reads a Node. Where a kubelet set no labels, what it reports counts; Windows Server reports its
-    /// whole version as the kernel's, and its name as the image's.
+    /// Reads a Node. Where the kubelet set no labels, `status.nodeInfo` is used; Windows Server reports its full
+    /// version as the kernel version, and its product name as the OS image.
     pub fn read(node: &Value) -> Self {
         let text = |pointer: &str| {
             let found = node.pointer(pointer).and_then(Value::as_str);
@@ -140,7 +140,7 @@ impl Node {
         }
     }
 
-    /// What it is called.
+    /// The name of the node.
     pub fn name(&self) -> &str {
         self.object
             .pointer("/metadata/name")
@@ -148,14 +148,14 @@ impl Node {
             .unwrap_or_default()
     }
 
-    /// The handlers of its runtime, the default one by an empty name as well; none if it does not tell,
-    /// as kubelets before 1.30 do not.
+    /// The runtime handlers, the default one also under an empty name; `None` if the kubelet does not report them, as
+    /// before 1.30.
     pub fn handlers(&self) -> Option<&BTreeSet<String>> {
         self.handlers.as_ref()
     }
 
-    /// The build of Windows that it should be labelled with and is not. Kubelets before 1.17 set no such
-    /// label, and none is set on nodes that somebody registers by hand.
+    /// The Windows build that the node should be labelled with but is not. Kubelets before 1.17 do not set the label,
+    /// nor is it set on manually registered nodes.
     pub fn missing_build(&self) -> Option<&str> {
         let labelled = self.object.pointer("/metadata/labels");
         let labelled = labelled.and_then(|labels| labels.get(names::WINDOWS_BUILD));
@@ -168,43 +168,43 @@ impl Node {
         &self.object
     }
 
-    /// Taints that keep pods away.
+    /// Taints that repel pods.
     pub(crate) fn taints(&self) -> &[Value] {
         &self.taints
     }
 }
 
-/// A taint with an effect on scheduling that does not go away by itself.
+/// Whether a taint affects scheduling and is not one of a temporary node state.
 fn keeps_away(taint: &Value) -> bool {
     let text = |name: &str| taint.get(name).and_then(Value::as_str).unwrap_or_default();
     matches!(text("effect"), "NoSchedule" | "NoExecute")
         && !names::STATE_TAINTS.contains(&text("key"))
 }
 
-/// The nodes of a cluster, by what they offer.
+/// The nodes of a cluster, grouped by platform.
 ///
-/// Everything is asked of it for every pod that is made, and nodes are many: what nodes of a place have in
-/// common is kept beside them, so that only selectors have to look at one node after the other.
+/// Every pod admission queries it, and clusters have many nodes: runtimes and taints of each group are aggregated, so
+/// that only selectors have to be matched node by node.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Cluster {
-    /// Where each node is.
+    /// The group of each node.
     nodes: BTreeMap<String, Place>,
-    places: BTreeMap<Place, Kin>,
-    /// Where images run, for those that were asked about since nodes changed.
+    places: BTreeMap<Place, NodeGroup>,
+    /// Results per image set since the last node change.
     memory: Memory,
 }
 
-/// The nodes of a place.
+/// The nodes of one platform.
 #[derive(Debug, Clone, PartialEq, Default)]
-struct Kin {
+struct NodeGroup {
     nodes: BTreeMap<String, Node>,
-    /// How many have each runtime.
+    /// Number of nodes per runtime.
     runtimes: BTreeMap<Runtime, usize>,
-    /// The taints there are, by how they are written, and how many nodes have each.
+    /// Distinct taints by their JSON, and the number of nodes with each.
     taints: BTreeMap<String, (Value, usize)>,
 }
 
-impl Kin {
+impl NodeGroup {
     fn add(&mut self, node: Node) {
         *self.runtimes.entry(node.runtime).or_default() += 1;
         for taint in &node.taints {
@@ -232,7 +232,7 @@ impl Kin {
 }
 
 impl Cluster {
-    /// Takes in a node, or what became of it.
+    /// Adds or replaces a node.
     pub fn upsert(&mut self, node: Node) {
         self.remove(node.name());
         self.nodes
@@ -240,44 +240,44 @@ impl Cluster {
         self.places.entry(node.place.clone()).or_default().add(node);
     }
 
-    /// Forgets a node.
+    /// Removes a node.
     pub fn remove(&mut self, name: &str) {
-        self.memory.forget();
+        self.memory.clear();
         let Some(place) = self.nodes.remove(name) else {
             return;
         };
-        if let Some(kin) = self.places.get_mut(&place) {
-            kin.remove(name);
-            if kin.nodes.is_empty() {
+        if let Some(group) = self.places.get_mut(&place) {
+            group.remove(name);
+            if group.nodes.is_empty() {
                 self.places.remove(&place);
             }
         }
     }
 
-    /// How many nodes there are.
+    /// The number of nodes.
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Says whether there are none.
+    /// Whether the cluster has no nodes.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
-    /// What there is, and how many nodes have it.
+    /// The platforms in the cluster, and the number of nodes of each.
     pub fn places(&self) -> impl Iterator<Item = (&Place, usize)> {
         self.places
             .iter()
-            .map(|(place, kin)| (place, kin.nodes.len()))
+            .map(|(place, group)| (place, group.nodes.len()))
     }
 
     /// The nodes of a place.
     pub fn nodes_of(&self, place: &Place) -> impl Iterator<Item = &Node> {
-        let kin = self.places.get(place).into_iter();
-        kin.flat_map(|kin| kin.nodes.values())
+        let group = self.places.get(place).into_iter();
+        group.flat_map(|group| group.nodes.values())
     }
 
-    /// A node.
+    /// The node of this name.
     pub fn node(&self, name: &str) -> Option<&Node> {
         self.places.get(self.nodes.get(name)?)?.nodes.get(name)
     }
@@ -288,21 +288,23 @@ impl Cluster {
         places.filter_map(|(name, place)| self.places.get(place)?.nodes.get(name))
     }
 
-    /// What was found about images before.
+    /// The cache of image fits, valid for the current nodes.
     pub(crate) fn memory(&self) -> &Memory {
         &self.memory
     }
 
     /// The runtimes of the nodes of a place.
     pub(crate) fn runtimes_of(&self, place: &Place) -> BTreeSet<Runtime> {
-        let kin = self.places.get(place).into_iter();
-        kin.flat_map(|kin| kin.runtimes.keys().copied()).collect()
+        let group = self.places.get(place).into_iter();
+        group
+            .flat_map(|group| group.runtimes.keys().copied())
+            .collect()
     }
 
     /// The taints of the nodes of a place, each once.
     pub(crate) fn taints_of(&self, place: &Place) -> impl Iterator<Item = &Value> {
-        let kin = self.places.get(place).into_iter();
-        kin.flat_map(|kin| kin.taints.values().map(|(taint, _)| taint))
+        let group = self.places.get(place).into_iter();
+        group.flat_map(|group| group.taints.values().map(|(taint, _)| taint))
     }
 }
 
@@ -316,14 +318,14 @@ impl FromIterator<Node> for Cluster {
     }
 }
 
-/// Says how well a place runs images.
-pub(crate) struct Judge {
+/// Ranks how well a node platform runs images.
+pub(crate) struct PlatformMatcher {
     matcher: Matcher,
-    /// CRI-O neither falls back to 32 bits nor looks at builds of Windows, which it does not run.
-    literally: bool,
+    /// CRI-O neither falls back to 32-bit images nor compares Windows builds, which it does not run.
+    exact_architecture: bool,
 }
 
-impl Judge {
+impl PlatformMatcher {
     pub(crate) fn new(place: &Place, runtime: Runtime, class: Option<&RuntimeClass>) -> Self {
         let isolation = class.map(|class| class.isolation).unwrap_or_default();
         let matcher = match class.and_then(|class| class.platform.as_ref()) {
@@ -332,18 +334,18 @@ impl Judge {
         };
         Self {
             matcher,
-            literally: runtime == Runtime::CriO,
+            exact_architecture: runtime == Runtime::CriO,
         }
     }
 
-    /// How well an image of these platforms runs, or what is wrong with the nearest of them.
+    /// The rank of the best of these platforms, or why the closest of them does not run.
     pub(crate) fn rank(&self, platforms: &Platforms) -> Result<Rank, Unfit> {
         let wanted = &self.matcher.wanted().architecture;
         let judged = platforms.meant().iter().map(|image| {
-            if self.literally && image.platform().architecture != *wanted {
+            if self.exact_architecture && image.platform().architecture != *wanted {
                 Err(Unfit::Architecture)
             } else {
-                self.matcher.judge_meant(image)
+                self.matcher.judge_normalised(image)
             }
         });
         judged

@@ -1,9 +1,7 @@
-//! The configuration that containerd takes on nodes with Windows, so that they have the handlers that
-//! RuntimeClasses name.
+//! The containerd configuration of Windows nodes that provides the handlers named by RuntimeClasses.
 //!
-//! Sections are those of version 3 (`io.containerd.cri.v1.runtime`, `io.containerd.cri.v1.images`).
-//! containerd itself reads the platform of a handler and does nothing with it; `medley cri` chooses images
-//! by it.
+//! Sections follow configuration version 3 (`io.containerd.cri.v1.runtime`, `io.containerd.cri.v1.images`). containerd
+//! parses the platform of a handler but does not select images by it; `medley cri` does.
 
 #[cfg(test)]
 mod tests;
@@ -15,12 +13,11 @@ use platform::windows::{Isolation, Version};
 
 use crate::handler::Handler;
 
-/// The shim that runs Windows.
+/// The containerd shim for Windows containers.
 const SHIM: &str = "io.containerd.runhcs.v1";
 
-/// Writes the sections for nodes that are to run images of these builds: the handler that shares the kernel
-/// of the node, and one of Hyper-V for each build. `sandbox` is the image of sandboxes, if it is not the
-/// usual one.
+/// Renders the sections for nodes that run images of these builds: a handler for process isolation, and a Hyper-V
+/// handler for each build. `sandbox` overrides the default sandbox image.
 pub fn config(builds: &BTreeSet<Version>, architecture: &str, sandbox: Option<&str>) -> String {
     let mut text =
         String::from("version = 3\n\n[plugins.\"io.containerd.cri.v1.runtime\".containerd]\n");
@@ -38,7 +35,7 @@ pub fn config(builds: &BTreeSet<Version>, architecture: &str, sandbox: Option<&s
     text
 }
 
-/// The runtime of a handler, and the platform of its images.
+/// Renders the runtime section of a handler, and the platform of its images.
 fn section(
     text: &mut String,
     handler: Handler,
@@ -46,13 +43,16 @@ fn section(
     architecture: &str,
     sandbox: Option<&str>,
 ) {
-    let told = match (build, build.and_then(Version::product)) {
+    let comment = match (build, build.and_then(Version::product)) {
         (None, _) => "What the node is, sharing its kernel.".to_owned(),
         (Some(build), Some(product)) => format!("{product} ({build}) under Hyper-V."),
         (Some(build), None) => format!("Windows {build} under Hyper-V."),
     };
     let runtime = format!("plugins.\"io.containerd.cri.v1.runtime\".containerd.runtimes.{handler}");
-    let _ = write!(text, "\n# {told}\n[{runtime}]\nruntime_type = {SHIM:?}\n");
+    let _ = write!(
+        text,
+        "\n# {comment}\n[{runtime}]\nruntime_type = {SHIM:?}\n"
+    );
     let mut options = Vec::new();
     if let Some(sandbox) = sandbox {
         options.push(format!("SandboxImage = {sandbox:?}"));

@@ -1,12 +1,12 @@
-//! What Grafana shows of placement.
+//! The Grafana dashboard of placement.
 
 use api::monitoring::dashboard::{Dashboard, Panel, Shape, Unit};
 
-/// The page.
+/// The dashboard.
 pub const DASHBOARD: Dashboard = Dashboard {
     name: "placement",
     title: "Medley: placement",
-    about: "Pods and the nodes that run their images; what registries are asked.",
+    about: "Pods, the nodes that run their images, and registry requests.",
     panels: &[
         Panel {
             title: "Held",
@@ -17,14 +17,14 @@ pub const DASHBOARD: Dashboard = Dashboard {
         },
         Panel {
             title: "At the gate",
-            about: "Pods whose images are being looked at.",
+            about: "Pods whose images are being inspected.",
             shape: Shape::Number,
             unit: Unit::Count,
             queries: &[("sum(medley_placement_gated_pods)", "gated")],
         },
         Panel {
             title: "Known images",
-            about: "Of images in admission, how many were known.",
+            about: "Share of images whose platforms were cached at admission.",
             shape: Shape::Number,
             unit: Unit::Percent,
             queries: &[(
@@ -34,21 +34,21 @@ pub const DASHBOARD: Dashboard = Dashboard {
         },
         Panel {
             title: "Admission",
-            about: "Whether the API server asks before pods are made.",
+            about: "Whether the API server calls the placement webhook for new pods.",
             shape: Shape::Number,
             unit: Unit::Truth,
             queries: &[("min(medley_placement_admission_registered)", "asks")],
         },
         Panel {
-            title: "Held, by what is missing",
-            about: "Why pods have no place.",
+            title: "Held by reason",
+            about: "Why no node can run the pods.",
             shape: Shape::Lines,
             unit: Unit::Count,
             queries: &[("sum by (reason) (medley_placement_held_pods)", "{{reason}}")],
         },
         Panel {
             title: "Released",
-            about: "What becomes of pods at the gate.",
+            about: "Gated pods released, by reason.",
             shape: Shape::Lines,
             unit: Unit::Rate,
             queries: &[(
@@ -58,7 +58,7 @@ pub const DASHBOARD: Dashboard = Dashboard {
         },
         Panel {
             title: "Time at the gate",
-            about: "99 of 100 pods wait no longer.",
+            about: "99th percentile.",
             shape: Shape::Lines,
             unit: Unit::Seconds,
             queries: &[(
@@ -68,7 +68,7 @@ pub const DASHBOARD: Dashboard = Dashboard {
         },
         Panel {
             title: "Time in admission",
-            about: "99 of 100 pods take no longer.",
+            about: "99th percentile.",
             shape: Shape::Lines,
             unit: Unit::Seconds,
             queries: &[(
@@ -78,7 +78,7 @@ pub const DASHBOARD: Dashboard = Dashboard {
         },
         Panel {
             title: "Requests to registries",
-            about: "What is asked of each, since the start.",
+            about: "Requests per registry and operation since the start of the process.",
             shape: Shape::Lines,
             unit: Unit::Count,
             queries: &[(
@@ -88,7 +88,7 @@ pub const DASHBOARD: Dashboard = Dashboard {
         },
         Panel {
             title: "Requests left",
-            about: "How often registries may still be asked.",
+            about: "Remaining requests of the rate limit per registry.",
             shape: Shape::Lines,
             unit: Unit::Count,
             queries: &[(
@@ -98,7 +98,7 @@ pub const DASHBOARD: Dashboard = Dashboard {
         },
         Panel {
             title: "RuntimeClasses",
-            about: "Classes for builds of Windows.",
+            about: "RuntimeClasses for Windows builds.",
             shape: Shape::Lines,
             unit: Unit::Count,
             queries: &[(
@@ -108,7 +108,7 @@ pub const DASHBOARD: Dashboard = Dashboard {
         },
         Panel {
             title: "Nodes with Windows",
-            about: "How many there are of each build.",
+            about: "Number of nodes per Windows build.",
             shape: Shape::Lines,
             unit: Unit::Count,
             queries: &[(

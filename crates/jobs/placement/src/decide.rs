@@ -1,4 +1,4 @@
-//! What becomes of a pod.
+//! The placement decision for a pod.
 
 #[cfg(test)]
 mod tests;
@@ -11,67 +11,67 @@ use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, Node};
 use crate::fit::{Condition, Demand, Fit, Product};
-use crate::images::{Knowledge, Used, images};
+use crate::images::{Inspection, Used, images};
 use crate::names;
 use crate::no_fit::{NoFit, Shortfall};
 use crate::settings::{RuntimeClass, Settings};
 
-/// What becomes of a pod.
+/// The placement decision for a pod.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Decision {
-    /// Nothing, and why.
+    /// Leave the pod unchanged, for this reason.
     Leave(Leave),
-    /// These images have to be looked at first.
+    /// The platforms of these images are unknown; inspect them and decide again.
     Ask(Vec<Used>),
-    /// It can run, if it says where.
+    /// Nodes can run the pod, with this placement.
     Place(Placement),
-    /// It cannot run anywhere.
+    /// No node can run the pod.
     NoFit(Box<NoFit>),
 }
 
-/// Why a pod is left alone.
+/// Why a pod is left unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Leave {
-    /// It has a node.
+    /// It is already bound to a node.
     HasNode,
-    /// A kubelet made it from a file.
+    /// It is the mirror of a static pod.
     Mirror,
-    /// It, or its namespace, asked for it.
+    /// The pod or its namespace opted out.
     SwitchedOff,
-    /// It is for one node by name, and runs there.
+    /// It is pinned to one node by name, and its images run there.
     OneNode,
-    /// No image says what it is for.
-    NothingToTell,
+    /// None of its images restricts the platform.
+    NoPlatformConstraint,
 }
 
 impl Leave {
-    /// A word for metrics.
+    /// Label value for metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::HasNode => "HasNode",
             Self::Mirror => "Mirror",
             Self::SwitchedOff => "SwitchedOff",
             Self::OneNode => "OneNode",
-            Self::NothingToTell => "NothingToTell",
+            Self::NoPlatformConstraint => "NothingToTell",
         }
     }
 }
 
-/// What a pod has to say so that it runs.
+/// The scheduling constraints that a pod needs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Placement {
-    /// Where its images run: one of these. Never empty.
+    /// Alternatives of node conditions under which its images run. Never empty.
     pub products: Vec<Product>,
-    /// Architectures it should prefer, the most wanted first.
+    /// Preferred architectures with their weights, highest first.
     pub preferred: Vec<(String, u8)>,
-    /// Taints it has to tolerate.
+    /// Tolerations to add.
     pub tolerations: Vec<Value>,
-    /// The class that it is given.
+    /// The RuntimeClass to set.
     pub runtime_class: Option<String>,
 }
 
 impl Placement {
-    /// Architectures it may run on, if it matters.
+    /// The architectures it is restricted to; empty if unrestricted.
     pub fn architectures(&self) -> BTreeSet<&str> {
         let conditions = self
             .products
@@ -84,10 +84,10 @@ impl Placement {
     }
 }
 
-/// Decides about a pod. `classes` are the RuntimeClasses of the cluster, by name.
+/// Decides the placement of a pod. `classes` are the RuntimeClasses of the cluster, by name.
 pub fn decide(
     pod: &Value,
-    known: &BTreeMap<String, Knowledge>,
+    known: &BTreeMap<String, Inspection>,
     classes: &BTreeMap<String, RuntimeClass>,
     cluster: &Cluster,
     settings: &Settings,
@@ -107,31 +107,31 @@ pub fn decide(
     }
     let demand = Demand::new(&used, known, settings);
     if demand.is_empty() {
-        return Decision::Leave(Leave::NothingToTell);
+        return Decision::Leave(Leave::NoPlatformConstraint);
     }
     let class = spec
         .get("runtimeClassName")
         .and_then(Value::as_str)
         .and_then(|name| classes.get(name));
-    let asked = Asked::new(spec, settings);
-    let plain = asked.ground(&demand, cluster, class);
-    if let Some(ground) = plain.as_ref().filter(|ground| ground.is_open) {
-        return asked.place(ground, None);
+    let constraints = PodConstraints::new(spec, settings);
+    let plain = constraints.fitting(&demand, cluster, class);
+    if let Some(fitting) = plain.as_ref().filter(|fitting| fitting.accepts_pod) {
+        return constraints.place(fitting, None);
     }
-    // Something else than what the nodes are may still run it.
-    let may_be_given = spec.get("runtimeClassName").is_none_or(Value::is_null);
-    let offered = settings.offered.iter().filter(|_| may_be_given);
+    // A RuntimeClass (Hyper-V or emulation) may run images that the nodes themselves cannot.
+    let may_set_class = spec.get("runtimeClassName").is_none_or(Value::is_null);
+    let offered = settings.offered.iter().filter(|_| may_set_class);
     for offer in offered {
-        let ground = asked.ground(&demand, cluster, Some(offer));
-        if let Some(ground) = ground.filter(|ground| ground.is_open) {
-            return asked.place(&ground, Some(offer.name.clone()));
+        let fitting = constraints.fitting(&demand, cluster, Some(offer));
+        if let Some(fitting) = fitting.filter(|fitting| fitting.accepts_pod) {
+            return constraints.place(&fitting, Some(offer.name.clone()));
         }
     }
     let shortfall = match &plain {
         None => Shortfall::NoPlatform,
-        Some(ground) => asked.shortfall(ground, class),
+        Some(fitting) => constraints.shortfall(fitting, class),
     };
-    let placement = plain.and_then(|ground| match asked.place(&ground, None) {
+    let placement = plain.and_then(|fitting| match constraints.place(&fitting, None) {
         Decision::Place(placement) => Some(placement),
         _ => None,
     });
@@ -140,18 +140,18 @@ pub fn decide(
     )))
 }
 
-/// Where the images of a pod run, of the nodes of one operating system.
-struct Ground<'c> {
+/// The nodes of one operating system that run the images of a pod.
+struct FittingNodes<'c> {
     os: String,
-    /// How labels say it, which is never empty, and where the nodes are.
+    /// Node conditions, never empty, and the platforms of live nodes.
     fit: Arc<Fit>,
     cluster: &'c Cluster,
-    /// Whether one of them takes the pod.
-    is_open: bool,
+    /// Whether at least one of the nodes accepts the pod.
+    accepts_pod: bool,
 }
 
-impl<'c> Ground<'c> {
-    /// The nodes that there are.
+impl<'c> FittingNodes<'c> {
+    /// The live nodes.
     fn nodes(&self) -> impl Iterator<Item = &'c Node> {
         let cluster = self.cluster;
         let places = self.fit.places.iter();
@@ -159,7 +159,7 @@ impl<'c> Ground<'c> {
     }
 }
 
-/// Classes under which nodes take a pod that has another or none, and how many.
+/// RuntimeClasses under which nodes accept a pod that has another one or none, with the number of nodes.
 pub(crate) fn classes_that_fit(
     spec: &Value,
     demand: &Demand,
@@ -167,17 +167,17 @@ pub(crate) fn classes_that_fit(
     cluster: &Cluster,
     settings: &Settings,
 ) -> Vec<(String, usize)> {
-    let asked = Asked::new(spec, settings);
+    let constraints = PodConstraints::new(spec, settings);
     let fitting = classes.values().filter_map(|class| {
-        let ground = asked.ground(demand, cluster, Some(class))?;
-        let taking = |node: &&Node| asked.takes(node, Some(class)).is_ok();
-        let nodes = ground.nodes().filter(taking).count();
+        let fitting = constraints.fitting(demand, cluster, Some(class))?;
+        let taking = |node: &&Node| constraints.takes(node, Some(class)).is_ok();
+        let nodes = fitting.nodes().filter(taking).count();
         (nodes > 0).then(|| (class.name.clone(), nodes))
     });
     fitting.collect()
 }
 
-/// Why nothing is to be done, before any image is looked at.
+/// Whether the pod is left unchanged regardless of its images.
 fn left_alone(pod: &Value, spec: &Value) -> Option<Leave> {
     let annotation = |key: &str| {
         let annotations = pod.get("metadata")?.get("annotations")?;
@@ -198,8 +198,8 @@ fn left_alone(pod: &Value, spec: &Value) -> Option<Leave> {
     }
 }
 
-/// What a pod says itself about where it runs.
-struct Asked<'a> {
+/// The scheduling constraints in the pod's own spec.
+struct PodConstraints<'a> {
     settings: &'a Settings,
     affinity: RequiredNodeAffinity,
     os: Option<&'a str>,
@@ -208,7 +208,7 @@ struct Asked<'a> {
     preferred: BTreeSet<&'a str>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> PodConstraints<'a> {
     fn new(spec: &'a Value, settings: &'a Settings) -> Self {
         let os = spec.pointer("/os/name").or_else(|| {
             let selector = spec.get("nodeSelector")?;
@@ -225,48 +225,49 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// Where the images run: on the first operating system with a node that takes the pod. Without such
-    /// a node, on the first on which they would.
-    fn ground<'c>(
+    /// The nodes that run the images: of the first operating system with a node that accepts the pod, else of the first
+    /// on which the images would run.
+    fn fitting<'c>(
         &self,
         demand: &Demand,
         cluster: &'c Cluster,
         class: Option<&RuntimeClass>,
-    ) -> Option<Ground<'c>> {
+    ) -> Option<FittingNodes<'c>> {
         let mut first = None;
         for os in self.systems(demand) {
             let fit = demand.fit(&os, cluster, class);
             if fit.products.is_empty() {
                 continue;
             }
-            let mut ground = Ground {
+            let mut fitting = FittingNodes {
                 os,
                 fit,
                 cluster,
-                is_open: false,
+                accepts_pod: false,
             };
-            let is_open = ground.nodes().any(|node| self.takes(node, class).is_ok());
-            ground.is_open = is_open;
-            if is_open {
-                return Some(ground);
+            let accepts_pod = fitting.nodes().any(|node| self.takes(node, class).is_ok());
+            fitting.accepts_pod = accepts_pod;
+            if accepts_pod {
+                return Some(fitting);
             }
-            first = first.or(Some(ground));
+            first = first.or(Some(fitting));
         }
         first
     }
 
-    /// What may be meant: what the pod says, or else what is usual and then what images have.
+    /// Candidate operating systems: the one the pod requests, else the configured default followed by those of the
+    /// images.
     fn systems(&self, demand: &Demand) -> Vec<String> {
         if let Some(os) = self.os {
             return vec![os.to_owned()];
         }
-        let usual = self.settings.operating_system.clone();
+        let default_os = self.settings.operating_system.clone();
         let mut systems = demand.systems();
-        systems.remove(&usual);
-        std::iter::once(usual).chain(systems).collect()
+        systems.remove(&default_os);
+        std::iter::once(default_os).chain(systems).collect()
     }
 
-    /// Says whether a node takes the pod, images aside, or what keeps it away.
+    /// Whether a node accepts the pod, apart from its images, or what repels it.
     fn takes(&self, node: &Node, class: Option<&RuntimeClass>) -> Result<(), KeptAway> {
         let selected = class.is_none_or(|class| {
             let labels = node.object().pointer("/metadata/labels");
@@ -275,7 +276,7 @@ impl<'a> Asked<'a> {
                 label.and_then(Value::as_str) == Some(value)
             })
         });
-        // Terms that make no sense match nothing, as in the scheduler.
+        // Invalid terms match no node, as in the scheduler.
         if !selected || !self.affinity.matches(node.object()).unwrap_or(false) {
             return Err(KeptAway::Selectors);
         }
@@ -290,14 +291,14 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// The key of a taint that a pod may be given a toleration for.
+    /// The key of a taint for which the settings permit adding a toleration.
     fn may_tolerate<'t>(&self, taint: &'t Value) -> Option<&'t str> {
         let key = taint.get("key").and_then(Value::as_str)?;
         let tolerated = self.settings.tolerated_taints.contains(key);
         tolerated.then_some(key)
     }
 
-    /// The toleration that a pod may be given for a taint.
+    /// The toleration to add for a taint, if the settings permit one.
     fn toleration(&self, taint: &Value) -> Option<Value> {
         let key = self.may_tolerate(taint)?;
         Some(json!({
@@ -308,15 +309,15 @@ impl<'a> Asked<'a> {
         }))
     }
 
-    fn place(&self, ground: &Ground<'_>, given: Option<String>) -> Decision {
-        if self.one_node && given.is_none() {
+    fn place(&self, fitting: &FittingNodes<'_>, class_to_set: Option<String>) -> Decision {
+        if self.one_node && class_to_set.is_none() {
             return Decision::Leave(Leave::OneNode);
         }
         let mut placement = Placement {
-            products: ground.fit.products.clone(),
+            products: fitting.fit.products.clone(),
             preferred: Vec::new(),
-            tolerations: self.missing_tolerations(ground),
-            runtime_class: given,
+            tolerations: self.missing_tolerations(fitting),
+            runtime_class: class_to_set,
         };
         let possible = placement.architectures();
         if possible.len() > 1 {
@@ -332,11 +333,11 @@ impl<'a> Asked<'a> {
         Decision::Place(placement)
     }
 
-    /// Tolerations for taints of nodes where the images run.
-    fn missing_tolerations(&self, ground: &Ground<'_>) -> Vec<Value> {
+    /// Tolerations for the taints of nodes that run the images.
+    fn missing_tolerations(&self, fitting: &FittingNodes<'_>) -> Vec<Value> {
         let mut missing: Vec<Value> = Vec::new();
-        let places = ground.fit.places.iter();
-        let taints = places.flat_map(|place| ground.cluster.taints_of(place));
+        let places = fitting.fit.places.iter();
+        let taints = places.flat_map(|place| fitting.cluster.taints_of(place));
         for taint in taints.filter(|taint| !tolerates(&self.tolerations, taint)) {
             match self.toleration(taint) {
                 Some(toleration) if !missing.contains(&toleration) => missing.push(toleration),
@@ -346,11 +347,11 @@ impl<'a> Asked<'a> {
         missing
     }
 
-    /// What is missing, when images run somewhere but no node takes the pod.
-    fn shortfall(&self, ground: &Ground<'_>, class: Option<&RuntimeClass>) -> Shortfall {
-        let os = ground.os.clone();
+    /// Why no node accepts the pod, although its images run on some platform.
+    fn shortfall(&self, fitting: &FittingNodes<'_>, class: Option<&RuntimeClass>) -> Shortfall {
+        let os = fitting.os.clone();
         let (mut by_selectors, mut by_taints) = (0, BTreeMap::<String, usize>::new());
-        for node in ground.nodes() {
+        for node in fitting.nodes() {
             match self.takes(node, class) {
                 Ok(()) => {}
                 Err(KeptAway::Selectors) => by_selectors += 1,
@@ -371,13 +372,13 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// What keeps a pod from a node that runs its images.
+/// What repels a pod from a node that runs its images.
 enum KeptAway {
     Selectors,
     Taint(Value),
 }
 
-/// `key=value:effect`, as kubectl writes a taint.
+/// Formats a taint as kubectl does: `key=value:effect`.
 fn written(taint: &Value) -> String {
     let text = |name: &str| taint.get(name).and_then(Value::as_str).unwrap_or_default();
     let (key, value, effect) = (text("key"), text("value"), text("effect"));
@@ -388,7 +389,7 @@ fn written(taint: &Value) -> String {
     }
 }
 
-/// Says whether every term names a node, as those of DaemonSets do.
+/// Whether every term names a node, as in pods of a DaemonSet.
 fn is_for_one_node(spec: &Value) -> bool {
     let terms = spec.pointer(
         "/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms",
@@ -406,7 +407,7 @@ fn is_for_one_node(spec: &Value) -> bool {
     !terms.is_empty() && terms.iter().all(names_a_node)
 }
 
-/// Architectures for which the pod itself has a preference.
+/// Architectures for which the pod itself states a preference.
 fn preferred_architectures(spec: &Value) -> BTreeSet<&str> {
     let preferences = spec
         .pointer("/affinity/nodeAffinity/preferredDuringSchedulingIgnoredDuringExecution")
@@ -427,7 +428,7 @@ fn preferred_architectures(spec: &Value) -> BTreeSet<&str> {
 }
 
 impl Product {
-    /// What it says of a label.
+    /// The condition on a label.
     pub(crate) fn on(&self, key: &str) -> Option<&Condition> {
         self.conditions
             .iter()

@@ -1,4 +1,4 @@
-//! Where a pod can go and why, for people.
+//! Explains where a pod can run, and why.
 
 #[cfg(test)]
 mod tests;
@@ -13,48 +13,48 @@ use crate::change::Moment;
 use crate::cluster::Cluster;
 use crate::decide::{Decision, Leave, decide};
 use crate::fit::Demand;
-use crate::images::{Knowledge, Used, images};
+use crate::images::{Inspection, Used, images};
 use crate::remedy::{Remedy, remedies};
 use crate::settings::{RuntimeClass, Settings};
 
-/// A decision, and what led to it.
+/// A placement decision and its grounds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
-    /// In a word.
+    /// CamelCase decision.
     pub decision: &'static str,
-    /// In a sentence.
+    /// One-sentence summary.
     pub summary: String,
-    /// What is known of its images.
+    /// What is known about each image of the pod.
     pub images: Vec<String>,
-    /// Every kind of node that there is.
+    /// Each node platform in the cluster.
     pub places: Vec<PlaceExplained>,
-    /// What would make it fit, if it does not.
+    /// How to make the pod fit, if it does not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub remedies: Vec<Remedy>,
-    /// What is added to the spec of the pod, as a merge patch; none if nothing is.
+    /// The merge patch for the spec of the pod; none if it is not changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change: Option<Value>,
 }
 
-/// A kind of node.
+/// A node platform.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlaceExplained {
-    /// What it offers.
+    /// The platform.
     pub place: String,
-    /// How many nodes do.
+    /// The number of its nodes.
     pub nodes: usize,
     /// Whether all images run there.
     pub runs: bool,
-    /// What is wrong, if not.
+    /// Why not, per image.
     pub why: Vec<String>,
 }
 
-/// Explains what becomes of a pod. `classes` are the RuntimeClasses of the cluster, by name.
+/// Explains the placement decision for a pod. `classes` are the RuntimeClasses of the cluster, by name.
 pub fn explain(
     pod: &Value,
-    known: &BTreeMap<String, Knowledge>,
+    known: &BTreeMap<String, Inspection>,
     classes: &BTreeMap<String, RuntimeClass>,
     cluster: &Cluster,
     settings: &Settings,
@@ -66,8 +66,8 @@ pub fn explain(
         Decision::Place(placement) => placement.runtime_class.as_deref(),
         _ => None,
     };
-    let asked = spec.get("runtimeClassName").and_then(Value::as_str);
-    let class = asked.and_then(|name| classes.get(name)).or_else(|| {
+    let requested = spec.get("runtimeClassName").and_then(Value::as_str);
+    let class = requested.and_then(|name| classes.get(name)).or_else(|| {
         let offered = settings.offered.iter();
         offered
             .clone()
@@ -93,9 +93,9 @@ pub fn explain(
             }
         })
         .collect();
-    let (word, summary) = told(&decision, &places);
+    let (reason, summary) = summarize(&decision, &places);
     Explanation {
-        decision: word,
+        decision: reason,
         summary,
         images: used.iter().map(|used| image(used, known)).collect(),
         places,
@@ -107,13 +107,16 @@ pub fn explain(
     }
 }
 
-fn told(decision: &Decision, places: &[PlaceExplained]) -> (&'static str, String) {
+fn summarize(decision: &Decision, places: &[PlaceExplained]) -> (&'static str, String) {
     match decision {
-        Decision::Leave(why) => ("LeftAlone", left(*why).to_owned()),
+        Decision::Leave(why) => ("LeftAlone", describe_leave(*why).to_owned()),
         Decision::Ask(unknown) => {
             let unknown: Vec<&str> = unknown.iter().map(|used| used.image.as_str()).collect();
             let all = unknown.join(", ");
-            ("NotKnown", format!("nobody looked yet what {all} is for"))
+            (
+                "NotKnown",
+                format!("the platforms of {all} are not inspected yet"),
+            )
         }
         Decision::Place(placement) => {
             let sum = |all: &mut dyn Iterator<Item = &PlaceExplained>| -> usize {
@@ -134,23 +137,23 @@ fn told(decision: &Decision, places: &[PlaceExplained]) -> (&'static str, String
     }
 }
 
-/// Why a pod is left alone, in a sentence.
-pub(crate) fn left(why: Leave) -> &'static str {
+/// Why a pod is left unchanged, as a sentence.
+pub(crate) fn describe_leave(why: Leave) -> &'static str {
     match why {
-        Leave::HasNode => "it has a node already",
-        Leave::Mirror => "a kubelet made it from a file",
-        Leave::SwitchedOff => "it is annotated to be left alone",
+        Leave::HasNode => "it is already bound to a node",
+        Leave::Mirror => "it is the mirror of a static pod",
+        Leave::SwitchedOff => "it is annotated to opt out of placement",
         Leave::OneNode => "it is for one node by name, and its images run there",
-        Leave::NothingToTell => "none of its images says what it is for",
+        Leave::NoPlatformConstraint => "none of its images restricts the platform",
     }
 }
 
-fn image(used: &Used, known: &BTreeMap<String, Knowledge>) -> String {
-    let told = match known.get(&used.image) {
-        None => "not looked at".to_owned(),
-        Some(Knowledge::Anywhere) => "runs nothing, so that any node will do".to_owned(),
-        Some(Knowledge::Uninspectable(why)) => format!("cannot be looked at: {}", why.message),
-        Some(Knowledge::Platforms(platforms)) => {
+fn image(used: &Used, known: &BTreeMap<String, Inspection>) -> String {
+    let text = match known.get(&used.image) {
+        None => "not inspected".to_owned(),
+        Some(Inspection::Anywhere) => "contains nothing to run: any node fits".to_owned(),
+        Some(Inspection::Uninspectable(why)) => format!("cannot be inspected: {}", why.message),
+        Some(Inspection::Platforms(platforms)) => {
             let all: Vec<String> = platforms
                 .written()
                 .iter()
@@ -159,7 +162,7 @@ fn image(used: &Used, known: &BTreeMap<String, Knowledge>) -> String {
             format!("for {}", all.join(", "))
         }
     };
-    format!("{} ({}): {told}", used.image, used.by)
+    format!("{} ({}): {text}", used.image, used.by)
 }
 
 fn change(decision: &Decision, pod: &Value) -> Option<Value> {

@@ -1,56 +1,56 @@
-//! Where all images of a pod run, and how labels say it.
+//! Which platforms run all images of a pod, and the node conditions that select them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use platform::{Meant, Platform, Unfit};
+use platform::{NormalisedPlatform, Platform, Unfit};
 use serde::Serialize;
 
-use crate::cluster::{Cluster, Judge, Place, Runtime};
-use crate::images::{Knowledge, Platforms, Used};
+use crate::cluster::{Cluster, Place, PlatformMatcher, Runtime};
+use crate::images::{Inspection, Platforms, Used};
 use crate::names;
 use crate::settings::{RuntimeClass, Settings};
 
-/// What the images of a pod ask of a place, all of them together.
+/// The platform requirements of all images of a pod.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Demand {
-    /// Each image that has something to run, where it is used, and what it is for.
+    /// Each image that contains something to run, its use in the pod, and its platforms.
     images: Vec<(Used, Platforms)>,
 }
 
-/// Where all images of a pod run, of the places of an operating system.
+/// The platforms of one operating system that run all images of a pod.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Fit {
-    /// How labels say it; nothing if they run nowhere.
+    /// Node conditions that select them; empty if there are none.
     pub(crate) products: Vec<Product>,
-    /// Where there are nodes that run them.
+    /// Platforms of live nodes that run the images.
     pub(crate) places: Vec<Place>,
 }
 
-/// Places that labels can tell from others: all conditions hold.
+/// A set of node conditions, ANDed: one term of a node affinity.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Serialize)]
 pub struct Product {
-    /// Every one has to hold.
+    /// All must hold.
     pub conditions: Vec<Condition>,
 }
 
-/// What a label of a node must be. In JSON it is a `NodeSelectorRequirement`.
+/// A condition on a node label, serialized as a `NodeSelectorRequirement`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Condition {
-    /// The label.
+    /// The label key.
     pub key: &'static str,
-    /// How it is compared.
+    /// The operator.
     pub operator: Operator,
-    /// With what.
+    /// The label values.
     pub values: BTreeSet<String>,
 }
 
-/// How a label is compared.
+/// Operator of a [`Condition`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum Operator {
-    /// It is one of them.
+    /// The label has one of the values.
     In,
-    /// It is none of them, or not there.
+    /// The label has none of the values, or is not set.
     NotIn,
 }
 
@@ -65,15 +65,15 @@ impl Condition {
 }
 
 impl Demand {
-    /// What is asked by images of which something is known. An image that nobody can look at asks for
-    /// the fallback architecture, if there is one, and for nothing if not.
-    pub fn new(used: &[Used], known: &BTreeMap<String, Knowledge>, settings: &Settings) -> Self {
+    /// The requirements of inspected images. An image that cannot be inspected requires the fallback architecture if
+    /// one is configured, else nothing.
+    pub fn new(used: &[Used], known: &BTreeMap<String, Inspection>, settings: &Settings) -> Self {
         let fallback = settings.fallback_architecture.as_deref();
         let images = used.iter().filter_map(|used| {
             let platforms = match known.get(&used.image)? {
-                Knowledge::Platforms(platforms) => platforms.clone(),
-                Knowledge::Anywhere => return None,
-                Knowledge::Uninspectable(_) => {
+                Inspection::Platforms(platforms) => platforms.clone(),
+                Inspection::Anywhere => return None,
+                Inspection::Uninspectable(_) => {
                     let only = Platform::new(&settings.operating_system, fallback?);
                     Platforms::from_iter([only])
                 }
@@ -85,57 +85,57 @@ impl Demand {
         }
     }
 
-    /// Says whether there is nothing that would not run everywhere.
+    /// Whether no image restricts the platform.
     pub fn is_empty(&self) -> bool {
         self.images.is_empty()
     }
 
-    /// The images, where they are used, and what they are for.
+    /// The images, their uses in the pod and their platforms.
     pub fn images(&self) -> &[(Used, Platforms)] {
         &self.images
     }
 
-    /// The images that do not run at a place, and what is wrong with them.
+    /// The images that do not run on a platform, and why.
     pub fn misfits(
         &self,
         place: &Place,
         runtime: Runtime,
         class: Option<&RuntimeClass>,
     ) -> Vec<(&Used, Unfit)> {
-        let judge = Judge::new(place, runtime, class);
+        let matcher = PlatformMatcher::new(place, runtime, class);
         let judged = self.images.iter().filter_map(|(used, platforms)| {
-            let why = judge.rank(platforms).err()?;
+            let why = matcher.rank(platforms).err()?;
             Some((used, why))
         });
         judged.collect()
     }
 
     fn runs(&self, place: &Place, runtime: Runtime, class: Option<&RuntimeClass>) -> bool {
-        let judge = Judge::new(place, runtime, class);
+        let matcher = PlatformMatcher::new(place, runtime, class);
         let mut images = self.images.iter();
-        images.all(|(_, platforms)| judge.rank(platforms).is_ok())
+        images.all(|(_, platforms)| matcher.rank(platforms).is_ok())
     }
 
-    /// What images are for, each as it is meant.
+    /// Normalized platforms of all images.
     fn meant(&self) -> impl Iterator<Item = &Platform> {
         let platforms = self.images.iter().flat_map(|(_, it)| it.meant());
-        platforms.map(Meant::platform)
+        platforms.map(NormalisedPlatform::platform)
     }
 
-    /// Says whether all images run on every node of a place that has some.
+    /// Whether all images run on every node of a platform that has nodes.
     fn runs_at(&self, place: &Place, cluster: &Cluster, class: Option<&RuntimeClass>) -> bool {
-        // Labels do not tell runtimes apart, so that a pod cannot ask for one of them.
+        // No label tells runtimes apart, so a pod cannot select one of them.
         let mut runtimes = cluster.runtimes_of(place).into_iter();
         runtimes.all(|runtime| self.runs(place, runtime, class))
     }
 
-    /// Operating systems that images are for.
+    /// Operating systems of the images.
     pub(crate) fn systems(&self) -> BTreeSet<String> {
         let systems = self.meant().map(|platform| &platform.os);
         systems.filter(|os| !os.is_empty()).cloned().collect()
     }
 
-    /// Where all images run, of the places of an operating system.
+    /// The platforms of an operating system that run all images, from the cache if possible.
     pub(crate) fn fit(
         &self,
         os: &str,
@@ -146,19 +146,19 @@ impl Demand {
             return Arc::new(self.find(os, cluster, class));
         }
         let platforms = self.images.iter().map(|(_, platforms)| platforms.clone());
-        let asked = (platforms.collect(), os.to_owned());
+        let key = (platforms.collect(), os.to_owned());
         let memory = cluster.memory();
-        memory.recall(asked, || self.find(os, cluster, None))
+        memory.get_or_compute(key, || self.find(os, cluster, None))
     }
 
-    /// The same, found.
+    /// Computes the fit.
     ///
-    /// Of Linux this covers architectures that no node has yet, so that a cluster that grows with its
-    /// pods can grow by them. Builds of Windows are those that nodes have, since the label is a text
-    /// that cannot be compared.
+    /// On Linux this includes architectures that no node has yet, so that an autoscaler can add such nodes. Windows
+    /// builds are limited to those of live nodes, since the label is a string, and `Gt` and `Lt` of a
+    /// node affinity only compare integers.
     fn find(&self, os: &str, cluster: &Cluster, class: Option<&RuntimeClass>) -> Fit {
         if let Some(platform) = class.and_then(|class| class.platform.as_ref()) {
-            // What the node is does not count; where the handler is, the class says itself.
+            // The class decides the platform, not the node; its own node selector leads to nodes with the handler.
             let place = Place {
                 os: platform.os.clone(),
                 architecture: platform.architecture.clone(),
@@ -192,7 +192,7 @@ impl Demand {
         }
         let mut shapes: BTreeMap<Vec<Condition>, BTreeSet<String>> = BTreeMap::new();
         for (architecture, places) in places {
-            if let Some(rest) = told_apart(&places, self.names_builds()) {
+            if let Some(rest) = distinguishing_conditions(&places, self.names_builds()) {
                 let alike = shapes.entry(rest).or_default();
                 alike.insert(architecture.to_owned());
             }
@@ -211,12 +211,12 @@ impl Demand {
         }
     }
 
-    /// Says whether any image was made for a build of Windows.
+    /// Whether any image names a Windows build.
     fn names_builds(&self) -> bool {
         self.meant().any(|platform| !platform.os_version.is_empty())
     }
 
-    /// Architectures that images name, on nodes that there may be one day.
+    /// Platforms of the images that no node may have yet.
     fn possible(&self, os: &str) -> Vec<Place> {
         if os == "windows" {
             return Vec::new();
@@ -236,9 +236,12 @@ impl Demand {
     }
 }
 
-/// What tells the places of an architecture that fit from those that do not, beside the architecture;
-/// nothing if none fits.
-fn told_apart(places: &BTreeMap<&Place, bool>, by_build: bool) -> Option<Vec<Condition>> {
+/// The conditions, beside the architecture, that separate the fitting platforms of an architecture from the others;
+/// `None` if none fits.
+fn distinguishing_conditions(
+    places: &BTreeMap<&Place, bool>,
+    by_build: bool,
+) -> Option<Vec<Condition>> {
     let by = |wanted: bool, of: fn(&Place) -> &String| -> BTreeSet<String> {
         let places = places.iter().filter(|(_, fits)| **fits == wanted);
         places
@@ -259,7 +262,7 @@ fn told_apart(places: &BTreeMap<&Place, bool>, by_build: bool) -> Option<Vec<Con
         .iter()
         .all(|(place, fits)| *fits || !place.variant.is_empty() || !place.build.is_empty());
     if !plain_fits {
-        // The plain form does not do: only variants that were seen to.
+        // Nodes without a variant label do not fit: require one of the variants known to fit.
         let good = by(true, |place| &place.variant);
         if good.is_empty() {
             return None;

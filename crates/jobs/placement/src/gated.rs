@@ -1,4 +1,4 @@
-//! What becomes of a pod that waits at the gate.
+//! The decision for a pod at the scheduling gate.
 
 #[cfg(test)]
 mod tests;
@@ -8,95 +8,95 @@ use std::collections::BTreeMap;
 use api::placement::{Mode, OnNoMatch};
 use serde_json::{Value, json};
 
-use crate::admit::{PLACED, remark, told};
+use crate::admit::{PLACED, annotate_reason, describe_placement};
 use crate::change::Moment;
 use crate::cluster::Cluster;
 use crate::decide::{Decision, decide};
-use crate::explain::left;
-use crate::images::{Knowledge, Used, images};
+use crate::explain::describe_leave;
+use crate::images::{Inspection, Used, images};
 use crate::names;
 use crate::policy::Policy;
 use crate::settings::RuntimeClass;
 
-/// What becomes of it.
+/// The decision for a gated pod.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Settled {
-    /// These images have to be looked at first.
+pub enum GatedDecision {
+    /// The platforms of these images are unknown; inspect them and decide again.
     Ask(Vec<Used>),
-    /// It may go.
+    /// Remove the gate.
     Release {
-        /// The pod without the gate, narrowed.
+        /// The pod without the gate, with its constraints.
         pod: Value,
-        /// What happened.
+        /// The event to emit.
         notice: Notice,
     },
-    /// It stays.
+    /// Keep the gate.
     Hold {
-        /// The pod, with the reason written on it.
+        /// The pod with the reason in its annotation.
         pod: Value,
-        /// What happened.
+        /// The event to emit.
         notice: Notice,
     },
 }
 
-/// Something that happened to a pod, for an event.
+/// An event on a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
-    /// Whether somebody should look.
+    /// Whether it is a Warning event.
     pub warning: bool,
-    /// What, in a word.
+    /// CamelCase reason.
     pub reason: &'static str,
-    /// What, in a sentence.
+    /// Event message.
     pub message: String,
 }
 
-/// The word for a pod whose images nobody could look at.
+/// Event reason: an image of the pod could not be inspected.
 pub const NOT_INSPECTED: &str = "ImageNotInspected";
-/// The word for a pod that nobody wants to place any more.
+/// Event reason: no policy applies to the pod any more.
 const NOT_PLACED: &str = "NotPlaced";
 
-/// Says what becomes of a pod at the gate. Without a policy it goes as it is: somebody has switched
-/// placement off for it meanwhile.
+/// Decides about a gated pod. Without a policy the gate is removed and nothing else changes: placement was switched off
+/// for the pod after admission.
 pub fn settle(
     pod: &Value,
     policy: Option<&Policy>,
-    known: &BTreeMap<String, Knowledge>,
+    known: &BTreeMap<String, Inspection>,
     classes: &BTreeMap<String, RuntimeClass>,
     cluster: &Cluster,
-) -> Settled {
+) -> GatedDecision {
     let Some(policy) = policy.filter(|policy| policy.mode == Mode::Place) else {
         return release(
             pod.clone(),
             false,
             NOT_PLACED,
-            "no policy places it any more",
+            "no policy applies to it any more",
         );
     };
     let mut changed = pod.clone();
     match decide(pod, known, classes, cluster, &policy.later) {
-        Decision::Ask(unknown) => Settled::Ask(unknown),
+        Decision::Ask(unknown) => GatedDecision::Ask(unknown),
         Decision::Leave(why) => match uninspected(pod, known, policy) {
             Some(sentence) => release(changed, true, NOT_INSPECTED, &sentence),
-            None => release(changed, false, NOT_PLACED, left(why)),
+            None => release(changed, false, NOT_PLACED, describe_leave(why)),
         },
         Decision::Place(placement) => {
             placement.write(&mut changed, Moment::Gated);
             match uninspected(pod, known, policy) {
                 Some(sentence) => release(changed, true, NOT_INSPECTED, &sentence),
-                None => release(changed, false, PLACED, &told(&placement)),
+                None => release(changed, false, PLACED, &describe_placement(&placement)),
             }
         }
         Decision::NoFit(no_fit) => {
             let (reason, message) = (no_fit.shortfall.reason(), no_fit.to_string());
-            // Nothing is taken away from somebody who was let in: what would be refused waits.
+            // An admitted pod is not deleted: where admission would deny it now, it stays gated.
             if policy.on_no_match != OnNoMatch::Warn {
-                remark(&mut changed, reason, &message);
+                annotate_reason(&mut changed, reason, &message);
                 let notice = Notice {
                     warning: true,
                     reason,
                     message,
                 };
-                return Settled::Hold {
+                return GatedDecision::Hold {
                     pod: changed,
                     notice,
                 };
@@ -109,10 +109,10 @@ pub fn settle(
     }
 }
 
-fn release(mut pod: Value, warning: bool, reason: &'static str, message: &str) -> Settled {
-    remark(&mut pod, reason, message);
-    open(&mut pod);
-    Settled::Release {
+fn release(mut pod: Value, warning: bool, reason: &'static str, message: &str) -> GatedDecision {
+    annotate_reason(&mut pod, reason, message);
+    remove_gate(&mut pod);
+    GatedDecision::Release {
         pod,
         notice: Notice {
             warning,
@@ -122,15 +122,15 @@ fn release(mut pod: Value, warning: bool, reason: &'static str, message: &str) -
     }
 }
 
-/// Takes our gate away.
-fn open(pod: &mut Value) {
+/// Removes our scheduling gate.
+fn remove_gate(pod: &mut Value) {
     let gates = pod.pointer_mut("/spec/schedulingGates");
     if let Some(gates) = gates.and_then(Value::as_array_mut) {
         gates.retain(|gate| gate.get("name").and_then(Value::as_str) != Some(names::GATE));
     }
 }
 
-/// Whether a pod waits at our gate.
+/// Whether a pod has our scheduling gate.
 pub fn is_gated(pod: &Value) -> bool {
     let gates = pod.pointer("/spec/schedulingGates");
     let gates = gates.and_then(Value::as_array).into_iter().flatten();
@@ -138,21 +138,21 @@ pub fn is_gated(pod: &Value) -> bool {
     names.any(|name| name == names::GATE)
 }
 
-/// What is told of images that nobody could look at, if there are any.
+/// The message about images that could not be inspected, if there are any.
 fn uninspected(
     pod: &Value,
-    known: &BTreeMap<String, Knowledge>,
+    known: &BTreeMap<String, Inspection>,
     policy: &Policy,
 ) -> Option<String> {
     let used = images(pod.get("spec").unwrap_or(&Value::Null));
     let mut failed: Vec<String> = used
         .iter()
         .filter_map(|used| match known.get(&used.image)? {
-            Knowledge::Uninspectable(why) => Some(format!(
-                "image {} of {} cannot be looked at: {}",
+            Inspection::Uninspectable(why) => Some(format!(
+                "image {} of {} cannot be inspected: {}",
                 used.image, used.by, why.message
             )),
-            Knowledge::Platforms(_) | Knowledge::Anywhere => None,
+            Inspection::Platforms(_) | Inspection::Anywhere => None,
         })
         .collect();
     failed.dedup();
@@ -160,14 +160,13 @@ fn uninspected(
         return None;
     }
     let then = match &policy.later.fallback_architecture {
-        Some(architecture) => format!("it is taken for one of {architecture}"),
-        None => "the pod goes where its other images run".to_owned(),
+        Some(architecture) => format!("assuming {architecture}"),
+        None => "placing the pod by its other images".to_owned(),
     };
     Some(format!("{}; {then}", failed.join("; ")))
 }
 
-/// The changes that make one pod of the other, as a JSON patch. Only what is ever written here is
-/// looked at.
+/// The JSON patch from one pod to the other, limited to the fields that placement writes.
 pub fn changes<'a>(before: &'a Value, after: &'a Value) -> Vec<Value> {
     const FIELDS: [(&str, &str); 5] = [
         ("metadata", "annotations"),
@@ -184,7 +183,7 @@ pub fn changes<'a>(before: &'a Value, after: &'a Value) -> Vec<Value> {
         }
         let path = format!("/{part}/{field}");
         match new {
-            // What is not there means the same, and every server takes it.
+            // Removed instead of set to an empty list: both mean the same, and every API server accepts it.
             Some(Value::Array(list)) if list.is_empty() => {
                 old.map(|_| json!({ "op": "remove", "path": path }))
             }

@@ -1,8 +1,8 @@
-//! Handlers of a container runtime that run Windows, by name.
+//! Runtime handlers for Windows containers, by name.
 //!
-//! A RuntimeClass names a handler, and a handler is a section in the configuration of containerd. What it
-//! runs is in its name: `runhcs-wcow-process` what the node is, `runhcs-wcow-hypervisor` that and
-//! everything older, and `runhcs-wcow-hypervisor-17763` images of that build, in a virtual machine.
+//! A RuntimeClass names a handler, and a handler is a section in the containerd configuration. Its name determines
+//! which images it runs: `runhcs-wcow-process` those of the node's build, `runhcs-wcow-hypervisor` also older ones, and
+//! `runhcs-wcow-hypervisor-17763` those of that build, in a utility VM.
 
 #[cfg(test)]
 mod tests;
@@ -14,23 +14,23 @@ use platform::windows::{Isolation, Version};
 
 use crate::names::{HYPER_V_HANDLER, PROCESS_HANDLER};
 
-/// A handler that runs Windows.
+/// A runtime handler for Windows containers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Handler {
-    /// How containers are kept apart.
+    /// The isolation of its containers.
     pub isolation: Isolation,
-    /// The build of the images that it runs, if it is for one; otherwise the node decides.
+    /// The build of the images that it runs; `None` if the node decides.
     pub build: Option<u16>,
 }
 
 impl Handler {
-    /// The one that shares the kernel of the node.
+    /// The handler for process isolation.
     pub const PROCESS: Self = Self {
         isolation: Isolation::Process,
         build: None,
     };
 
-    /// The one that runs images of a build under Hyper-V.
+    /// The handler that runs images of this build under Hyper-V.
     pub fn hyper_v(build: u16) -> Self {
         Self {
             isolation: Isolation::HyperV,
@@ -38,7 +38,7 @@ impl Handler {
         }
     }
 
-    /// Reads the name of a handler; none if it is not one of these.
+    /// Parses the name of a handler; `None` if it is not one of these.
     pub fn parse(name: &str) -> Option<Self> {
         if name == PROCESS_HANDLER {
             return Some(Self::PROCESS);
@@ -46,7 +46,7 @@ impl Handler {
         let rest = name.strip_prefix(HYPER_V_HANDLER)?;
         let build = match rest.strip_prefix('-') {
             None if rest.is_empty() => None,
-            // What is not a number is somebody's own, of Hyper-V all the same.
+            // A suffix that is not a number is a custom handler, also for Hyper-V.
             Some(build) => build.parse().ok(),
             None => return None,
         };
@@ -56,7 +56,7 @@ impl Handler {
         })
     }
 
-    /// What it runs instead of what the node is, if it is for one build.
+    /// The platform it runs instead of the node's, if it is for one build.
     pub fn platform(self, architecture: &str) -> Option<Platform> {
         let version = Version::of_build(self.build?);
         Some(Platform::new("windows", architecture).with_os_version(version.to_string()))

@@ -1,21 +1,21 @@
-//! The images of a pod, and what is known of them.
+//! The images of a pod, and what is known about them.
 
 use std::fmt;
 use std::sync::Arc;
 
-use platform::{Meant, Platform};
+use platform::{NormalisedPlatform, Platform};
 use serde_json::Value;
 
-/// Where in a pod an image is used.
+/// The use of an image in a pod.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Use {
     /// By a container.
     Container(String),
-    /// By a container that runs first.
+    /// By an init container.
     InitContainer(String),
-    /// By a container that came later.
+    /// By an ephemeral container.
     EphemeralContainer(String),
-    /// As a volume.
+    /// By an image volume.
     Volume(String),
 }
 
@@ -30,47 +30,47 @@ impl fmt::Display for Use {
     }
 }
 
-/// An image that a pod uses.
+/// An image used by a pod.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Used {
-    /// The image, as the pod writes it.
+    /// The image reference, as in the pod.
     pub image: String,
-    /// Where.
+    /// Its use in the pod.
     pub by: Use,
-    /// Whether the node asks the registry every time (`imagePullPolicy: Always`), so that what is
-    /// remembered of a tag may be out of date.
+    /// Whether the kubelet resolves the tag at every start (`imagePullPolicy: Always`), so that a cached result for the
+    /// tag may be stale.
     pub always: bool,
 }
 
-/// What is known of an image.
+/// What is known about the platforms of an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Knowledge {
+pub enum Inspection {
     /// It is for these platforms.
     Platforms(Platforms),
-    /// It holds nothing that runs: a bundle of manifests, an artifact.
+    /// It contains nothing to run: an artifact or a bundle of manifests.
     Anywhere,
-    /// Nobody can tell.
+    /// The image could not be inspected.
     Uninspectable(Uninspectable),
 }
 
-/// The platforms that an image is for. Clones share them: every pod with the image is compared with them.
+/// The platforms of an image. Clones share them: every pod with the image is compared with them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Platforms(Arc<Told>);
+pub struct Platforms(Arc<PlatformList>);
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Told {
+struct PlatformList {
     written: Vec<Platform>,
-    meant: Vec<Meant>,
+    meant: Vec<NormalisedPlatform>,
 }
 
 impl Platforms {
-    /// As the image says it.
+    /// The platforms as the image lists them.
     pub fn written(&self) -> &[Platform] {
         &self.0.written
     }
 
-    /// As they are meant.
-    pub(crate) fn meant(&self) -> &[Meant] {
+    /// The platforms normalized for comparison.
+    pub(crate) fn meant(&self) -> &[NormalisedPlatform] {
         &self.0.meant
     }
 }
@@ -79,20 +79,20 @@ impl FromIterator<Platform> for Platforms {
     fn from_iter<I: IntoIterator<Item = Platform>>(platforms: I) -> Self {
         let written: Vec<Platform> = platforms.into_iter().collect();
         let meant = written.iter().map(Platform::meant).collect();
-        Self(Arc::new(Told { written, meant }))
+        Self(Arc::new(PlatformList { written, meant }))
     }
 }
 
-/// Why nobody can tell what an image is for.
+/// Why an image could not be inspected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Uninspectable {
-    /// What the registry said.
+    /// The error of the registry.
     pub message: String,
-    /// Whether asking again may help: not so if there is no such image, or no right to see it.
+    /// Whether a retry may succeed: not if the image does not exist or access to it is denied.
     pub passing: bool,
 }
 
-/// The images of a pod, in the order in which they are needed.
+/// The images of a pod, in the order in which the kubelet needs them.
 pub fn images(spec: &Value) -> Vec<Used> {
     type Named = fn(String) -> Use;
     let lists: [(&str, Named); 3] = [
@@ -114,7 +114,7 @@ pub fn images(spec: &Value) -> Vec<Used> {
     for (list, by) in lists {
         used.extend(entries(spec, list).filter_map(|container| {
             let image = text(container, "image");
-            // An empty image is for the API server to refuse, or for a controller to fill in.
+            // An empty image is rejected by the API server, or filled in by another controller.
             (!image.is_empty()).then(|| Used {
                 image: image.to_owned(),
                 by: by(text(container, "name").to_owned()),

@@ -1,7 +1,7 @@
-//! What was found for the same images before.
+//! Cache of image fits.
 //!
-//! Pods come in crowds that have the same images, and thousands of images are for the same few platforms:
-//! where they run is found once for all of them, and anew when nodes change.
+//! Workloads create many pods with the same images, and thousands of images share a few platforms: the fit is computed
+//! once for all of them, and again when nodes change.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,35 +12,34 @@ use parking_lot::Mutex;
 use crate::fit::Fit;
 use crate::images::Platforms;
 
-/// How many answers are kept. Users choose what their images are for, so that there may be any number.
-const MOST: usize = 1_000;
+/// Maximum number of entries. Users choose the platforms of their images, so the number of keys is unbounded.
+const MAX_ENTRIES: usize = 1_000;
 
-/// What is asked: what each image is for, and on which operating system.
-pub(crate) type Asked = (Vec<Platforms>, String);
+/// Cache key: the platforms of each image, and the operating system.
+pub(crate) type FitKey = (Vec<Platforms>, String);
 
-/// Answers for the nodes as they are. It says nothing about the nodes that they do not say themselves: all
-/// memories are alike, and a copy starts empty.
+/// Fits for the current nodes. It is derived state: all caches compare equal, and a clone starts empty.
 #[derive(Default)]
-pub(crate) struct Memory(Mutex<HashMap<Asked, Arc<Fit>>>);
+pub(crate) struct Memory(Mutex<HashMap<FitKey, Arc<Fit>>>);
 
 impl Memory {
-    /// The answer to a question, found unless it is known.
-    pub(crate) fn recall(&self, asked: Asked, find: impl FnOnce() -> Fit) -> Arc<Fit> {
-        if let Some(known) = self.0.lock().get(&asked) {
+    /// The cached fit, computed by `find` if missing.
+    pub(crate) fn get_or_compute(&self, key: FitKey, find: impl FnOnce() -> Fit) -> Arc<Fit> {
+        if let Some(known) = self.0.lock().get(&key) {
             return Arc::clone(known);
         }
-        // Others go on meanwhile; at worst two find the same.
+        // The lock is not held while computing; at worst two callers compute the same fit.
         let found = Arc::new(find());
         let mut known = self.0.lock();
-        if known.len() >= MOST {
+        if known.len() >= MAX_ENTRIES {
             known.clear();
         }
-        known.insert(asked, Arc::clone(&found));
+        known.insert(key, Arc::clone(&found));
         found
     }
 
-    /// Forgets everything, as nodes have changed.
-    pub(crate) fn forget(&mut self) {
+    /// Clears the cache after a node change.
+    pub(crate) fn clear(&mut self) {
         self.0.get_mut().clear();
     }
 
@@ -74,19 +73,19 @@ mod tests {
 
     use super::*;
 
-    fn asked(architecture: &str) -> Asked {
+    fn key(architecture: &str) -> FitKey {
         let platforms = Platforms::from_iter([Platform::new("linux", architecture)]);
         (vec![platforms], "linux".to_owned())
     }
 
     #[test]
-    fn what_is_asked_again_is_not_found_again() {
+    fn fit_is_cached_until_nodes_change() {
         let mut memory = Memory::default();
-        memory.recall(asked("arm64"), Fit::default);
-        memory.recall(asked("arm64"), || panic!("it is known"));
-        memory.forget();
+        memory.get_or_compute(key("arm64"), Fit::default);
+        memory.get_or_compute(key("arm64"), || panic!("it is known"));
+        memory.clear();
         let mut found = false;
-        memory.recall(asked("arm64"), || {
+        memory.get_or_compute(key("arm64"), || {
             found = true;
             Fit::default()
         });
@@ -94,11 +93,11 @@ mod tests {
     }
 
     #[test]
-    fn it_stays_small_whatever_images_say() {
+    fn cache_size_is_bounded() {
         let memory = Memory::default();
-        for n in 0..3 * MOST {
-            memory.recall(asked(&n.to_string()), Fit::default);
+        for n in 0..3 * MAX_ENTRIES {
+            memory.get_or_compute(key(&n.to_string()), Fit::default);
         }
-        assert!(memory.len() <= MOST);
+        assert!(memory.len() <= MAX_ENTRIES);
     }
 }

@@ -1,63 +1,62 @@
-//! Labels, annotations and gates, by name.
+//! Names of labels, annotations and gates.
 
-/// The architecture of a node, by its kubelet.
+/// Node label for the architecture, set by the kubelet.
 pub const ARCHITECTURE: &str = "kubernetes.io/arch";
-/// The operating system of a node, by its kubelet.
+/// Node label for the operating system, set by the kubelet.
 pub const OS: &str = "kubernetes.io/os";
-/// The build of Windows that a node runs (`10.0.20348`), by its kubelet since Kubernetes 1.17.
+/// Node label for the Windows build (`10.0.20348`), set by the kubelet since Kubernetes 1.17.
 pub const WINDOWS_BUILD: &str = "node.kubernetes.io/windows-build";
-/// Which variant of its architecture a node is (`v7` of `arm`, `v3` of `amd64`). No kubelet says it;
-/// whoever knows may label the node.
+/// Node label for the CPU variant (`v7` of `arm`, `v3` of `amd64`). No kubelet sets it; administrators may.
 pub const VARIANT: &str = "medley.dev/cpu-variant";
 
-/// The scheduling gate of pods whose images are being looked at.
+/// Scheduling gate of pods whose images are being inspected.
 pub const GATE: &str = "medley.dev/placement";
-/// On a pod, or on its namespace as a label: `off` leaves it alone.
+/// Pod annotation or namespace label: `off` opts out of placement.
 pub const SWITCH: &str = "medley.dev/placement";
-/// The value that switches off.
+/// Value that opts out.
 pub const OFF: &str = "off";
-/// On a pod: why it is where it is, or why it is nowhere.
+/// Pod annotation: why the pod was placed, held or left unchanged.
 pub const WHY: &str = "medley.dev/placement-reason";
 
-/// On a RuntimeClass: how its handler keeps Windows containers apart, `process` or `hyperv`.
+/// RuntimeClass annotation: isolation of its handler, `process` or `hyperv`.
 pub const ISOLATION: &str = "medley.dev/isolation";
-/// The value for a shared kernel.
+/// Value for process isolation.
 pub const PROCESS: &str = "process";
-/// The value for Hyper-V.
+/// Value for Hyper-V isolation.
 pub const HYPER_V: &str = "hyperv";
-/// On a RuntimeClass: what its handler runs instead of what the node is (`windows(10.0.17763)/amd64`).
+/// RuntimeClass annotation: platform that its handler runs instead of the node's (`windows(10.0.17763)/amd64`).
 pub const PLATFORM: &str = "medley.dev/platform";
 
-/// On a RuntimeClass: what the Windows that it is for is called (`Windows Server 2019`).
+/// RuntimeClass annotation: Windows product name (`Windows Server 2019`).
 pub const PRODUCT: &str = "medley.dev/windows";
 
-/// Taints that say what a node is, and no more: whose images run there may go there.
+/// Taints that only express the platform of a node: a pod whose images run there may tolerate them.
 pub const PLATFORM_TAINTS: [&str; 5] = [
-    // Managed clouds put it on nodes of their second architecture.
+    // Managed clouds set it on nodes of their second architecture.
     ARCHITECTURE,
     OS,
     "node.kubernetes.io/os",
-    // The documentation of Kubernetes has it on nodes of Windows, and the proposal the next.
+    // The Kubernetes documentation uses it for Windows nodes; the enhancement proposal uses the next one.
     "os",
     "windows",
 ];
 
-/// How the reason of a pod begins whose images are being looked at.
+/// Reason of a pod whose images are being inspected.
 pub const WAITING: &str = "Waiting";
 
-/// Who made an object, as a label.
+/// Label: the tool that manages an object.
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
-/// The value for what Medley makes. Without it an object is somebody else's, whatever it is called.
+/// Value for objects that Medley manages. An object without it belongs to another manager, whatever its name.
 pub const MEDLEY: &str = "medley";
 
-/// What containerd calls the handler of Windows that shares the kernel of the node.
+/// Name of containerd's handler for process isolation.
 pub const PROCESS_HANDLER: &str = "runhcs-wcow-process";
-/// What containerd calls its handler of Hyper-V. One for a build of Windows has the build behind it.
+/// Name of containerd's handler for Hyper-V isolation; a handler for one build has the build as a suffix.
 pub const HYPER_V_HANDLER: &str = "runhcs-wcow-hypervisor";
 
-/// What the kubelet writes on pods that it runs from files.
+/// Annotation of mirror pods, set by the kubelet.
 pub(crate) const MIRROR: &str = "kubernetes.io/config.mirror";
-/// Taints that come and go with the state of a node.
+/// Taints of temporary node states.
 pub(crate) const STATE_TAINTS: [&str; 9] = [
     "node.kubernetes.io/not-ready",
     "node.kubernetes.io/unreachable",

@@ -1,62 +1,62 @@
-//! Why a pod runs nowhere, in a sentence that helps.
+//! Why no node can run a pod, as a message.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use platform::Platform;
 
-use crate::cluster::{Cluster, Judge, Place};
+use crate::cluster::{Cluster, Place, PlatformMatcher};
 use crate::decide::Placement;
 use crate::fit::Demand;
 use crate::images::Platforms;
 use crate::settings::RuntimeClass;
 
-/// The most things that a sentence lists.
-const LISTED: usize = 8;
+/// Maximum number of items listed in a message.
+const MAX_LISTED: usize = 8;
 
-/// A pod that runs nowhere.
+/// A pod that no node can run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NoFit {
-    /// What its images ask for.
+    /// The requirements of its images.
     pub demand: Demand,
     /// What is missing.
     pub shortfall: Shortfall,
-    /// What it would say if it were let in to wait for a node; nothing if no node could ever run it.
+    /// The placement to admit it with, so that it waits for a node; `None` if no node could ever run it.
     pub placement: Option<Placement>,
-    /// What there is, and on how many nodes.
+    /// The platforms in the cluster, and the number of nodes of each.
     pub places: BTreeMap<Place, usize>,
-    /// Images that run on no node, by their place in the demand.
+    /// Indexes, within the demand, of images that run on no node.
     alone: Vec<usize>,
 }
 
 /// What is missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Shortfall {
-    /// Nothing can run all of the images.
+    /// No platform runs all of the images.
     NoPlatform,
-    /// No node can, but one could.
+    /// No node has the required platform.
     NoNode {
-        /// The operating system that it would have.
+        /// The operating system of that platform.
         os: String,
     },
-    /// Nodes can, but the pod does not want them, or they do not want the pod.
+    /// Nodes can run the images, but the pod's selectors exclude them, or their taints repel the pod.
     KeptAway {
         /// The operating system of these nodes.
         os: String,
-        /// How many the pod's own selectors exclude.
+        /// The number of nodes excluded by the pod's own selectors.
         by_selectors: usize,
-        /// How many have a taint that it does not tolerate, by taint.
+        /// The number of nodes with a taint that the pod does not tolerate, by taint.
         by_taints: BTreeMap<String, usize>,
     },
 }
 
-/// Says whether this is a word of [`Shortfall::reason`].
+/// Whether this is a reason returned by [`Shortfall::reason`].
 pub fn is_shortfall(word: &str) -> bool {
     ["NoCommonPlatform", "NoMatchingNode", "NodesExcluded"].contains(&word)
 }
 
 impl Shortfall {
-    /// A word for conditions, events and metrics.
+    /// CamelCase reason for conditions, events and metrics.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::NoPlatform => "NoCommonPlatform",
@@ -78,8 +78,8 @@ impl NoFit {
             cluster.places().all(|(place, _)| {
                 let mut runtimes = cluster.runtimes_of(place).into_iter();
                 runtimes.all(|runtime| {
-                    let judge = Judge::new(place, runtime, class);
-                    judge.rank(platforms).is_err()
+                    let matcher = PlatformMatcher::new(place, runtime, class);
+                    matcher.rank(platforms).is_err()
                 })
             })
         };
@@ -100,8 +100,8 @@ impl NoFit {
         }
     }
 
-    /// The images to speak of: those that run on no node, or else all.
-    fn culprits(&self) -> Vec<String> {
+    /// The images to name: those that run on no node, or else all.
+    fn offending_images(&self) -> Vec<String> {
         let images = self.demand.images().iter().enumerate();
         images
             .filter(|(index, _)| self.alone.is_empty() || self.alone.contains(index))
@@ -130,7 +130,7 @@ impl NoFit {
         format!("the nodes are {}", list(places))
     }
 
-    /// What would help.
+    /// The next step for the user.
     fn advice(&self) -> String {
         match &self.shortfall {
             Shortfall::NoPlatform if self.alone.len() == 1 || self.demand.images().len() == 1 => {
@@ -155,10 +155,10 @@ impl NoFit {
 
 impl fmt::Display for NoFit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let culprits = list(self.culprits());
+        let offending_images = list(self.offending_images());
         match &self.shortfall {
             Shortfall::NoPlatform | Shortfall::NoNode { .. } => {
-                write!(f, "{culprits}; {}", self.nodes())?;
+                write!(f, "{offending_images}; {}", self.nodes())?;
             }
             Shortfall::KeptAway {
                 by_selectors,
@@ -179,7 +179,7 @@ impl fmt::Display for NoFit {
                 );
                 write!(
                     f,
-                    "{culprits}; nodes that can run it take no such pod: {}",
+                    "{offending_images}; nodes that can run it do not accept the pod: {}",
                     list(away)
                 )?;
             }
@@ -196,10 +196,10 @@ fn nodes(count: usize) -> String {
     }
 }
 
-/// All of it, or the first and how many more.
+/// Joins the items, truncated to [`MAX_LISTED`].
 fn list(mut all: Vec<String>) -> String {
-    let more = all.len().saturating_sub(LISTED);
-    all.truncate(LISTED);
+    let more = all.len().saturating_sub(MAX_LISTED);
+    all.truncate(MAX_LISTED);
     if more > 0 {
         all.push(format!("{more} more"));
     }

@@ -1,4 +1,4 @@
-//! Which pods are placed, and how: what the PlacementPolicies of a cluster say.
+//! Which pods are placed, and how: the PlacementPolicies of a cluster.
 
 #[cfg(test)]
 mod tests;
@@ -15,31 +15,32 @@ use serde_json::{Value, json};
 use crate::names;
 use crate::settings::{RuntimeClass, Settings};
 
-/// How long a pod waits at the gate for a registry, unless somebody says otherwise.
-const GATE: Duration = Duration::from_secs(10);
-/// How long whoever makes a pod waits for a registry, unless somebody says otherwise.
-const SYNC: Duration = Duration::from_secs(2);
+/// Default time that a pod waits at the gate for a registry.
+const DEFAULT_GATE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Default time that an admission request waits for a registry. Admission blocks the client, so it is shorter than the
+/// gate.
+const DEFAULT_ADMISSION_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A policy that can be followed.
+/// A validated policy.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Policy {
-    /// What it is called; nothing for what is built in.
+    /// Name of the PlacementPolicy; empty for the built-in policy.
     pub name: String,
     /// Whether pods are changed.
     pub mode: Mode,
-    /// What becomes of a pod with images that nobody has looked at yet.
+    /// How to treat a pod with uninspected images.
     pub on_miss: OnMiss,
-    /// What becomes of a pod whose images run on no node.
+    /// How to treat a pod whose images run on no node.
     pub on_no_match: OnNoMatch,
-    /// Which pull secrets images are inspected with.
+    /// The pull secrets used to inspect images.
     pub pull_secrets: PullSecrets,
-    /// How pods are placed as they are made.
+    /// Settings at admission.
     pub settings: Settings,
-    /// How pods are placed that exist: a class cannot be set on them any more.
+    /// Settings for pods that exist: their `runtimeClassName` is immutable.
     pub later: Settings,
     /// How long a pod waits at the gate for a registry.
     pub gate: Duration,
-    /// How long whoever makes a pod waits for a registry.
+    /// How long an admission request waits for a registry.
     pub sync: Duration,
     priority: i32,
     namespaces: LabelSelector,
@@ -48,14 +49,14 @@ pub struct Policy {
 }
 
 impl Default for Policy {
-    /// What is built in.
+    /// The built-in policy.
     fn default() -> Self {
         Self::read("", &PlacementPolicySpec::default(), &BTreeMap::new()).0
     }
 }
 
 impl Policy {
-    /// Reads a policy, and says what in it makes no sense. Selectors that make none select nothing.
+    /// Reads a policy and returns its validation errors. Invalid selectors select nothing.
     fn read(
         name: &str,
         spec: &PlacementPolicySpec,
@@ -94,8 +95,16 @@ impl Policy {
                 ..later.clone()
             },
             later,
-            gate: duration(spec.timeouts.gate_seconds, Duration::from_secs, GATE),
-            sync: duration(spec.timeouts.sync_milliseconds, Duration::from_millis, SYNC),
+            gate: duration(
+                spec.timeouts.gate_seconds,
+                Duration::from_secs,
+                DEFAULT_GATE_TIMEOUT,
+            ),
+            sync: duration(
+                spec.timeouts.sync_milliseconds,
+                Duration::from_millis,
+                DEFAULT_ADMISSION_TIMEOUT,
+            ),
             priority: spec.priority.unwrap_or_default(),
             namespaces,
             pods,
@@ -104,7 +113,7 @@ impl Policy {
         (policy, complaints)
     }
 
-    /// Whether images are looked at while whoever makes a pod waits. A class has to be set then or never.
+    /// Whether images are inspected during admission. A RuntimeClass can only be set then.
     pub fn waits(&self) -> bool {
         self.on_miss == OnMiss::Sync
             || (self.on_miss == OnMiss::Gate && !self.settings.offered.is_empty())
@@ -116,11 +125,11 @@ impl Policy {
     }
 }
 
-/// How pods are placed without giving them a class.
+/// The settings without offered RuntimeClasses.
 fn later(spec: &PlacementPolicySpec) -> Settings {
-    let usual = Settings::default();
+    let default = Settings::default();
     let weights = spec.weights.iter().map(|it| {
-        // The definition of the kind lets no other numbers pass.
+        // The CRD schema admits no other values.
         let weight = u8::try_from(it.weight.clamp(1, 100)).unwrap_or(1);
         (it.architecture.clone(), weight)
     });
@@ -128,37 +137,37 @@ fn later(spec: &PlacementPolicySpec) -> Settings {
         operating_system: spec
             .operating_system
             .clone()
-            .unwrap_or(usual.operating_system),
+            .unwrap_or(default.operating_system),
         weights: weights.collect(),
         fallback_architecture: spec.fallback_architecture.clone(),
         tolerated_taints: match &spec.tolerated_taints {
             Some(keys) => keys.iter().cloned().collect(),
-            None => usual.tolerated_taints,
+            None => default.tolerated_taints,
         },
         offered: Vec::new(),
     }
 }
 
-fn duration(said: Option<i32>, unit: fn(u64) -> Duration, usual: Duration) -> Duration {
-    let said = said.and_then(|number| u64::try_from(number).ok());
-    said.map_or(usual, unit)
+fn duration(configured: Option<i32>, unit: fn(u64) -> Duration, default: Duration) -> Duration {
+    let configured = configured.and_then(|number| u64::try_from(number).ok());
+    configured.map_or(default, unit)
 }
 
-/// Why no policy is followed for a pod.
+/// Why no policy applies to a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Passed {
-    /// Its namespace is one of Kubernetes itself.
+    /// Its namespace is a system namespace.
     SystemNamespace,
-    /// It, or its namespace, says so.
+    /// The pod or its namespace opted out.
     SwitchedOff,
-    /// The policy does not want pods of such owners.
+    /// The policy ignores pods of such owners.
     IgnoredOwner,
-    /// No policy is for it.
+    /// No policy selects it.
     NotSelected,
 }
 
 impl Passed {
-    /// A word for metrics.
+    /// Label value for metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::SystemNamespace => "SystemNamespace",
@@ -169,7 +178,7 @@ impl Passed {
     }
 }
 
-/// All policies of a cluster, in the order in which they count.
+/// All policies of a cluster, in order of precedence.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Policies {
     ordered: Vec<Policy>,
@@ -178,7 +187,7 @@ pub struct Policies {
 }
 
 impl Default for Policies {
-    /// Nobody has written one: what is built in counts.
+    /// Without any PlacementPolicy the built-in policy applies.
     fn default() -> Self {
         Self::new([], &BTreeMap::new())
     }
@@ -219,7 +228,7 @@ impl Policies {
         all
     }
 
-    /// The policy that counts for a pod. `labels` are those of its namespace.
+    /// The policy that applies to a pod. `labels` are those of its namespace.
     pub fn select(
         &self,
         namespace: &str,
@@ -253,12 +262,12 @@ impl Policies {
         Ok(policy)
     }
 
-    /// What in a policy makes no sense.
+    /// The validation errors of a policy.
     pub fn complaints(&self, name: &str) -> &[String] {
         self.complaints.get(name).map_or(&[], Vec::as_slice)
     }
 
-    /// What the API server does with pods while nobody answers.
+    /// What the API server does with pods while the webhook is unavailable.
     pub fn failure_policy(&self) -> FailurePolicy {
         self.failure_policy
     }

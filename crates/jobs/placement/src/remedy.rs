@@ -1,4 +1,4 @@
-//! What would make a pod fit that fits nowhere.
+//! Changes that would let a pod fit.
 
 #[cfg(test)]
 mod tests;
@@ -16,41 +16,41 @@ use crate::fit::Demand;
 use crate::no_fit::{NoFit, Shortfall};
 use crate::settings::{RuntimeClass, Settings};
 
-/// One thing that would help.
+/// A change that would let the pod fit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all_fields = "camelCase")]
 pub enum Remedy {
-    /// A class under which nodes run it.
+    /// Use a RuntimeClass under which nodes run it.
     UseRuntimeClass {
         /// The class.
         class: String,
-        /// How many nodes take the pod then.
+        /// The number of nodes that accept the pod then.
         nodes: usize,
     },
-    /// A toleration.
+    /// Add a toleration.
     Tolerate {
         /// The taint.
         taint: String,
-        /// How many nodes it keeps the pod from.
+        /// The number of nodes with the taint.
         nodes: usize,
     },
-    /// Other selectors.
+    /// Change the pod's selectors.
     ChangeSelectors {
-        /// How many nodes they keep the pod from.
+        /// The number of nodes that they exclude.
         nodes: usize,
     },
-    /// Another node.
+    /// Add a node.
     AddNode {
-        /// What it could be.
+        /// Platforms that would run the images.
         platforms: Vec<String>,
     },
-    /// An image for the nodes that there are.
+    /// Publish an image for the platform of live nodes.
     PublishImage {
         /// The image.
         image: String,
-        /// What it should be for as well.
+        /// The missing platform.
         platform: String,
-        /// How many nodes are that.
+        /// The number of nodes of that platform.
         nodes: usize,
     },
 }
@@ -89,7 +89,7 @@ impl fmt::Display for Remedy {
     }
 }
 
-/// So many nodes do something.
+/// A number of nodes with its verb.
 fn counted(nodes: usize, one: &str, more: &str) -> String {
     let verb = if nodes == 1 { one } else { more };
     format!("{} {verb}", count(nodes))
@@ -102,7 +102,7 @@ fn count(nodes: usize) -> String {
     }
 }
 
-/// What would make a pod fit, the least effort first. `classes` are the RuntimeClasses of the cluster.
+/// The changes that would let a pod fit, least effort first. `classes` are the RuntimeClasses of the cluster.
 pub fn remedies(
     pod: &Value,
     no_fit: &NoFit,
@@ -130,7 +130,7 @@ pub fn remedies(
             let nodes = *by_selectors;
             remedies.push(Remedy::ChangeSelectors { nodes });
         }
-        // Nodes for its images are there.
+        // Nodes that run its images exist: neither nodes nor images are missing.
         return remedies;
     }
     let platforms = missing_nodes(&no_fit.demand, cluster);
@@ -141,7 +141,7 @@ pub fn remedies(
     remedies
 }
 
-/// Platforms that run all images, and that no node is.
+/// Platforms that run all images, and that no node has.
 fn missing_nodes(demand: &Demand, cluster: &Cluster) -> Vec<String> {
     let images = demand.images().iter();
     let platforms = images.flat_map(|(_, platforms)| platforms.written());
@@ -166,8 +166,8 @@ fn missing_nodes(demand: &Demand, cluster: &Cluster) -> Vec<String> {
         .collect()
 }
 
-/// Images that keep the pod from the nodes that are nearest to running it: those where the fewest of its
-/// images are missing, and of these the most.
+/// The images to publish for the closest platforms: those on which the fewest images are missing, and of these the ones
+/// with the most nodes.
 fn images_to_publish(demand: &Demand, cluster: &Cluster) -> Vec<Remedy> {
     let systems = demand.systems();
     let places = cluster.places();

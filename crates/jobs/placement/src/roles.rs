@@ -1,18 +1,17 @@
-//! Who needs which rights for placement: the controller, the check, and the people who say how pods are
-//! placed.
+//! RBAC rules for placement: of the controller, of the webhook, and of users.
 
 use api::placement::{GROUP, PLURAL, WEBHOOK};
 use api::rbac::{
-    READ, and_read, editor, only, register_check, rule, see_definitions, tell_events, viewer,
+    READ, and_read, editor, maintain_webhook, only, read_crds, rule, viewer, write_events,
 };
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 
-/// The role of whoever looks on.
+/// ClusterRole of users who read policies.
 pub const VIEWER: &str = "medley-placement-viewer";
-/// The role of whoever says how pods are placed.
+/// ClusterRole of users who edit policies.
 pub const EDITOR: &str = "medley-placement-editor";
 
-/// What the controller may do.
+/// RBAC rules of the controller.
 pub fn operator_rules() -> Vec<PolicyRule> {
     let registration = rule(
         "admissionregistration.k8s.io",
@@ -21,9 +20,9 @@ pub fn operator_rules() -> Vec<PolicyRule> {
     );
     let mut rules = followed();
     rules.extend([
-        tell_events(),
+        write_events(),
         only(WEBHOOK, registration),
-        // Pods at the gate are told where to go, and let go.
+        // Adds node affinity to gated pods and removes the gate.
         rule("", &["pods"], &and_read(&["patch"])),
         rule("", &["pods/status"], &["patch"]),
         rule(GROUP, &[&format!("{PLURAL}/status")], &["patch"]),
@@ -31,22 +30,22 @@ pub fn operator_rules() -> Vec<PolicyRule> {
     rules
 }
 
-/// What the check may do.
+/// RBAC rules of the webhook.
 pub fn webhook_rules() -> Vec<PolicyRule> {
     let mut rules = followed();
-    rules.push(register_check(WEBHOOK));
+    rules.push(maintain_webhook(WEBHOOK));
     rules
 }
 
-/// What both may read where policies inspect images with the pull secrets of pods (`spec.pullSecrets.mode: Pods`): the
-/// `imagePullSecrets` of a pod that is being decided on, else those of its service account. By name, in the namespace of the
-/// pod, and never listed. RBAC cannot say "named by a pod", so that the rule covers every Secret: it is a role of its own
-/// that an installation can leave out.
+/// Rules of both where policies inspect images with the pull secrets of pods (`spec.pullSecrets.mode: Pods`): the
+/// `imagePullSecrets` of the pod, else those of its service account; read by name in the namespace of the pod, never
+/// listed. RBAC cannot express "named by a pod", so the rule covers every Secret: it is a role of its own that an
+/// installation can leave out.
 pub fn pull_secret_rules() -> Vec<PolicyRule> {
     vec![rule("", &["secrets", "serviceaccounts"], &["get"])]
 }
 
-/// What both may read in a namespace where policies name pull secrets (`spec.pullSecrets.mode: Named`).
+/// Rules of both in a namespace where policies name pull secrets (`spec.pullSecrets.mode: Named`).
 pub fn named_secret_rules(names: &[String]) -> Vec<PolicyRule> {
     vec![PolicyRule {
         resource_names: Some(names.to_vec()),
@@ -54,17 +53,17 @@ pub fn named_secret_rules(names: &[String]) -> Vec<PolicyRule> {
     }]
 }
 
-/// What both look at.
+/// The resources that both watch.
 fn followed() -> Vec<PolicyRule> {
     vec![
-        see_definitions(),
+        read_crds(),
         rule("", &["nodes", "namespaces"], &READ),
         rule("node.k8s.io", &["runtimeclasses"], &READ),
         rule(GROUP, &[PLURAL], &READ),
     ]
 }
 
-/// The roles of people, the second with what the first has.
+/// The ClusterRoles of users; the second includes the first.
 pub fn user_roles() -> [ClusterRole; 2] {
     [viewer(VIEWER, GROUP, PLURAL), editor(EDITOR, GROUP, PLURAL)]
 }

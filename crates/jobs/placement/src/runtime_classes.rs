@@ -2,14 +2,13 @@
 //!
 //! ```text
 //! nodes --wanted--> windows-20348         where the node is of that build
-//!                   windows-17763-hyperv  in a virtual machine, on the newest nodes that have the handler
-//! wanted + classes that there are + pods that use them --plan--> serve, remove, keep
+//!                   windows-17763-hyperv  in a utility VM, on the newest nodes that have the handler
+//! wanted + live classes + pods that use them --plan--> serve, remove, keep
 //! ```
 //!
-//! The handler of a class cannot be changed (`ValidateRuntimeClassUpdate`), and neither can that of pods
-//! that use it. So a class with another handler gets another name (`windows-17763-v2`), and the old one
-//! goes when no pod uses it any more. A class that somebody else made is never touched, and its name is
-//! left to it.
+//! The handler of a class is immutable (`ValidateRuntimeClassUpdate`), and so is the class of a pod. A class with
+//! another handler therefore gets another name (`windows-17763-v2`), and the old one is deleted when no pod uses it any
+//! more. Classes of other managers are never changed, and their names are not reused.
 
 pub mod roles;
 #[cfg(test)]
@@ -23,49 +22,49 @@ use serde_json::{Value, json};
 use crate::cluster::Cluster;
 use crate::names;
 use wanted::Wanted;
-pub use wanted::{Withheld, windows_builds};
+pub use wanted::{MissingHandler, windows_builds};
 
-/// What is to be done about classes.
+/// The changes to RuntimeClasses.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ClassPlan {
-    /// Classes that go, by name; before any comes, for their names are free then.
+    /// Classes to delete, by name; deleted first, so that their names are free for new ones.
     pub remove: Vec<String>,
-    /// Classes that there should be.
+    /// Classes that should exist.
     pub serve: Vec<Served>,
-    /// Classes that should go, but are in use.
+    /// Obsolete classes that pods still use.
     pub keep: Vec<Kept>,
-    /// Classes that there are not, and why.
-    pub withheld: Vec<Withheld>,
+    /// Classes that are not created, and why.
+    pub withheld: Vec<MissingHandler>,
 }
 
-/// A class that there should be.
+/// A class that should exist.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Served {
-    /// What pods call it.
+    /// Its name.
     pub name: String,
-    /// The RuntimeClass, as far as it is ours.
+    /// The RuntimeClass, with only the fields that Medley manages.
     pub object: Value,
-    /// How many nodes have its handler.
+    /// The number of nodes with its handler.
     pub nodes: usize,
-    /// Whether it is there, just so.
+    /// Whether the live object already matches.
     pub is_there: bool,
 }
 
 /// A class that no node serves any more, but that pods use.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Kept {
-    /// What pods call it.
+    /// Its name.
     pub name: String,
-    /// The RuntimeClass, with the reason.
+    /// The RuntimeClass, annotated with the reason.
     pub object: Value,
-    /// How many pods.
+    /// The number of pods that use it.
     pub pods: usize,
-    /// Whether the reason is there already.
+    /// Whether the live object already has the reason.
     pub is_there: bool,
 }
 
 impl Kept {
-    /// Why it is kept, and what would help.
+    /// Why it is kept, and what to do about it.
     pub fn reason(&self) -> String {
         reason(self.pods)
     }
@@ -76,12 +75,10 @@ fn reason(pods: usize) -> String {
         1 => "1 pod uses".to_owned(),
         pods => format!("{pods} pods use"),
     };
-    format!(
-        "no node serves it any more, but {pods} it: it goes when they are gone or use another runtime class"
-    )
+    format!("no node serves it any more, but {pods} it: it is deleted when no pod uses it any more")
 }
 
-/// Classes of ours that no node serves any more, by name. Whether pods use them has to be looked up.
+/// Managed classes that no node serves any more, by name. The caller has to count the pods that use them.
 pub fn obsolete(cluster: &Cluster, existing: &[Value]) -> BTreeSet<String> {
     let (wanted, _) = wanted::wanted(cluster);
     let kept = kept_names(&wanted, existing);
@@ -92,7 +89,7 @@ pub fn obsolete(cluster: &Cluster, existing: &[Value]) -> BTreeSet<String> {
         .collect()
 }
 
-/// Decides about the classes of a cluster. `users` counts the pods of classes that are [`obsolete`].
+/// Plans the classes of a cluster. `users` counts the pods of classes that are [`obsolete`].
 pub fn plan(cluster: &Cluster, existing: &[Value], users: &BTreeMap<String, usize>) -> ClassPlan {
     let (wanted, withheld) = wanted::wanted(cluster);
     let mut plan = ClassPlan {
@@ -126,7 +123,7 @@ pub fn plan(cluster: &Cluster, existing: &[Value], users: &BTreeMap<String, usiz
     plan
 }
 
-/// Names of classes that are still right, by what they are for.
+/// Names of classes whose handler is still right, by their base name.
 fn kept_names<'a>(wanted: &'a [Wanted], existing: &'a [Value]) -> BTreeMap<&'a str, &'a str> {
     let mut kept = BTreeMap::new();
     for class in wanted {
@@ -140,7 +137,7 @@ fn kept_names<'a>(wanted: &'a [Wanted], existing: &'a [Value]) -> BTreeMap<&'a s
     kept
 }
 
-/// A class that stays for its pods, and says so.
+/// An obsolete class kept for its pods, annotated with the reason.
 fn kept(wanted: &str, pods: usize, existing: &[Value]) -> Option<Kept> {
     let class = existing.iter().find(|class| name(class) == wanted)?;
     let mut annotations = class["metadata"]["annotations"].clone();
@@ -167,7 +164,7 @@ fn kept(wanted: &str, pods: usize, existing: &[Value]) -> Option<Kept> {
 const API_VERSION: &str = "node.k8s.io/v1";
 const KIND: &str = "RuntimeClass";
 
-/// Annotations that are ours to write.
+/// The annotations that Medley manages.
 fn ours(annotations: &Value) -> Value {
     let all = annotations.as_object().into_iter().flatten();
     let ours = all.filter(|(key, _)| key.starts_with("medley.dev/"));
@@ -192,7 +189,7 @@ fn base(name: &str) -> &str {
     }
 }
 
-/// The name, or the first version of it that nobody has.
+/// The base name, or the first version of it that is not taken.
 fn free_name(base: &str, taken: &BTreeSet<&str>) -> String {
     let versions = (2u32..).map(|version| format!("{base}-v{version}"));
     let mut names = std::iter::once(base.to_owned()).chain(versions);
@@ -202,8 +199,7 @@ fn free_name(base: &str, taken: &BTreeSet<&str>) -> String {
         .unwrap_or_default()
 }
 
-/// Says whether a class says all that is wanted; what somebody added counts for nothing, but for
-/// annotations of ours that are not wanted any more.
+/// Whether a class has all wanted fields. Additions of other managers are ignored, except obsolete annotations of ours.
 fn has(class: &Value, wanted: &Value) -> bool {
     let meta = |object: &Value| ours(&object["metadata"]["annotations"]);
     name(class) == name(wanted)

@@ -1,4 +1,4 @@
-//! How pods are placed, where there is a choice.
+//! Settings of placement.
 
 #[cfg(test)]
 mod tests;
@@ -12,18 +12,18 @@ use serde_json::Value;
 use crate::handler::Handler;
 use crate::names;
 
-/// How pods are placed.
+/// Settings of placement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// What is meant by images that run on several operating systems, if the pod does not say it.
+    /// Default operating system for images that run on several, unless the pod selects one.
     pub operating_system: String,
-    /// How much pods should prefer architectures, from 1 to 100. What is not here is not preferred.
+    /// Preference weights of architectures, 1 to 100. Missing architectures are not preferred.
     pub weights: BTreeMap<String, u8>,
-    /// The architecture of images that nobody can look at. Without it such an image does not count.
+    /// Assumed architecture of images that cannot be inspected. Without it they do not restrict the pod.
     pub fallback_architecture: Option<String>,
-    /// Taints of nodes, by key, that a pod is made to tolerate if its images run there.
+    /// Keys of taints that a pod is given tolerations for if its images run there.
     pub tolerated_taints: BTreeSet<String>,
-    /// Runtime classes that a pod without one may be given when nothing else fits, the best first.
+    /// RuntimeClasses that may be set on a pod without one when nothing else fits, best first.
     pub offered: Vec<RuntimeClass>,
 }
 
@@ -39,26 +39,24 @@ impl Default for Settings {
     }
 }
 
-/// What a RuntimeClass changes about what runs.
+/// The properties of a RuntimeClass that decide which images run.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RuntimeClass {
-    /// What pods call it.
+    /// Its name.
     pub name: String,
-    /// How Windows containers are kept apart.
+    /// Isolation of Windows containers.
     pub isolation: Isolation,
-    /// What the handler runs instead of what the node is: an older Windows, or another architecture
-    /// by emulation.
+    /// The platform of the handler, if it differs from the node's: an older Windows, or an emulated architecture.
     pub platform: Option<Platform>,
-    /// Labels of the nodes that have the handler (`scheduling.nodeSelector`). The API server adds them
-    /// to pods of the class.
+    /// Labels of the nodes that have the handler (`scheduling.nodeSelector`). The RuntimeClass admission plugin merges
+    /// them into pods of the class.
     pub node_selector: BTreeMap<String, String>,
-    /// What pods of the class tolerate (`scheduling.tolerations`).
+    /// Tolerations added to pods of the class (`scheduling.tolerations`).
     pub tolerations: Vec<Value>,
 }
 
 impl RuntimeClass {
-    /// Reads a RuntimeClass. What its handler runs is said by annotations that Medley writes; without
-    /// them, by the name of the handler.
+    /// Reads a RuntimeClass. The platform comes from annotations that Medley writes, else from the name of the handler.
     pub fn read(class: &Value) -> Self {
         let text = |pointer: &str| {
             let found = class.pointer(pointer).and_then(Value::as_str);
@@ -85,7 +83,7 @@ impl RuntimeClass {
             .collect();
         let architecture = node_selector.get(names::ARCHITECTURE);
         let architecture = architecture.map_or("amd64", String::as_str);
-        let platform = annotation(names::PLATFORM).and_then(|said| said.parse().ok());
+        let platform = annotation(names::PLATFORM).and_then(|value| value.parse().ok());
         let tolerations = class
             .pointer("/scheduling/tolerations")
             .and_then(Value::as_array);

@@ -1,39 +1,39 @@
-//! The status of a policy.
+//! The status of a PlacementPolicy.
 
 #[cfg(test)]
 mod tests;
 
-use api::condition::Said;
+use api::condition::ConditionContent;
 use api::placement::{
     Mode, PlacementPolicy, PlacementPolicyStatus, Pods, PullSecretsMode, WEBHOOK,
 };
 use jiff::Timestamp;
 
-use crate::words::CONDITIONS;
+use crate::reasons::CONDITIONS;
 
-/// How many pods are named at most.
-const NAMED: usize = 8;
+/// Maximum number of pods named in a message.
+const MAX_NAMED: usize = 8;
 
-/// What the status follows from.
-pub struct Facts<'a> {
+/// The inputs of the status.
+pub struct PolicyStatusInputs<'a> {
     /// The policy.
     pub object: &'a PlacementPolicy,
-    /// What in it makes no sense.
+    /// Its validation errors.
     pub complaints: &'a [String],
-    /// Pull secrets and service accounts that RBAC keeps the operator from, as the API server says it.
+    /// RBAC errors on reading pull secrets and service accounts, as returned by the API server.
     pub forbidden: &'a [String],
-    /// Whether the API server asks before pods are made.
+    /// Whether the MutatingWebhookConfiguration exists.
     pub admission_registered: bool,
-    /// How many pods of it wait for somebody to look at their images.
+    /// The number of its pods whose images are being inspected.
     pub gated: usize,
-    /// Those of its pods that no node runs, by namespace and name.
+    /// Its pods that no node can run, by namespace and name.
     pub held: &'a [String],
-    /// When.
+    /// The current time.
     pub now: Timestamp,
 }
 
-/// The status of a policy. Times move when something does.
-pub fn status(facts: &Facts<'_>) -> PlacementPolicyStatus {
+/// Computes the status of a policy. Transition times change only with the status of a condition.
+pub fn status(facts: &PolicyStatusInputs<'_>) -> PlacementPolicyStatus {
     let before = facts.object.status.as_ref();
     let known = before
         .map(|it| it.conditions.as_slice())
@@ -46,10 +46,12 @@ pub fn status(facts: &Facts<'_>) -> PlacementPolicyStatus {
         pull_secrets(facts),
     ];
     debug_assert!(
-        conditions.iter().all(|said| said.is_among(CONDITIONS)),
-        "{conditions:?}: not explained in words.rs"
+        conditions
+            .iter()
+            .all(|condition| condition.is_among(CONDITIONS)),
+        "{conditions:?}: not explained in reasons.rs"
     );
-    let conditions = conditions.map(|said| said.condition(known, facts.now, generation));
+    let conditions = conditions.map(|condition| condition.condition(known, facts.now, generation));
     let count = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
     PlacementPolicyStatus {
         observed_generation: generation,
@@ -61,36 +63,43 @@ pub fn status(facts: &Facts<'_>) -> PlacementPolicyStatus {
     }
 }
 
-fn ready(facts: &Facts<'_>) -> Said {
+fn ready(facts: &PolicyStatusInputs<'_>) -> ConditionContent {
     let kind = "Ready";
     if !facts.complaints.is_empty() {
-        return Said::new(kind, false, "InvalidPolicy", facts.complaints.join("; "));
+        return ConditionContent::new(kind, false, "InvalidPolicy", facts.complaints.join("; "));
     }
     match facts.object.spec.mode {
-        Mode::Place => Said::new(kind, true, "Placing", "pods are placed as the policy says"),
-        Mode::Warn => Said::new(
+        Mode::Place => {
+            ConditionContent::new(kind, true, "Placing", "pods are placed by this policy")
+        }
+        Mode::Warn => ConditionContent::new(
             kind,
             true,
             "Warning",
-            "no pod is changed; who makes one that runs nowhere is warned",
+            "no pod is changed; clients get a warning for pods that no node can run",
         ),
-        Mode::Audit => Said::new(kind, true, "Auditing", "no pod is changed; it is counted"),
+        Mode::Audit => ConditionContent::new(
+            kind,
+            true,
+            "Auditing",
+            "no pod is changed; outcomes are only counted",
+        ),
     }
 }
 
-fn admission(facts: &Facts<'_>) -> Said {
+fn admission(facts: &PolicyStatusInputs<'_>) -> ConditionContent {
     let kind = "AdmissionReady";
     if facts.admission_registered {
-        let message = "the API server asks before pods are made";
-        return Said::new(kind, true, "Registered", message);
+        let message = "the API server calls the placement webhook for new pods";
+        return ConditionContent::new(kind, true, "Registered", message);
     }
     let message = format!(
-        "there is no MutatingWebhookConfiguration {WEBHOOK}: pods go to any node; `medley webhook --register` makes it"
+        "MutatingWebhookConfiguration {WEBHOOK} not found: pods are scheduled to any node; run `medley webhook --register` to create it"
     );
-    Said::new(kind, false, "NotRegistered", message)
+    ConditionContent::new(kind, false, "NotRegistered", message)
 }
 
-fn pull_secrets(facts: &Facts<'_>) -> Said {
+fn pull_secrets(facts: &PolicyStatusInputs<'_>) -> ConditionContent {
     let kind = "PullSecretsReadable";
     let mode = facts.object.spec.pull_secrets.mode;
     let Some(first) = facts.forbidden.first() else {
@@ -98,15 +107,15 @@ fn pull_secrets(facts: &Facts<'_>) -> Said {
             PullSecretsMode::Pods => {
                 let message =
                     "images are inspected with the pull secrets of pods and their service accounts";
-                Said::new(kind, true, "Readable", message)
+                ConditionContent::new(kind, true, "Readable", message)
             }
             PullSecretsMode::Named => {
                 let message = "images are inspected with the pull secrets that the policy names";
-                Said::new(kind, true, "Readable", message)
+                ConditionContent::new(kind, true, "Readable", message)
             }
             PullSecretsMode::None => {
                 let message = "images are inspected without pull secrets";
-                Said::new(kind, true, "NotRead", message)
+                ConditionContent::new(kind, true, "NotRead", message)
             }
         };
     };
@@ -124,18 +133,18 @@ fn pull_secrets(facts: &Facts<'_>) -> Said {
     };
     let message =
         format!("private images are inspected without their pull secrets: {first}{more}; {remedy}");
-    Said::new(kind, false, "Forbidden", message)
+    ConditionContent::new(kind, false, "Forbidden", message)
 }
 
-fn held(facts: &Facts<'_>) -> Said {
+fn held(facts: &PolicyStatusInputs<'_>) -> ConditionContent {
     let kind = "NothingHeld";
     if facts.held.is_empty() {
         let message = "no pod waits for a node that runs its images";
-        return Said::new(kind, true, "NothingHeld", message);
+        return ConditionContent::new(kind, true, "NothingHeld", message);
     }
     let mut names: Vec<&str> = facts.held.iter().map(String::as_str).collect();
     names.sort_unstable();
-    names.truncate(NAMED);
+    names.truncate(MAX_NAMED);
     let more = match facts.held.len().saturating_sub(names.len()) {
         0 => String::new(),
         more => format!(" and {more} more"),
@@ -145,5 +154,5 @@ fn held(facts: &Facts<'_>) -> Said {
         facts.held.len(),
         names.join(", ")
     );
-    Said::new(kind, false, "PodsHeld", message)
+    ConditionContent::new(kind, false, "PodsHeld", message)
 }

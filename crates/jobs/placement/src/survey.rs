@@ -1,4 +1,4 @@
-//! All pods of a cluster at once: what their images are for, and who can never run.
+//! A report about all pods of a cluster: the platforms of their images, and which pods cannot run.
 
 #[cfg(test)]
 mod tests;
@@ -8,23 +8,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::cluster::{Cluster, Judge, Node, Place, Runtime};
+use crate::cluster::{Cluster, Node, Place, PlatformMatcher, Runtime};
 use crate::decide::{Decision, decide};
 use crate::fit::Demand;
-use crate::images::{Knowledge, Platforms, Used, images};
+use crate::images::{Inspection, Platforms, Used, images};
 use crate::settings::{RuntimeClass, Settings};
 
-/// What there is.
+/// The report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Survey {
     /// The images that pods use, by name.
     pub images: Vec<Coverage>,
-    /// Kinds of nodes, and how many of these images they run.
+    /// Node platforms, and how many of the images they run.
     pub places: Vec<PlaceCoverage>,
     /// Pods that no node can run, and pods on nodes that cannot run them.
-    pub stuck: Vec<Stuck>,
-    /// Nodes that run nothing but what runs on every node.
+    pub stuck: Vec<UnrunnablePod>,
+    /// Nodes that run only DaemonSet and static pods.
     pub idle: Vec<String>,
 }
 
@@ -34,60 +34,60 @@ pub struct Survey {
 pub struct Coverage {
     /// The image.
     pub image: String,
-    /// What it is for, or why nobody knows.
+    /// Its platforms, or why they are unknown.
     pub told: String,
-    /// How many pods use it.
+    /// The number of pods that use it.
     pub pods: usize,
-    /// How many nodes run it.
+    /// The number of nodes that run it.
     pub nodes: usize,
-    /// Of how many.
+    /// The number of all nodes.
     pub of_nodes: usize,
 }
 
-/// A kind of node, and how many images run there.
+/// A node platform, and how many images run there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlaceCoverage {
-    /// What these nodes are.
+    /// The platform.
     pub place: String,
-    /// How many there are.
+    /// The number of its nodes.
     pub nodes: usize,
-    /// How many images run there.
+    /// The number of images that run there.
     pub images: usize,
-    /// Of how many of which that is known.
+    /// The number of inspected images.
     pub of_images: usize,
 }
 
-/// A pod that no node can run, or that is where it cannot.
+/// A pod that no node can run, or that is bound to a node that cannot run it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Stuck {
+pub struct UnrunnablePod {
     /// Namespace and name.
     pub pod: String,
-    /// A word.
+    /// CamelCase reason.
     pub reason: &'static str,
-    /// A sentence.
+    /// Message.
     pub why: String,
 }
 
-/// What is looked at of a pod. Pods are many, and most have a node: of those little matters.
+/// The parts of a pod that the report needs. Clusters have many pods, and of scheduled ones little is needed.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Surveyed {
+pub struct PodSummary {
     /// The images that it uses.
     pub images: Vec<Used>,
-    /// The node that it is on.
+    /// The node that it is bound to.
     pub node: Option<String>,
     /// Its RuntimeClass.
     pub class: Option<String>,
-    /// Whether it has ended.
+    /// Whether it has succeeded or failed.
     pub is_over: bool,
-    /// Whether it is one of those that every node has.
+    /// Whether it belongs to a DaemonSet or is a static pod.
     pub is_everywhere: bool,
-    /// The whole of it, if it has no node: what it asks for counts then.
+    /// The whole pod, if it is unscheduled: its constraints are needed then.
     pub object: Option<Value>,
 }
 
-impl Surveyed {
+impl PodSummary {
     /// Reads a Pod.
     pub fn read(pod: &Value) -> Self {
         let spec = pod.get("spec").unwrap_or(&Value::Null);
@@ -104,10 +104,10 @@ impl Surveyed {
     }
 }
 
-/// Looks through all pods, by namespace and name. `classes` are the RuntimeClasses of the cluster.
+/// Reports on all pods, by namespace and name. `classes` are the RuntimeClasses of the cluster.
 pub fn survey(
-    pods: &BTreeMap<String, Surveyed>,
-    known: &BTreeMap<String, Knowledge>,
+    pods: &BTreeMap<String, PodSummary>,
+    known: &BTreeMap<String, Inspection>,
     classes: &BTreeMap<String, RuntimeClass>,
     cluster: &Cluster,
     settings: &Settings,
@@ -115,7 +115,7 @@ pub fn survey(
     let mut users: BTreeMap<&str, usize> = BTreeMap::new();
     let mut busy: BTreeSet<&str> = BTreeSet::new();
     let mut stuck = Vec::new();
-    // Pods of one workload ask for the same.
+    // Pods of one workload have the same demand.
     let mut demands: BTreeMap<&[Used], Demand> = BTreeMap::new();
     for (name, pod) in pods {
         let used: BTreeSet<&str> = pod.images.iter().map(|used| used.image.as_str()).collect();
@@ -168,13 +168,13 @@ pub fn survey(
 fn decided(
     name: &str,
     pod: &Value,
-    known: &BTreeMap<String, Knowledge>,
+    known: &BTreeMap<String, Inspection>,
     classes: &BTreeMap<String, RuntimeClass>,
     cluster: &Cluster,
     settings: &Settings,
-) -> Option<Stuck> {
+) -> Option<UnrunnablePod> {
     match decide(pod, known, classes, cluster, settings) {
-        Decision::NoFit(no_fit) => Some(Stuck {
+        Decision::NoFit(no_fit) => Some(UnrunnablePod {
             pod: name.to_owned(),
             reason: no_fit.shortfall.reason(),
             why: no_fit.to_string(),
@@ -183,24 +183,24 @@ fn decided(
     }
 }
 
-/// A pod on a node that does not run its images: it was put there before anybody looked, and tries for
-/// ever.
+/// A pod on a node that does not run its images: it was scheduled before its images were inspected, and restarts
+/// forever.
 fn misplaced(
     name: &str,
     demand: &Demand,
     node: &Node,
     class: Option<&RuntimeClass>,
-) -> Option<Stuck> {
+) -> Option<UnrunnablePod> {
     let misfits = demand.misfits(&node.place, node.runtime, class);
     let why: Vec<String> = misfits
         .into_iter()
         .map(|(used, unfit)| format!("image {} of {} is for {unfit}", used.image, used.by))
         .collect();
-    (!why.is_empty()).then(|| Stuck {
+    (!why.is_empty()).then(|| UnrunnablePod {
         pod: name.to_owned(),
         reason: "WrongNode",
         why: format!(
-            "it is on node {}, which is {}, but {}; delete it, so that it is placed anew",
+            "it is on node {}, which is {}, but {}; delete the pod so that it is placed again",
             node.name(),
             node.place,
             why.join(", ")
@@ -208,22 +208,22 @@ fn misplaced(
     })
 }
 
-/// How many images run on each kind of node.
+/// The number of images that run on each node platform.
 fn places<'a>(
     images: impl Iterator<Item = &'a str>,
-    known: &BTreeMap<String, Knowledge>,
+    known: &BTreeMap<String, Inspection>,
     cluster: &Cluster,
 ) -> Vec<PlaceCoverage> {
     let platforms = images.filter_map(|image| match known.get(image)? {
-        Knowledge::Platforms(platforms) => Some(platforms),
-        Knowledge::Anywhere | Knowledge::Uninspectable(_) => None,
+        Inspection::Platforms(platforms) => Some(platforms),
+        Inspection::Anywhere | Inspection::Uninspectable(_) => None,
     });
     let all: Vec<&Platforms> = platforms.collect();
     let places = cluster.places().map(|(place, nodes)| {
         let runtimes = cluster.runtimes_of(place).into_iter();
-        let judges = runtimes.map(|runtime| Judge::new(place, runtime, None));
-        let judges: Vec<Judge> = judges.collect();
-        let runs = |platforms: &&&Platforms| judges.iter().all(|it| it.rank(platforms).is_ok());
+        let matchers = runtimes.map(|runtime| PlatformMatcher::new(place, runtime, None));
+        let matchers: Vec<PlatformMatcher> = matchers.collect();
+        let runs = |platforms: &&&Platforms| matchers.iter().all(|it| it.rank(platforms).is_ok());
         PlaceCoverage {
             place: place.to_string(),
             nodes,
@@ -234,13 +234,13 @@ fn places<'a>(
     places.collect()
 }
 
-/// Says whether a pod has ended.
+/// Whether a pod has succeeded or failed.
 fn is_over(pod: &Value) -> bool {
     let phase = pod.pointer("/status/phase").and_then(Value::as_str);
     matches!(phase, Some("Succeeded" | "Failed"))
 }
 
-/// Says whether a pod is one of those that every node has.
+/// Whether a pod belongs to a DaemonSet or is a static pod.
 fn is_everywhere(pod: &Value) -> bool {
     let owners = pod
         .pointer("/metadata/ownerReferences")
@@ -253,7 +253,7 @@ fn is_everywhere(pod: &Value) -> bool {
     })
 }
 
-/// Nodes that run the same images, and how many there are.
+/// Nodes that run the same images, and their number.
 fn kinds(cluster: &Cluster) -> BTreeMap<(&Place, Runtime), usize> {
     let mut kinds: BTreeMap<(&Place, Runtime), usize> = BTreeMap::new();
     for node in cluster.nodes() {
@@ -262,24 +262,26 @@ fn kinds(cluster: &Cluster) -> BTreeMap<(&Place, Runtime), usize> {
     kinds
 }
 
-/// What an image is for, and how many nodes run it.
+/// The platforms of an image, and the number of nodes that run it.
 fn covered(
-    known: Option<&Knowledge>,
+    known: Option<&Inspection>,
     cluster: &Cluster,
     kinds: &BTreeMap<(&Place, Runtime), usize>,
 ) -> (String, usize) {
     match known {
-        None => ("not looked at".to_owned(), 0),
-        Some(Knowledge::Anywhere) => ("any node".to_owned(), cluster.len()),
-        Some(Knowledge::Uninspectable(why)) => (why.message.clone(), 0),
-        Some(Knowledge::Platforms(platforms)) => {
+        None => ("not inspected".to_owned(), 0),
+        Some(Inspection::Anywhere) => ("any node".to_owned(), cluster.len()),
+        Some(Inspection::Uninspectable(why)) => (why.message.clone(), 0),
+        Some(Inspection::Platforms(platforms)) => {
             let told: Vec<String> = platforms
                 .written()
                 .iter()
                 .map(ToString::to_string)
                 .collect();
             let runs = kinds.iter().filter(|((place, runtime), _)| {
-                Judge::new(place, *runtime, None).rank(platforms).is_ok()
+                PlatformMatcher::new(place, *runtime, None)
+                    .rank(platforms)
+                    .is_ok()
             });
             (told.join(","), runs.map(|(_, count)| count).sum())
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use platform::Platform;
 use serde_json::{Value, json};
 
-use crate::{Cluster, Decision, Knowledge, Node, RuntimeClass, Settings, decide, names};
+use crate::{Cluster, Decision, Inspection, Node, RuntimeClass, Settings, decide, names};
 
 /// A node of `linux/arm64`, `windows(10.0.20348)/amd64` or the like.
 pub(crate) fn node(name: &str, platform: &str) -> Value {
@@ -27,14 +27,14 @@ pub(crate) fn node(name: &str, platform: &str) -> Value {
     })
 }
 
-/// A node with more: `spec`, labels, `status`.
+/// A node with additional `spec`, labels or `status`.
 pub(crate) fn node_with(name: &str, platform: &str, more: &Value) -> Value {
     let mut node = node(name, platform);
     machinery::patch::merge_patch(&mut node, more).unwrap();
     node
 }
 
-/// A cluster of one node of each.
+/// A cluster with one node of each platform.
 pub(crate) fn cluster(platforms: &[&str]) -> Cluster {
     let nodes = platforms.iter().enumerate();
     nodes
@@ -46,7 +46,7 @@ pub(crate) fn cluster_of(nodes: &[Value]) -> Cluster {
     nodes.iter().map(Node::read).collect()
 }
 
-/// A pod with a container for each image, and whatever else its spec has.
+/// A pod with a container for each image, and more spec fields.
 pub(crate) fn pod(images: &[&str], more: &Value) -> Value {
     let containers = images.iter().enumerate();
     let containers: Vec<Value> = containers
@@ -57,25 +57,25 @@ pub(crate) fn pod(images: &[&str], more: &Value) -> Value {
     json!({ "metadata": { "name": "web", "namespace": "shop" }, "spec": spec })
 }
 
-/// What is known of images.
-pub(crate) fn known(images: &[(&str, &[&str])]) -> BTreeMap<String, Knowledge> {
+/// Inspection results.
+pub(crate) fn known(images: &[(&str, &[&str])]) -> BTreeMap<String, Inspection> {
     let known = images.iter().map(|(image, platforms)| {
         let platforms = platforms.iter().map(|it| it.parse().unwrap()).collect();
-        ((*image).to_owned(), Knowledge::Platforms(platforms))
+        ((*image).to_owned(), Inspection::Platforms(platforms))
     });
     known.collect()
 }
 
-/// Decides without classes and with the usual settings.
+/// Decides without RuntimeClasses and with default settings.
 pub(crate) fn decided(
     pod: &Value,
-    known: &BTreeMap<String, Knowledge>,
+    known: &BTreeMap<String, Inspection>,
     cluster: &Cluster,
 ) -> Decision {
     decide(pod, known, &BTreeMap::new(), cluster, &Settings::default())
 }
 
-/// A class, by name.
+/// The class as a map by name.
 pub(crate) fn classes(class: &RuntimeClass) -> BTreeMap<String, RuntimeClass> {
     BTreeMap::from([(class.name.clone(), class.clone())])
 }

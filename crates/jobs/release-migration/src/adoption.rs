@@ -1,5 +1,5 @@
-//! Which operators report their images: only of these is it known when they have arrived at the same
-//! version with other images.
+//! Which operators report their images. Only for these is completion known exactly when the version stays the same and
+//! the images change.
 
 #[cfg(test)]
 mod tests;
@@ -9,24 +9,24 @@ use std::fmt;
 use api::openshift::ClusterOperator;
 use serde::Serialize;
 
-/// The version under which an operator reports its own image.
+/// The version name under which an operator reports its own image.
 pub const OPERATOR_IMAGE: &str = "operator-image";
 
-/// How the names of versions end that are images.
+/// Suffix of version names that are images.
 pub const IMAGE_SUFFIX: &str = "-image";
 
-/// Who reports images.
+/// Operators by whether they report images.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Adoption {
-    /// Operators that report at least their own.
+    /// Operators that report at least their own image.
     pub reporting: Vec<String>,
     /// Operators that do not.
     pub silent: Vec<String>,
 }
 
 impl Adoption {
-    /// Of operators: of their manifests in a release, which say who has to report, or of what they say
-    /// in a cluster.
+    /// Computes it from ClusterOperators: from the manifests of a release, which declare the expected versions, or from
+    /// the live objects.
     pub fn of<'a>(operators: impl IntoIterator<Item = (&'a str, &'a ClusterOperator)>) -> Self {
         let mut adoption = Self::default();
         for (name, operator) in operators {
@@ -42,7 +42,7 @@ impl Adoption {
         adoption
     }
 
-    /// How many there are.
+    /// The number of operators.
     pub fn total(&self) -> usize {
         self.reporting.len() + self.silent.len()
     }

@@ -1,9 +1,9 @@
-//! What somebody should be told about releases.
+//! Prometheus alerts for releases.
 
 use api::monitoring::{self, Alert, Severity};
 use serde_json::Value;
 
-/// All alerts. They wait before they tell: operators take their time.
+/// All alerts. Each has a `for` duration, since operators take time to update.
 pub const ALERTS: [Alert; 5] = [
     Alert {
         name: "MedleyReleaseClaimedEarly",
@@ -11,8 +11,8 @@ pub const ALERTS: [Alert; 5] = [
         lasting: Some("15m"),
         severity: Severity::Warning,
         labels: &[],
-        summary: "The cluster claims to have arrived at a release, and has not.",
-        description: "ClusterVersion says that the release is complete, but an operator has not reported what the release wants. Nodes of another architecture may not be able to join yet. `medley release status` names the operators.",
+        summary: "ClusterVersion claims completion of a release too early.",
+        description: "ClusterVersion claims that the release is complete, but an operator has not reported the expected versions. Nodes of another architecture may not be able to join yet. `medley release status` names the operators.",
     },
     Alert {
         name: "MedleyReleaseNeverArrives",
@@ -20,8 +20,8 @@ pub const ALERTS: [Alert; 5] = [
         lasting: Some("10m"),
         severity: Severity::Warning,
         labels: &[],
-        summary: "{{ $value }} operators report what will never be what the release wants.",
-        description: "They report their image by tag, under the name of a mirror, or as a placeholder. Names are compared to the letter, so that waiting does not help. `medley release explain OPERATOR` says what does.",
+        summary: "{{ $value }} operators report versions that can never match the release.",
+        description: "They report their image by tag, under the name of a mirror, or as a placeholder. Names are compared as strings, so waiting does not help. `medley release explain OPERATOR` lists the next steps.",
     },
     Alert {
         name: "MedleyReleaseFailing",
@@ -29,8 +29,8 @@ pub const ALERTS: [Alert; 5] = [
         lasting: Some("10m"),
         severity: Severity::Warning,
         labels: &[],
-        summary: "The cluster does not get on with its release.",
-        description: "An operator is unavailable, has been degraded for 40 minutes, or takes longer than it should. The condition Failing of the ReleasePolicy says which.",
+        summary: "The update to the release fails or is slow.",
+        description: "An operator is unavailable, has been degraded for 40 minutes, or takes longer than expected. The condition Failing of the ReleasePolicy names it.",
     },
     Alert {
         name: "MedleyReleasePayloadNotReady",
@@ -38,8 +38,8 @@ pub const ALERTS: [Alert; 5] = [
         lasting: Some("1h"),
         severity: Severity::Info,
         labels: &[],
-        summary: "It is not known what the release of the cluster consists of.",
-        description: "Its files are missing or broken, so that nobody knows whether the cluster has arrived. The condition PayloadReady of the ReleasePolicy says why.",
+        summary: "The files of the release are not available.",
+        description: "The files are missing or invalid, so completion of the release is unknown. The condition PayloadReady of the ReleasePolicy has the reason.",
     },
     Alert {
         name: "MedleyReleaseNotOwned",
@@ -47,12 +47,12 @@ pub const ALERTS: [Alert; 5] = [
         lasting: Some("10m"),
         severity: Severity::Warning,
         labels: &[],
-        summary: "Medley is to keep the ClusterVersion, and does not.",
-        description: "The ReleasePolicy says Own, but somebody else writes the status of the ClusterVersion, or Medley may not. It writes nothing there. The condition KeepsClusterVersion of the ReleasePolicy says who or what is in the way.",
+        summary: "Medley does not maintain the ClusterVersion although spec.mode is Own.",
+        description: "spec.mode of the ReleasePolicy is Own, but another manager writes the status of the ClusterVersion, or RBAC forbids it. Medley writes nothing there. The condition KeepsClusterVersion of the ReleasePolicy has the reason.",
     },
 ];
 
-/// All alerts, as the operator of Prometheus takes them.
+/// All alerts as a PrometheusRule for the Prometheus Operator.
 pub fn prometheus_rule(namespace: &str) -> Value {
     monitoring::prometheus_rule("medley-release", namespace, &ALERTS)
 }

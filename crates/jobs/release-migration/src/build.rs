@@ -1,4 +1,4 @@
-//! Making a release of the manifests of its operators.
+//! Builds a release from the manifests of its operators.
 
 #[cfg(test)]
 mod tests;
@@ -18,101 +18,101 @@ use crate::replace::{
     ComponentVersions, ImageMap, ImageMapError, VersionError, VersionMap, VersionTableError,
 };
 
-/// How a file begins that says itself when it is applied.
-const ORDERED: &str = "0000_";
-/// Before the name of an operator, where its files do not say when they are applied.
-const USUAL: &str = "0000_50_";
+/// Prefix of a file name with its own position in the order.
+const POSITION_PREFIX: &str = "0000_";
+/// Default prefix, followed by the operator name, for files without a position.
+const DEFAULT_POSITION: &str = "0000_50_";
 
-/// The manifests of an operator, as its image has them in `/manifests`.
+/// The manifests of an operator, from `/manifests` of its image.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OperatorFolder {
-    /// What the operator is called in the release.
+    /// The name of the operator in the release.
     pub name: String,
     /// Its files.
     pub files: Files,
 }
 
-/// What a release is to be.
+/// Build options.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Its version.
+    /// The version of the release.
     pub version: String,
     /// Whether it is for several architectures.
     pub multi: bool,
-    /// Whether images may be missing: their placeholders then stay.
+    /// Whether images may be missing: their placeholders are kept then.
     pub allow_missing: bool,
 }
 
-/// A release that was made.
+/// A built release.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Built {
     /// Its files.
     #[serde(skip)]
     pub files: Files,
-    /// How many of them are manifests.
+    /// The number of manifests.
     pub manifests: usize,
-    /// The images that it uses, by name.
+    /// The names of the images it uses.
     pub images: Vec<String>,
-    /// What is odd, but no error.
+    /// Problems that are no errors.
     pub warnings: Vec<String>,
 }
 
-/// Why there is no release.
+/// Why a release cannot be built.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
-    /// Its name is no version.
+    /// Its name is not a semantic version.
     #[error("building release {}: {why}; a release is called by a semantic version, as in 4.18.0", go_quote(.version))]
     Version {
         /// The name.
         version: String,
-        /// Why it is none.
+        /// The parse error.
         why: String,
     },
-    /// What an operator says about images makes no sense.
+    /// The image-references of an operator are invalid.
     #[error("operator {} contained an invalid image-references file: {source}", go_quote(.operator))]
     References {
         /// The operator.
         operator: String,
-        /// Why.
+        /// The cause.
         source: ReferencesProblem,
     },
-    /// What images say about versions makes no sense.
+    /// The version annotations of images are invalid.
     #[error(transparent)]
     Table(#[from] VersionTableError),
-    /// A version cannot be put into a manifest.
+    /// A version cannot be inserted into a manifest.
     #[error("operator {}: file {file}: {source}", go_quote(.operator))]
     Versions {
         /// The operator.
         operator: String,
         /// The file.
         file: String,
-        /// Why not.
+        /// The cause.
         source: VersionError,
     },
-    /// A manifest makes no sense.
+    /// A manifest is invalid.
     #[error("operator {}: {source}", go_quote(.operator))]
     Manifest {
         /// The operator.
         operator: String,
-        /// Why not.
+        /// The cause.
         source: ManifestError,
     },
 }
 
-/// What is wrong with what an operator says about images.
+/// What is wrong with the image-references of an operator.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReferencesProblem {
-    /// It cannot be read.
+    /// It cannot be parsed.
     #[error(transparent)]
     Read(#[from] ReferencesError),
-    /// It does not fit.
+    /// It does not match the images of the release.
     #[error(transparent)]
     Map(#[from] ImageMapError),
 }
 
-/// Makes a release: replaces placeholders and snapshot versions in all manifests of all operators, in
-/// ClusterOperators just as in flags and variables of the Deployments that report them; gives files names
-/// that say when they are applied; and takes along the images that are used.
+/// Builds a release: replaces placeholders and snapshot versions in all manifests of all operators, in ClusterOperators
+/// as well as in flags and variables of the Deployments that report them; names files so that they sort in the order of
+/// application; and includes the used images.
 pub fn build(
     operators: &[OperatorFolder],
     images: &ImageStream,
@@ -193,13 +193,13 @@ fn image_map(
     })
 }
 
-/// What a file is called in the release: as it was, if that says when it is applied, and with a number
-/// before its ending if another one is called so already.
+/// The file name in the release: unchanged if it has a position, and with a number before its extension if the name is
+/// taken.
 fn free_name(taken: &Files, operator: &str, file: &str) -> String {
-    let name = if file.starts_with(ORDERED) {
+    let name = if file.starts_with(POSITION_PREFIX) {
         file.to_owned()
     } else {
-        format!("{USUAL}{operator}_{file}")
+        format!("{DEFAULT_POSITION}{operator}_{file}")
     };
     if !taken.contains_key(&name) {
         return name;
@@ -211,7 +211,7 @@ fn free_name(taken: &Files, operator: &str, file: &str) -> String {
     free.next().unwrap_or_default()
 }
 
-/// The images of a release: those that are used, by name.
+/// The used images of a release, by name.
 fn references(images: &ImageStream, version: &str, used: &BTreeSet<String>) -> ImageStream {
     let mut stream = images.clone();
     ImageStream::API_VERSION.clone_into(&mut stream.api_version);
@@ -222,12 +222,12 @@ fn references(images: &ImageStream, version: &str, used: &BTreeSet<String>) -> I
         .spec
         .tags
         .sort_by(|one, other| one.name.cmp(&other.name));
-    // Where an image stream says what a registry made of it, that was another registry.
+    // The status of an image stream describes another registry.
     stream.rest.remove("status");
     stream
 }
 
-/// As JSON for people.
+/// Pretty-printed JSON.
 pub(crate) fn pretty<T: Serialize>(value: &T) -> String {
     let mut text = String::from_utf8(to_vec_pretty(value)).unwrap_or_default();
     text.push('\n');

@@ -1,4 +1,4 @@
-//! What a ClusterVersion says while a release is applied, and after.
+//! Conditions of a ClusterVersion during and after an update.
 
 #[cfg(test)]
 mod tests;
@@ -13,27 +13,28 @@ use crate::evaluate::{Evaluation, Phase};
 use crate::failure::{Effect, Failure};
 use crate::target::INVALID;
 
-/// The operator that takes longest, as it restarts every machine.
+/// The operator that takes longest, as it restarts every node.
 pub const MACHINE_CONFIG: &str = "machine-config";
 
-/// How long an operator may take before it is called slow.
-const SLOW: SignedDuration = SignedDuration::from_mins(30);
-/// How long machine-config may.
-const SLOW_MACHINE_CONFIG: SignedDuration = SignedDuration::from_mins(90);
-/// How long an operator may be degraded before the update fails.
-const DEGRADED: SignedDuration = SignedDuration::from_mins(40);
+/// Time after which an operator counts as slow, as in the cluster-version operator. Operators are expected to change
+/// their version within 20 minutes, machine-config within 90 (API documentation of ClusterOperator).
+const SLOW_AFTER: SignedDuration = SignedDuration::from_mins(30);
+/// The same for machine-config.
+const MACHINE_CONFIG_SLOW_AFTER: SignedDuration = SignedDuration::from_mins(90);
+/// Time for which an operator may be degraded before the update fails, as in the cluster-version operator.
+const FAIL_WHEN_DEGRADED_FOR: SignedDuration = SignedDuration::from_mins(40);
 
-/// Since when operators are waited for: since their manifests were first reached.
+/// The start of the wait for each operator: when its manifest was first reached.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Waits(BTreeMap<String, Timestamp>);
 
 impl Waits {
-    /// Nobody is waited for any more: a new attempt at another release begins.
+    /// Clears all waits when an update to another release starts.
     pub fn restart(&mut self) {
         self.0.clear();
     }
 
-    /// Takes note of who is waited for now, and forgets who is well.
+    /// Starts the waits of reached operators, and ends those of operators that are done.
     pub fn note(&mut self, evaluation: &Evaluation, now: Timestamp) {
         for verdict in evaluation.operators.iter().filter(|it| it.reached) {
             if verdict.failure.is_some() {
@@ -44,78 +45,79 @@ impl Waits {
         }
     }
 
-    /// What is known from before.
+    /// Restores waits from the status.
     pub fn restored<'a>(known: impl IntoIterator<Item = (&'a str, Timestamp)>) -> Self {
         let known = known.into_iter();
         Self(known.map(|(name, at)| (name.to_owned(), at)).collect())
     }
 
-    /// When the next one of those who are waited for has been for longer than it should.
+    /// The next time at which the wait for an operator exceeds a limit.
     pub fn next_limit(&self, now: Timestamp) -> Option<Timestamp> {
         let limits = self.0.iter().flat_map(|(name, since)| {
             let slow = if name == MACHINE_CONFIG {
-                SLOW_MACHINE_CONFIG
+                MACHINE_CONFIG_SLOW_AFTER
             } else {
-                SLOW
+                SLOW_AFTER
             };
-            // Limits have to be exceeded.
-            [slow, DEGRADED].map(|limit| *since + limit + SignedDuration::from_secs(1))
+            // Limits have to be exceeded, not reached.
+            [slow, FAIL_WHEN_DEGRADED_FOR]
+                .map(|limit| *since + limit + SignedDuration::from_secs(1))
         });
         limits.filter(|at| *at > now).min()
     }
 
-    /// Since when an operator is waited for.
+    /// The start of the wait for an operator.
     pub fn since(&self, name: &str) -> Option<Timestamp> {
         self.0.get(name).copied()
     }
 
-    /// Whether an operator has been waited for longer than this.
+    /// Whether the wait for an operator exceeds a limit.
     fn exceeds(&self, name: &str, limit: SignedDuration, now: Timestamp) -> bool {
         self.since(name)
             .is_some_and(|since| now.duration_since(since) > limit)
     }
 }
 
-/// What is known when conditions are written.
+/// The inputs of the conditions.
 #[derive(Debug, Clone, Copy)]
-pub struct Facts<'a> {
-    /// What the cluster does.
+pub struct ConditionInputs<'a> {
+    /// The phase of the release.
     pub phase: Phase,
     /// The version of the release.
     pub version: &'a str,
-    /// The payload of the release.
+    /// The release image.
     pub image: &'a str,
-    /// Whether what is asked of the cluster makes no sense.
+    /// Whether `spec.desiredUpdate` is invalid.
     pub invalid: bool,
-    /// What holds it up.
+    /// What blocks completion.
     pub failure: Option<&'a Failure>,
-    /// Manifests that are done.
+    /// The number of completed manifests.
     pub done: usize,
-    /// Manifests that there are.
+    /// The number of all manifests.
     pub total: usize,
-    /// Since when operators are waited for.
+    /// The start of the wait for each operator.
     pub waits: &'a Waits,
-    /// The time.
+    /// The current time.
     pub now: Timestamp,
 }
 
-/// What a condition is to say.
+/// Status, reason and message of a condition.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Claim {
     /// `True`, `False` or `Unknown`.
     pub status: &'static str,
-    /// Why, in a word; often none.
+    /// CamelCase reason; often empty.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub reason: &'static str,
-    /// Why, in a sentence.
+    /// Message.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
 
-/// The conditions that follow the progress of a release.
+/// The conditions about the progress of a release.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Claims {
-    /// `Available`; none if it stays as it is.
+    /// `Available`; `None` if it does not change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub available: Option<Claim>,
     /// `Progressing`.
@@ -124,8 +126,8 @@ pub struct Claims {
     pub failing: Claim,
 }
 
-/// What `ReleaseAccepted` says when a release was read and found good. One that is for one architecture is
-/// for that of whoever reads it.
+/// `ReleaseAccepted` for a release that was loaded and verified. A single-architecture release is for the architecture
+/// of the process that loads it.
 pub fn accepted(version: &str, image: &str, architecture: &str) -> Claim {
     let [version, image, architecture] = [version, image, architecture].map(go_quote);
     Claim {
@@ -137,13 +139,13 @@ pub fn accepted(version: &str, image: &str, architecture: &str) -> Claim {
     }
 }
 
-/// What `ReleaseAccepted` says when a release could not be read or is not what was asked for.
-pub fn refused(step: Step, version: &str, image: &str, why: &str) -> Claim {
+/// `ReleaseAccepted` for a release that could not be loaded or does not match the request.
+pub fn refused(step: PayloadStep, version: &str, image: &str, why: &str) -> Claim {
     let [version, image] = [version, image].map(go_quote);
     let (reason, begin) = match step {
-        Step::Retrieve => ("RetrievePayload", "Retrieving"),
-        Step::Load => ("LoadPayload", "Loading"),
-        Step::Verify => ("VerifyPayloadVersion", "Verifying"),
+        PayloadStep::Retrieve => ("RetrievePayload", "Retrieving"),
+        PayloadStep::Load => ("LoadPayload", "Loading"),
+        PayloadStep::Verify => ("VerifyPayloadVersion", "Verifying"),
     };
     Claim {
         status: "False",
@@ -152,48 +154,50 @@ pub fn refused(step: Step, version: &str, image: &str, why: &str) -> Claim {
     }
 }
 
-/// What is done with a release before it is applied.
+/// The steps before a release is applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Step {
-    /// Its files are fetched.
+pub enum PayloadStep {
+    /// Fetch its files.
     Retrieve,
-    /// They are read.
+    /// Parse them.
     Load,
-    /// They are held against what was asked for.
+    /// Compare them with the requested release.
     Verify,
 }
 
-/// What a failure means while a release is on its way.
-struct Tail {
+/// The effect of a failure during an update.
+struct WaitState {
     message: String,
-    /// Whether it is only being waited.
+    /// Whether the update only waits.
     is_waiting: bool,
-    /// Whether it takes longer than it should.
+    /// Whether the wait is longer than expected.
     is_slow: bool,
 }
 
-/// Decides what a ClusterVersion says.
-pub fn claims(facts: &Facts<'_>) -> Claims {
+/// Computes the conditions.
+pub fn claims(facts: &ConditionInputs<'_>) -> Claims {
     let release = [facts.version, facts.image, "<unknown>"];
     let release = release.into_iter().find(|it| !it.is_empty()).unwrap_or("");
     let arrived = facts.phase == Phase::Reconciling;
-    let tail = facts
+    let wait_state = facts
         .failure
         .filter(|_| !arrived)
-        .and_then(|it| tail(it, facts));
-    let is_waiting = tail.as_ref().is_some_and(|tail| tail.is_waiting);
+        .and_then(|it| wait_state(it, facts));
+    let is_waiting = wait_state
+        .as_ref()
+        .is_some_and(|wait_state| wait_state.is_waiting);
     Claims {
         available: arrived.then(|| Claim {
             status: "True",
             reason: "",
             message: format!("Done applying {release}"),
         }),
-        progressing: progressing(facts, release, tail.as_ref()),
-        failing: match (&tail, facts.failure) {
-            (Some(tail), _) if tail.is_slow => Claim {
+        progressing: progressing(facts, release, wait_state.as_ref()),
+        failing: match (&wait_state, facts.failure) {
+            (Some(wait_state), _) if wait_state.is_slow => Claim {
                 status: "Unknown",
                 reason: "SlowClusterOperator",
-                message: tail.message.clone(),
+                message: wait_state.message.clone(),
             },
             (_, Some(failure)) if !is_waiting => failing(failure, arrived),
             _ => Claim {
@@ -205,16 +209,16 @@ pub fn claims(facts: &Facts<'_>) -> Claims {
 }
 
 fn failing(failure: &Failure, arrived: bool) -> Claim {
-    let told = if arrived {
+    let reported = if arrived {
         Some(failure.clone())
     } else {
         failure.failing()
     };
-    match told {
-        Some(told) => Claim {
+    match reported {
+        Some(reported) => Claim {
             status: "True",
-            reason: told.word(),
-            message: told.to_string(),
+            reason: reported.word(),
+            message: reported.to_string(),
         },
         None => Claim {
             status: "False",
@@ -223,11 +227,18 @@ fn failing(failure: &Failure, arrived: bool) -> Claim {
     }
 }
 
-fn progressing(facts: &Facts<'_>, release: &str, tail: Option<&Tail>) -> Claim {
+fn progressing(
+    facts: &ConditionInputs<'_>,
+    release: &str,
+    wait_state: Option<&WaitState>,
+) -> Claim {
     let arrived = facts.phase == Phase::Reconciling;
-    let is_waiting = tail.is_some_and(|tail| tail.is_waiting);
+    let is_waiting = wait_state.is_some_and(|wait_state| wait_state.is_waiting);
     if let Some(failure) = facts.failure.filter(|_| !is_waiting) {
-        let why = tail.map_or_else(|| failure.summary(), |tail| tail.message.clone());
+        let why = wait_state.map_or_else(
+            || failure.summary(),
+            |wait_state| wait_state.message.clone(),
+        );
         let begin = if arrived {
             "Error while reconciling"
         } else {
@@ -265,9 +276,9 @@ fn progressing(facts: &Facts<'_>, release: &str, tail: Option<&Tail>) -> Claim {
             facts.done, facts.total
         )
     });
-    let waiting = tail.map(|tail| {
+    let waiting = wait_state.map(|wait_state| {
         let joint = if done.is_some() { ", " } else { ": " };
-        format!("{joint}{}", tail.message)
+        format!("{joint}{}", wait_state.message)
     });
     Claim {
         status: "True",
@@ -280,19 +291,19 @@ fn progressing(facts: &Facts<'_>, release: &str, tail: Option<&Tail>) -> Claim {
     }
 }
 
-/// What a failure means on the way; none if it just is one.
-fn tail(failure: &Failure, facts: &Facts<'_>) -> Option<Tail> {
+/// The effect of a failure during an update; `None` for a plain error.
+fn wait_state(failure: &Failure, facts: &ConditionInputs<'_>) -> Option<WaitState> {
     let (waits, now) = (facts.waits, facts.now);
     match failure.effect() {
         Effect::Fail => None,
-        Effect::Report => Some(Tail {
+        Effect::Report => Some(WaitState {
             message: failure.to_string(),
             is_waiting: false,
             is_slow: false,
         }),
         Effect::None => {
             let slow = slow(failure.names(), waits, now);
-            Some(Tail {
+            Some(WaitState {
                 is_waiting: true,
                 is_slow: slow.is_some(),
                 message: slow
@@ -300,8 +311,10 @@ fn tail(failure: &Failure, facts: &Facts<'_>) -> Option<Tail> {
             })
         }
         Effect::FailAfterInterval => {
-            let exceeded = over(failure.names(), |name| waits.exceeds(name, DEGRADED, now));
-            Some(Tail {
+            let exceeded = names_over(failure.names(), |name| {
+                waits.exceeds(name, FAIL_WHEN_DEGRADED_FOR, now)
+            });
+            Some(WaitState {
                 is_waiting: exceeded.is_none(),
                 is_slow: false,
                 message: match exceeded {
@@ -317,20 +330,20 @@ fn tail(failure: &Failure, facts: &Facts<'_>) -> Option<Tail> {
     }
 }
 
-/// Those of several for which something holds; none if there is none.
-fn over(names: &[String], is_over: impl Fn(&str) -> bool) -> Option<String> {
+/// The names for which the predicate holds; `None` if there are none.
+fn names_over(names: &[String], is_over: impl Fn(&str) -> bool) -> Option<String> {
     let names = names.iter().map(String::as_str);
-    let over: Vec<&str> = names.filter(|name| is_over(name)).collect();
-    (!over.is_empty()).then(|| over.join(", "))
+    let names_over: Vec<&str> = names.filter(|name| is_over(name)).collect();
+    (!names_over.is_empty()).then(|| names_over.join(", "))
 }
 
 fn slow(names: &[String], waits: &Waits, now: Timestamp) -> Option<String> {
-    let others = over(names, |name| {
-        name != MACHINE_CONFIG && waits.exceeds(name, SLOW, now)
+    let others = names_over(names, |name| {
+        name != MACHINE_CONFIG && waits.exceeds(name, SLOW_AFTER, now)
     });
     let others = others.map(|names| format!("{names} over 30 minutes"));
-    let machines = over(names, |name| {
-        name == MACHINE_CONFIG && waits.exceeds(name, SLOW_MACHINE_CONFIG, now)
+    let machines = names_over(names, |name| {
+        name == MACHINE_CONFIG && waits.exceeds(name, MACHINE_CONFIG_SLOW_AFTER, now)
     });
     let machines = machines.map(|name| format!("{name} over 90 minutes"));
     let slow: Vec<String> = others.into_iter().chain(machines).collect();

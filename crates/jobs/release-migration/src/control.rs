@@ -1,16 +1,15 @@
-//! What Medley holds of the release of a cluster, and what is said of it.
+//! The release controller: evaluates the release of a cluster and reports the result.
 //!
 //! ```text
 //! ClusterVersion, releases that are kept --aim--> which release
 //!   its files --Loaded, or Trouble
 //!     operators, pools --judge--> Judged --status--> ReleasePolicy: conditions, rows, history
-//!                                        --own-----> ClusterVersion, where nobody else keeps it
+//!                                        --own-----> ClusterVersion, unless another manager writes it
 //!                                        --notices-> events
 //! ```
-//!
-//! Where a cluster version operator keeps the ClusterVersion, Medley looks on and has an opinion of its
-//! own: that one may claim completion before operators have reported their images. Where nobody does,
-//! Medley does, by the same rules and in the same words.
+//! Where a cluster-version operator maintains the ClusterVersion, Medley only observes and reports its own verdict: the
+//! operator may claim completion before operators have reported their images. Without one, Medley maintains the
+//! ClusterVersion, with the same rules and messages.
 
 mod aim;
 mod judge;
@@ -30,68 +29,68 @@ use api::openshift::{ClusterOperator, ClusterVersion, ClusterVersionStatus, Mach
 use api::release::{Mode, ReleasePolicy, ReleasePolicyStatus};
 use jiff::Timestamp;
 
-pub use aim::{Aim, Kept, observed, owned};
+pub use aim::{Kept, ReleaseTarget, observed, owned};
 pub use loaded::{Loaded, Trouble, TroubleKind};
 pub use notices::Notice;
 pub use owner::{Owners, owners};
 pub use rows::Tally;
 
-/// What is known when a release is judged.
+/// The inputs of a reconcile.
 #[derive(Debug, Clone, Copy)]
-pub struct Facts<'a> {
-    /// The policy, and what was said before.
+pub struct ReleaseInputs<'a> {
+    /// The policy with its former status.
     pub policy: &'a ReleasePolicy,
-    /// What the cluster says that it runs; none if it does not.
+    /// The ClusterVersion, if there is one.
     pub version: Option<&'a ClusterVersion>,
-    /// Whether ClusterVersion and ClusterOperator are kinds of this cluster.
+    /// Whether the ClusterVersion and ClusterOperator CRDs are installed.
     pub installed: bool,
-    /// Which release counts.
-    pub aim: &'a Aim,
+    /// The target release.
+    pub aim: &'a ReleaseTarget,
     /// Its files.
     pub wanted: Result<&'a Loaded, &'a Trouble>,
-    /// The files of the release that the cluster runs, if that is another one.
+    /// The files of the current release, if that is another one.
     pub current: Option<&'a Loaded>,
-    /// The releases that the cluster keeps.
+    /// The releases stored in the cluster.
     pub kept: &'a [Kept],
-    /// What operators say.
+    /// The live ClusterOperators.
     pub operators: &'a BTreeMap<String, ClusterOperator>,
-    /// Pools of machines.
+    /// The live MachineConfigPools.
     pub pools: &'a [MachineConfigPool],
-    /// Who else writes the ClusterVersion.
+    /// Other writers of the ClusterVersion status.
     pub owners: &'a Owners,
-    /// Why Medley may not write it, if it was refused.
+    /// The RBAC error, if a write of the ClusterVersion status was forbidden.
     pub forbidden: Option<&'a str>,
-    /// The architecture of whoever reads releases: what is for one is for this one.
+    /// The architecture of this process: a single-architecture release is for this one.
     pub architecture: &'a str,
-    /// The time.
+    /// The current time.
     pub now: Timestamp,
 }
 
-/// What is to be said.
+/// The results of a reconcile.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
-    /// Of the policy.
+    /// The status of the policy.
     pub status: ReleasePolicyStatus,
-    /// Of the ClusterVersion, if Medley keeps it.
+    /// The status of the ClusterVersion, if Medley maintains it.
     pub version: Option<ClusterVersionStatus>,
-    /// What has happened since the last time.
+    /// The events to emit.
     pub notices: Vec<Notice>,
-    /// How operators fare, in numbers.
+    /// Counts for the metrics.
     pub tally: Tally,
-    /// When something is to be said though nothing happens.
+    /// When to requeue without a watch event.
     pub next: Option<Timestamp>,
 }
 
-/// Whether Medley keeps the ClusterVersion: if it is to, and nobody else does.
+/// Whether Medley maintains the ClusterVersion: the policy requests it, and no other manager does.
 pub fn keeps(policy: &ReleasePolicy, owners: &Owners) -> bool {
     policy.spec.mode == Mode::Own && owners.of_status.is_empty()
 }
 
-/// Judges.
-pub fn decide(facts: &Facts<'_>) -> Decision {
-    // The API keeps no parts of seconds; a time that has some would never be what was written.
+/// Evaluates the release and computes all statuses.
+pub fn decide(facts: &ReleaseInputs<'_>) -> Decision {
+    // The API stores whole seconds; fractions would cause a permanent diff.
     let now = Timestamp::from_second(facts.now.as_second()).unwrap_or(facts.now);
-    let facts = &Facts { now, ..*facts };
+    let facts = &ReleaseInputs { now, ..*facts };
     let nothing = ReleasePolicyStatus::default();
     let before = facts.policy.status.as_ref().unwrap_or(&nothing);
     let Some(version) = facts.version else {

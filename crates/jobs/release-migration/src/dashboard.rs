@@ -1,51 +1,51 @@
-//! What Grafana shows of releases.
+//! The Grafana dashboard of releases.
 
 use api::monitoring::dashboard::{Dashboard, Panel, Shape, Unit};
 
-/// The page.
+/// The dashboard.
 pub const DASHBOARD: Dashboard = Dashboard {
     name: "release",
     title: "Medley: release",
-    about: "Whether the cluster has truly arrived at its release, and who has not.",
+    about: "Whether the release is complete, and which operators are not updated.",
     panels: &[
         Panel {
             title: "Arrived",
-            about: "Whether everything is there.",
+            about: "Whether the release is complete.",
             shape: Shape::Number,
             unit: Unit::Truth,
             queries: &[("min(medley_release_complete)", "arrived")],
         },
         Panel {
             title: "Claimed early",
-            about: "Whether ClusterVersion says so and it is not.",
+            about: "Whether ClusterVersion claims completion too early.",
             shape: Shape::Number,
             unit: Unit::Truth,
             queries: &[("max(medley_release_claimed_early)", "early")],
         },
         Panel {
             title: "Failing",
-            about: "Whether it does not get on.",
+            about: "Whether the update fails or is slow.",
             shape: Shape::Number,
             unit: Unit::Truth,
             queries: &[("max(medley_release_failing)", "failing")],
         },
         Panel {
             title: "Files of the release",
-            about: "Whether they are there.",
+            about: "Whether the files of the release are loaded.",
             shape: Shape::Number,
             unit: Unit::Truth,
             queries: &[("min(medley_release_payload_ready)", "there")],
         },
         Panel {
             title: "Operators",
-            about: "How they fare.",
+            about: "Operators by state.",
             shape: Shape::Lines,
             unit: Unit::Count,
             queries: &[("sum by (state) (medley_release_operators)", "{{state}}")],
         },
         Panel {
-            title: "ClusterVersion is not kept",
-            about: "Whether Medley is to keep it, and does not.",
+            title: "ClusterVersion not maintained",
+            about: "Whether spec.mode is Own, but Medley does not write the status.",
             shape: Shape::Lines,
             unit: Unit::Truth,
             queries: &[("max(medley_release_not_owned)", "not kept")],

@@ -1,7 +1,7 @@
-//! Why what an operator reports is not what its manifest wants.
+//! Why the version that an operator reports does not match its manifest.
 //!
-//! Both are compared to the letter, so that an operator may run exactly the right image and never have
-//! arrived: because it names it otherwise. Whoever waits for it learns here that waiting will not help.
+//! Both are compared as strings, so an operator may run exactly the right image and never be done, because it reports
+//! it under another name. The diagnosis states whether waiting can help.
 
 #[cfg(test)]
 mod tests;
@@ -16,47 +16,47 @@ use crate::evaluate::Undone;
 use crate::evidence::Running;
 use crate::replace::PLACEHOLDER;
 
-/// Why a version is not reported.
+/// Why a version does not match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 pub enum Mismatch {
-    /// It is another version: the operator is on its way.
+    /// Another version: the operator is updating.
     OtherVersion,
-    /// It is another image: the operator is on its way.
+    /// Another image: the operator is updating.
     OtherImage,
-    /// The right image runs, and the one before as well: not all pods are new yet.
+    /// The right image runs, and the previous one as well: not all pods are updated.
     StalePod,
     /// Nothing is reported under this name.
     NotReported,
     /// A placeholder is reported: the operator was not built as part of a release.
     NotBuilt,
-    /// The same image, from another registry or repository.
+    /// The same digest in another registry or repository.
     OtherPlace,
     /// Reported by tag.
     TagForm,
-    /// The manifest wants a tag, which nobody reports who knows a digest.
+    /// The manifest expects a tag, which no operator reports that knows a digest.
     WantedTagForm,
-    /// What is reported is no image.
+    /// The reported value is not an image.
     NoImage,
 }
 
 impl Mismatch {
-    /// Whether it goes away by itself.
+    /// Whether it resolves by itself.
     pub fn passes(self) -> bool {
         matches!(self, Self::OtherVersion | Self::OtherImage | Self::StalePod)
     }
 }
 
-/// Why a version is not reported, and what would help.
+/// Why a version does not match, and what would help.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Diagnosis {
     /// The version.
     #[serde(flatten)]
     pub undone: Undone,
-    /// Why it is not reported.
+    /// The kind of mismatch.
     pub mismatch: Mismatch,
-    /// Whether it goes away by itself.
+    /// Whether it resolves by itself.
     pub passes: bool,
-    /// In words.
+    /// The message.
     pub message: String,
 }
 
@@ -66,8 +66,7 @@ impl fmt::Display for Diagnosis {
     }
 }
 
-/// Finds out why a version is not reported. `running` is what the pods of the operator run, if that is
-/// known.
+/// Finds out why a version does not match. `running` are the images of the operator's pods, if known.
 pub fn diagnose(undone: &Undone, running: &[Running]) -> Diagnosis {
     let (mismatch, message) = if undone.name.ends_with(IMAGE_SUFFIX) {
         image(undone, running)
@@ -100,34 +99,34 @@ fn image(undone: &Undone, running: &[Running]) -> (Mismatch, String) {
                 "nothing is reported under this name, although pod {}/{} runs the image: this build of the operator does not report it",
                 new.namespace, new.pod
             ),
-            None => "nothing is reported under this name: the operator of the release before does not know it, and the new one does not run yet".to_owned(),
+            None => "nothing is reported under this name: the previous operator does not report it, and the new one does not run yet".to_owned(),
         };
         return (Mismatch::NotReported, message);
     };
     if from.contains(PLACEHOLDER) {
         return (
             Mismatch::NotBuilt,
-            "a placeholder is reported: the operator was not built as part of a release, or its Deployment lacks the flag or variable that tells the image".to_owned(),
+            "a placeholder is reported: the operator was not built as part of a release, or its Deployment lacks the flag or variable with the image".to_owned(),
         );
     }
     let (Ok(old), new) = (from.parse::<Reference>(), to.parse::<Reference>().ok()) else {
         return (
             Mismatch::NoImage,
-            "what is reported is no pull specification".to_owned(),
+            "the reported value is not a pull specification".to_owned(),
         );
     };
     let wanted = new.as_ref().and_then(Reference::digest);
     if wanted.is_none() {
         return (
             Mismatch::WantedTagForm,
-            "the manifest wants an image by tag, and is compared to the letter; a release names images by digest".to_owned(),
+            "the manifest expects an image by tag, which is compared as a string; releases reference images by digest".to_owned(),
         );
     }
     if old.digest().is_some() && old.digest() == wanted {
         return (
             Mismatch::OtherPlace,
             format!(
-                "it is the same image under another name ({} instead of {}): the names are compared to the letter, so that this never ends; rewrite the release (medley release mirror) or the operator's flag",
+                "it is the same image under another name ({} instead of {}): names are compared as strings, so this never resolves; rewrite the release (medley release mirror) or the operator's flag",
                 old.name(),
                 new.map(|it| it.name()).unwrap_or_default()
             ),
@@ -136,7 +135,7 @@ fn image(undone: &Undone, running: &[Running]) -> (Mismatch, String) {
     if old.digest().is_none() {
         return (
             Mismatch::TagForm,
-            "it is reported by tag, where the manifest wants a digest: the names are compared to the letter, so that this never ends".to_owned(),
+            "it is reported by tag, where the manifest expects a digest: names are compared as strings, so this never resolves".to_owned(),
         );
     }
     let stale = running.iter().find(|it| it.is(from));
@@ -144,7 +143,7 @@ fn image(undone: &Undone, running: &[Running]) -> (Mismatch, String) {
         return (
             Mismatch::StalePod,
             format!(
-                "the new image runs, but pod {}/{} still has the one before and may be who reports",
+                "the new image runs, but pod {}/{} still runs the previous one and may be the one that reports",
                 stale.namespace, stale.pod
             ),
         );

@@ -1,8 +1,8 @@
-//! How long a migration will still take.
+//! Estimates the remaining time of a migration.
 //!
-//! A migration to multi-arch changes no version, so that what is known of updates does not fit: only
-//! operators that report images take any time. What an operator took the last times is the best guess;
-//! for machine-config, which restarts one machine after the other, it is how fast machines come back.
+//! A migration to multi-arch changes no version, so durations of updates do not apply: only operators that report
+//! images take time. The best estimate is the recorded duration of each operator; for machine-config, which restarts
+//! nodes one at a time, it is the pace of the nodes.
 
 #[cfg(test)]
 mod tests;
@@ -15,15 +15,15 @@ use serde::Serialize;
 
 use crate::conditions::MACHINE_CONFIG;
 
-/// What a machine takes as long as none has come back: drain, update, restart.
-const MACHINE: SignedDuration = SignedDuration::from_mins(10);
+/// Assumed time per node until the first one is back: drain, update, reboot.
+const ASSUMED_NODE_TIME: SignedDuration = SignedDuration::from_mins(10);
 
-/// How long operators were waited for in the past, by name.
+/// Recorded durations of operators, by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Past(BTreeMap<String, Vec<SignedDuration>>);
 
 impl Past {
-    /// What the operator took note of.
+    /// From the status of the ReleasePolicy.
     pub fn of(history: &[OperatorHistory]) -> Self {
         let mut past = Self::default();
         for it in history {
@@ -34,17 +34,17 @@ impl Past {
         past
     }
 
-    /// Takes note of how long an operator was waited for.
+    /// Adds a duration of an operator.
     pub fn add(&mut self, name: &str, took: SignedDuration) {
         self.0.entry(name.to_owned()).or_default().push(took);
     }
 
-    /// What an operator usually takes; none if it was never waited for.
+    /// The median duration of an operator; `None` if there is none.
     fn usual(&self, name: &str) -> Option<SignedDuration> {
         median(self.0.get(name)?.clone())
     }
 
-    /// What an operator takes of which nothing is known: what the others do.
+    /// The estimate for an operator without durations: that of the others.
     fn of_others(&self) -> Option<SignedDuration> {
         let others = self.0.iter().filter(|(name, _)| *name != MACHINE_CONFIG);
         median(
@@ -60,44 +60,44 @@ fn median(mut all: Vec<SignedDuration>) -> Option<SignedDuration> {
     all.get(all.len() / 2).copied()
 }
 
-/// Machines that have to come back before machine-config has arrived.
+/// Nodes that have to be updated before machine-config is done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Machines {
-    /// All of them.
+    /// All nodes.
     pub total: u32,
-    /// Those that are back.
+    /// Updated nodes.
     pub updated: u32,
 }
 
-/// An operator that is not there yet.
+/// An operator that is not done yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Awaited {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// How long it has been waited for, if it is.
+    /// How long it has been waited for, if it has been reached.
     pub waited: Option<SignedDuration>,
 }
 
-/// What a guess is made of.
+/// The basis of an estimate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 pub enum Basis {
-    /// What operators took before.
+    /// Recorded durations.
     History,
-    /// How fast machines come back.
+    /// The pace of node updates.
     Machines,
 }
 
-/// A guess.
+/// An estimate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Estimate {
-    /// How long it will take.
+    /// The remaining time.
     pub remaining: SignedDuration,
-    /// What that is made of.
+    /// Its basis.
     pub basis: Basis,
 }
 
-/// Guesses how long it takes until all operators are there. They come in waves: those of one are waited
-/// for together, and those of the next after that. None, if nothing is known of one of them.
+/// Estimates the time until all operators are done. Operators of one wave are waited for in parallel, and waves one
+/// after the other. `None` if an operator has no estimate.
 pub fn estimate(
     waves: &[Vec<Awaited>],
     past: &Past,
@@ -120,7 +120,7 @@ pub fn estimate(
                     let is_usual = awaited.name != MACHINE_CONFIG;
                     is_usual.then(|| past.of_others()).flatten()
                 })?;
-                // Who is late already will be for some more time.
+                // An operator that is late already is assumed to need some more time.
                 usual.saturating_sub(waited).max(usual / 5)
             };
             longest = longest.max(left);
@@ -130,12 +130,12 @@ pub fn estimate(
     Some(Estimate { remaining, basis })
 }
 
-/// The machines that are left, at the pace of those that are back.
+/// The time for the remaining nodes, at the pace of the updated ones.
 fn of_machines(machines: Machines, waited: SignedDuration) -> SignedDuration {
     let left = machines.total.saturating_sub(machines.updated);
     let each = match i32::try_from(machines.updated) {
         Ok(updated) if updated > 0 && waited.is_positive() => waited / updated,
-        _ => MACHINE,
+        _ => ASSUMED_NODE_TIME,
     };
     each.saturating_mul(i32::try_from(left).unwrap_or(i32::MAX))
 }

@@ -1,7 +1,7 @@
-//! Whether the operators of a cluster have arrived at a release.
+//! Whether the operators of a cluster have reached a release.
 //!
-//! One operator is judged by [`check`], a whole release by [`Plan::evaluate`]: in the order in which
-//! manifests are applied, so that who is not reached yet is not blamed.
+//! [`check`] evaluates one operator, [`Plan::evaluate`] a whole release, in the order in which manifests are applied:
+//! operators that are not reached yet do not count as failing.
 
 #[cfg(test)]
 mod tests;
@@ -16,26 +16,26 @@ use serde::Serialize;
 use crate::failure::{Effect, Failure, Reason};
 use crate::payload::{Operator, Payload, Step, steps};
 
-/// What a cluster does with a release.
+/// The phase of a release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 pub enum Phase {
-    /// It is installed.
+    /// It is being installed.
     Initializing,
-    /// It is on its way from another one.
+    /// The cluster is updating to it.
     Updating,
-    /// It has arrived, and is kept there.
+    /// It is complete, and is being maintained.
     Reconciling,
 }
 
-/// A version that an operator has to report and does not.
+/// An expected version that an operator does not report.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Undone {
     /// Its name: `operator`, `operator-image`.
     pub name: String,
-    /// What it reports instead.
+    /// The reported value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// What it has to report.
+    /// The expected value.
     pub to: String,
 }
 
@@ -48,23 +48,22 @@ impl fmt::Display for Undone {
     }
 }
 
-/// What is to be said of one operator.
+/// The verdict about one operator.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Verdict {
+pub struct OperatorVerdict {
     /// The operator.
     pub name: String,
     /// Whether everything before it in the order is done.
     pub reached: bool,
     /// Versions that it does not report, by name.
     pub undone: Vec<Undone>,
-    /// What holds the release up, if it does.
+    /// What blocks the release, if it does.
     pub failure: Option<Failure>,
 }
 
-/// Versions that an operator has to report and does not, sorted. What is expected and what is reported
-/// are compared to the letter; of several reports under one name the first counts, and an empty one is
-/// none. What it reports beyond that is nobody's business.
+/// Expected versions that an operator does not report, sorted. Values are compared as strings; of several reports under
+/// one name the first counts, and an empty one counts as missing. Additional reported versions are ignored.
 pub fn undone(expected: &ClusterOperator, actual: Option<&ClusterOperator>) -> Vec<Undone> {
     let mut undone: Vec<Undone> = expected
         .versions()
@@ -83,10 +82,10 @@ pub fn undone(expected: &ClusterOperator, actual: Option<&ClusterOperator>) -> V
     undone
 }
 
-/// What holds a release up in one operator, if anything: the first of what is wrong. `number` is that
-/// of its manifest, from 1 on.
+/// What blocks a release in one operator, if anything: the first problem. `number` is that of its manifest, starting at
+/// 1.
 ///
-/// Whether it is progressing is not asked: who has the right versions and is well has arrived.
+/// Progressing is not checked: an operator that is healthy and has the expected versions is done.
 pub fn check(
     expected: &ClusterOperator,
     actual: Option<&ClusterOperator>,
@@ -124,7 +123,7 @@ pub fn check(
     None
 }
 
-/// What there is to do for a release. Made once, and asked whenever an operator says something.
+/// The evaluation plan of a release. Created once, and evaluated for every change of an operator.
 #[derive(Debug, Clone)]
 pub struct Plan {
     operators: Vec<Operator>,
@@ -133,29 +132,29 @@ pub struct Plan {
     total: usize,
 }
 
-/// How far a cluster has come.
+/// The progress of a cluster.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Evaluation {
-    /// What is to be said of every operator, in order.
-    pub operators: Vec<Verdict>,
-    /// Manifests that are done.
+    /// The verdict about every operator, in order.
+    pub operators: Vec<OperatorVerdict>,
+    /// The number of completed manifests.
     pub done: usize,
-    /// Manifests that there are.
+    /// The number of all manifests.
     pub total: usize,
-    /// What holds the release up.
+    /// What blocks completion.
     pub failure: Option<Failure>,
 }
 
 impl Evaluation {
-    /// Whether the cluster has arrived.
+    /// Whether the release is complete.
     pub fn is_complete(&self) -> bool {
         self.failure.is_none()
     }
 }
 
 impl Plan {
-    /// The plan for a release.
+    /// Creates the plan for a release.
     pub fn new(payload: &Payload) -> Self {
         let operators = payload.operators();
         let places = operators.iter().enumerate();
@@ -172,10 +171,10 @@ impl Plan {
         &self.operators
     }
 
-    /// Judges all operators. While a cluster is updated, a step waits for all of the step before, and in
-    /// a component a manifest waits for the one before; else nothing waits for anything.
+    /// Evaluates all operators. During an update, a step waits for all of the previous step, and a manifest for the
+    /// previous one of its component; otherwise nothing waits.
     ///
-    /// Everything but operators counts as done as soon as it is reached: whoever applies it knows better.
+    /// Everything but operators counts as done as soon as it is reached: only the process that applies it knows more.
     pub fn evaluate(&self, actual: &BTreeMap<String, ClusterOperator>, phase: Phase) -> Evaluation {
         let failures: Vec<Option<Failure>> = self
             .operators
@@ -186,11 +185,11 @@ impl Plan {
             })
             .collect();
         let (reached, done) = self.reached(&failures, phase);
-        let verdicts: Vec<Verdict> = self
+        let verdicts: Vec<OperatorVerdict> = self
             .operators
             .iter()
             .zip(&failures)
-            .map(|(it, failure)| Verdict {
+            .map(|(it, failure)| OperatorVerdict {
                 name: it.name.clone(),
                 reached: reached.contains(&it.place),
                 undone: undone(&it.expected, actual.get(&it.name)),
@@ -207,7 +206,7 @@ impl Plan {
         }
     }
 
-    /// Places of the operators that are reached, and how many manifests are done.
+    /// Indexes of the reached operators, and the number of completed manifests.
     fn reached(&self, failures: &[Option<Failure>], phase: Phase) -> (BTreeSet<usize>, usize) {
         let fails = |place: &usize| {
             let index = self.by_place.get(place);
@@ -227,8 +226,8 @@ impl Plan {
                 done += before;
                 is_done &= before == part.places.len();
                 // The first that fails is reached as well: it is waited for.
-                let seen = part.places.iter().take(before + 1);
-                reached.extend(seen.filter(|place| self.by_place.contains_key(place)));
+                let reached_places = part.places.iter().take(before + 1);
+                reached.extend(reached_places.filter(|place| self.by_place.contains_key(place)));
             }
             if !is_done {
                 break;

@@ -1,9 +1,8 @@
-//! What pods run: evidence for operators that do not report images, and against those that do.
+//! The images that pods run: evidence about operators that do not report images, and a check of those that do.
 //!
-//! An operator names the objects that belong to it (`relatedObjects`): namespaces, of which all pods
-//! count, and workloads, of which their own do. A pod that runs an image of the release has arrived; one
-//! that runs another from the same repository has not. Images from elsewhere are nobody's release: what
-//! users and third parties run in such namespaces says nothing.
+//! An operator lists its objects (`relatedObjects`): namespaces, of which all pods count, and workloads, of which their
+//! own pods count. A pod that runs an image of the release is updated; one that runs another image from the same
+//! repository is not. Images from other repositories belong to users and third parties, and are ignored.
 
 #[cfg(test)]
 mod tests;
@@ -15,19 +14,19 @@ use k8s_openapi::api::core::v1::Pod;
 use platform::{Digest, Reference};
 use serde::Serialize;
 
-/// Workloads that pods are traced to.
+/// Workload resources that pods are traced to.
 const WORKLOADS: [&str; 3] = ["deployments", "daemonsets", "statefulsets"];
 
-/// An image that a pod was told to run.
+/// An image in the spec of a pod.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Running {
-    /// Where the pod is.
+    /// The namespace of the pod.
     pub namespace: String,
-    /// What the pod is called.
+    /// The name of the pod.
     pub pod: String,
-    /// Which of its containers.
+    /// The container.
     pub container: String,
-    /// The image, as the pod was told.
+    /// The image, as in the spec.
     pub image: String,
     /// Whether the pod is ready.
     #[serde(rename = "ready")]
@@ -35,7 +34,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Whether it is this image, wherever it is from.
+    /// Whether it is this image, in any repository.
     pub fn is(&self, image: &str) -> bool {
         self.image == image || (digest(image).is_some() && digest(image) == digest(&self.image))
     }
@@ -51,37 +50,37 @@ fn repository(image: &str) -> Option<String> {
     Some(reference.name())
 }
 
-/// What pods tell of an operator.
+/// The rollout state of an operator's pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 pub enum Arrival {
-    /// Everything that runs is of the release, and ready.
+    /// All containers run images of the release and are ready.
     Arrived,
-    /// Everything that runs is of the release, but not all of it is ready.
+    /// All containers run images of the release, but not all are ready.
     Starting,
-    /// Something that runs is not of the release.
+    /// A container runs an image of another release.
     Rolling,
-    /// No pod belongs to it.
+    /// It has no pods.
     NothingRuns,
 }
 
-/// What pods tell of an operator, and which.
+/// The rollout state of an operator's pods, with the pods that are not updated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Evidence {
     /// The operator.
     pub operator: String,
-    /// What they tell.
+    /// The rollout state.
     pub arrival: Arrival,
-    /// How many containers run images of this release or of another.
+    /// Number of containers with images of this or another release.
     pub containers: usize,
-    /// How many run something else.
+    /// Number of containers with other images.
     pub foreign: usize,
-    /// Those that are not of the release.
+    /// Containers with images of another release.
     pub stale: Vec<Running>,
     /// Pods that are not ready.
     pub unready: Vec<String>,
 }
 
-/// The images of a release, to be looked up.
+/// The images of a release, for lookups.
 #[derive(Debug, Clone, Default)]
 pub struct ReleaseImages {
     names: BTreeSet<String>,
@@ -90,7 +89,7 @@ pub struct ReleaseImages {
 }
 
 impl ReleaseImages {
-    /// Of a release.
+    /// Collects the images of a release.
     pub fn of(stream: &ImageStream) -> Self {
         let images = || stream.images().map(|(_, image)| image);
         Self {
@@ -100,18 +99,18 @@ impl ReleaseImages {
         }
     }
 
-    /// Whether an image is of the release, wherever it is from.
+    /// Whether an image is of the release, in any repository.
     pub fn has(&self, image: &str) -> bool {
         self.names.contains(image) || digest(image).is_some_and(|it| self.digests.contains(&it))
     }
 
-    /// Whether an image is of some release: of this one, or from where its images are.
+    /// Whether an image is of some release: of this one, or from its repositories.
     pub fn is_related(&self, image: &str) -> bool {
         self.has(image) || repository(image).is_some_and(|it| self.repositories.contains(&it))
     }
 }
 
-/// What the pods of an operator run. Pods that have ended count no more.
+/// The images of an operator's pods. Pods that have ended are ignored.
 pub fn running<'a>(
     operator: &ClusterOperator,
     pods: impl IntoIterator<Item = &'a Pod>,
@@ -128,7 +127,7 @@ pub fn running<'a>(
     found
 }
 
-/// What the pods of an operator tell of its arrival at a release.
+/// The rollout state of an operator's pods.
 pub fn evidence(operator: &str, running: &[Running], images: &ReleaseImages) -> Evidence {
     let (related, foreign): (Vec<&Running>, Vec<&Running>) =
         running.iter().partition(|it| images.is_related(&it.image));
@@ -174,12 +173,12 @@ fn belongs(pod: &Pod, related: &[ObjectReference]) -> bool {
     })
 }
 
-/// The workload that a pod is of, by its owner.
+/// The workload of a pod, by its owner reference.
 fn workload(pod: &Pod) -> Option<(&'static str, String)> {
     let owners = pod.metadata.owner_references.as_ref()?;
     let owner = owners.iter().find(|it| it.controller == Some(true))?;
     match owner.kind.as_str() {
-        // The name of a ReplicaSet is that of its Deployment and a hash.
+        // The name of a ReplicaSet is that of its Deployment with a hash.
         "ReplicaSet" => {
             let (name, _) = owner.name.rsplit_once('-')?;
             Some(("deployments", name.to_owned()))

@@ -1,4 +1,4 @@
-//! Why it is with an operator as it is, and what would help.
+//! Explains the state of an operator and the next steps.
 
 #[cfg(test)]
 mod tests;
@@ -14,38 +14,38 @@ use crate::diagnose::{Mismatch, diagnose};
 use crate::evaluate::undone;
 use crate::evidence::{Arrival, Evidence, Running};
 
-/// What is known of an operator.
+/// The inputs of an explanation.
 #[derive(Debug, Clone, Copy)]
-pub struct Facts<'a> {
-    /// What it is called.
+pub struct OperatorInputs<'a> {
+    /// The name of the operator.
     pub name: &'a str,
-    /// What it says of itself, if it is there.
+    /// The live ClusterOperator, if it exists.
     pub actual: Option<&'a ClusterOperator>,
-    /// What it has to say, if the release is known. Else only what it says can be told.
+    /// The ClusterOperator of the release, if the release is known. Without it only reported values can be shown.
     pub expected: Option<&'a ClusterOperator>,
-    /// What its pods run.
+    /// The images of its pods.
     pub running: &'a [Running],
-    /// What that means, if the release is known.
+    /// Their rollout state, if the release is known.
     pub evidence: Option<&'a Evidence>,
-    /// The time.
+    /// The current time.
     pub now: Timestamp,
 }
 
-/// Why it is with an operator as it is.
+/// The explanation of an operator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Explanation {
-    /// What it is called.
+    /// The name of the operator.
     pub operator: String,
-    /// How it is.
+    /// Its state.
     pub state: String,
-    /// Why.
+    /// The reasons.
     pub because: Vec<String>,
-    /// What would help.
+    /// The next steps.
     pub next: Vec<String>,
 }
 
 /// Explains an operator.
-pub fn explain(facts: &Facts<'_>) -> Explanation {
+pub fn explain(facts: &OperatorInputs<'_>) -> Explanation {
     let name = facts.name;
     let mut because = Vec::new();
     let mut next = Vec::new();
@@ -55,7 +55,7 @@ pub fn explain(facts: &Facts<'_>) -> Explanation {
             state: format!("{name} is not there"),
             because: vec!["there is no ClusterOperator of this name".to_owned()],
             next: vec![
-                "see whether its operator runs, which makes it; `kubectl get clusteroperators` lists those that are there".to_owned(),
+                "check that its operator runs, which creates it; `kubectl get clusteroperators` lists the existing ones".to_owned(),
             ],
         };
     };
@@ -68,7 +68,7 @@ pub fn explain(facts: &Facts<'_>) -> Explanation {
         let is_good = actual.condition(kind).is_some_and(|it| it.status == good);
         if !is_good && kind != "Progressing" {
             next.push(format!(
-                "it has to say {kind}={good} before anything else counts: read its message, and the log of its operator"
+                "it has to report {kind}={good} first: see its message, and the log of its operator"
             ));
         }
     }
@@ -82,7 +82,7 @@ pub fn explain(facts: &Facts<'_>) -> Explanation {
         if !wrong {
             let wanted = facts.expected.and_then(|it| it.version(&version.name));
             let end = if wanted.is_some() {
-                ", as the release wants"
+                ", as the release expects"
             } else {
                 ""
             };
@@ -91,28 +91,28 @@ pub fn explain(facts: &Facts<'_>) -> Explanation {
     }
     for undone in &undone {
         let diagnosis = diagnose(undone, facts.running);
-        next.push(help(name, diagnosis.mismatch));
+        next.push(suggest(name, diagnosis.mismatch));
         because.push(diagnosis.to_string());
     }
     let reports = actual.version(OPERATOR_IMAGE).is_some();
     if !reports {
         because.push(format!(
-            "it does not report {OPERATOR_IMAGE}: that its version is right says nothing about what runs"
+            "it does not report {OPERATOR_IMAGE}: its version alone does not prove which image runs"
         ));
     }
-    because.extend(facts.evidence.map(told).into_iter().flatten());
+    because.extend(facts.evidence.map(describe_evidence).into_iter().flatten());
     let arrival = facts.evidence.map(|it| it.arrival);
     let state = match (is_well, undone.is_empty(), arrival) {
         (false, ..) => format!("{name} holds the release up: it is not well"),
         (true, false, _) => format!("{name} is on its way"),
         (true, true, Some(Arrival::Rolling)) => {
             next.push(
-                "wait for its pods; the cluster does not, and may claim to be done".to_owned(),
+                "wait for its pods; the cluster-version operator does not, and may claim completion early".to_owned(),
             );
-            format!("{name} says to have arrived, but its pods have not")
+            format!("{name} claims to have arrived, but its pods have not")
         }
         (true, true, _) if facts.expected.is_none() => format!(
-            "{name} is well; whether it has arrived is only known with the release (--release)"
+            "{name} is healthy; whether it has arrived is only known with the release (--release)"
         ),
         (true, true, Some(Arrival::Starting)) => {
             format!("{name} has arrived, but not all of its pods are ready")
@@ -133,35 +133,35 @@ pub fn explain(facts: &Facts<'_>) -> Explanation {
 
 fn condition(operator: &ClusterOperator, kind: &str, now: Timestamp) -> String {
     let Some(found) = operator.condition(kind) else {
-        return format!("{kind} is not said");
+        return format!("{kind} is not reported");
     };
     let since = found
         .last_transition_time
         .as_ref()
         .map(|it| format!(" since {}", human_duration(now.duration_since(it.0))));
     let mut text = format!("{kind}={}{}", found.status, since.unwrap_or_default());
-    for said in [&found.reason, &found.message] {
-        if !said.is_empty() {
+    for text_part in [&found.reason, &found.message] {
+        if !text_part.is_empty() {
             text.push_str(": ");
-            text.push_str(said);
+            text.push_str(text_part);
         }
     }
     text
 }
 
-fn told(evidence: &Evidence) -> Vec<String> {
-    let mut told = Vec::new();
+fn describe_evidence(evidence: &Evidence) -> Vec<String> {
+    let mut lines = Vec::new();
     match evidence.arrival {
         Arrival::NothingRuns => {
-            told.push("no pod belongs to it, as far as its relatedObjects say".to_owned());
+            lines.push("no pod belongs to its relatedObjects".to_owned());
         }
-        _ if evidence.stale.is_empty() => told.push(format!(
+        _ if evidence.stale.is_empty() => lines.push(format!(
             "{} containers of it run, all with images of the release",
             evidence.containers
         )),
         _ => {
             for it in &evidence.stale {
-                told.push(format!(
+                lines.push(format!(
                     "container {} of pod {}/{} runs {}, which is not of the release",
                     it.container, it.namespace, it.pod, it.image
                 ));
@@ -169,30 +169,30 @@ fn told(evidence: &Evidence) -> Vec<String> {
         }
     }
     for pod in &evidence.unready {
-        told.push(format!("pod {pod} is not ready"));
+        lines.push(format!("pod {pod} is not ready"));
     }
-    told
+    lines
 }
 
-fn help(name: &str, mismatch: Mismatch) -> String {
+fn suggest(name: &str, mismatch: Mismatch) -> String {
     let text = match mismatch {
         Mismatch::OtherVersion | Mismatch::OtherImage if name == MACHINE_CONFIG => {
-            "wait for the machines of the control plane: `medley release status` shows them"
+            "wait for the control plane nodes: `medley release status` shows them"
         }
         Mismatch::OtherVersion | Mismatch::OtherImage | Mismatch::StalePod => {
             "wait; an operator may take 20 minutes"
         }
         Mismatch::NotReported => {
-            "see whether the operator of the new release runs and has the flag or variable that tells it"
+            "check that the operator of the new release runs and has the flag or variable with the image"
         }
         Mismatch::OtherPlace => {
             "use a release that was rewritten for the registry (medley release mirror), or none that was"
         }
         Mismatch::TagForm | Mismatch::NotBuilt | Mismatch::NoImage => {
-            "mend the flag or variable that tells the operator its image: the release has a pull specification by digest for it"
+            "correct the flag or variable with the image of the operator: the release has a pull specification by digest for it"
         }
         Mismatch::WantedTagForm => {
-            "build the release anew with images by digest; medley release lint finds such"
+            "rebuild the release with images by digest; medley release lint finds others"
         }
     };
     text.to_owned()

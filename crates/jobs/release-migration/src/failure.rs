@@ -1,5 +1,4 @@
-//! Why a cluster has not arrived at a release yet: reasons, what they mean for the update, and how
-//! several become one.
+//! Why a release is not complete: reasons, their effects on the update, and how several are combined.
 
 #[cfg(test)]
 mod tests;
@@ -9,40 +8,40 @@ use std::fmt;
 use machinery::json::go_quote;
 use serde::{Serialize, Serializer};
 
-/// What a failure means for the update, the weakest first.
+/// The effect of a failure on the update, weakest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub enum Effect {
-    /// It is told, and changes nothing.
+    /// Reported only, without an effect.
     Report,
-    /// The update goes on.
+    /// The update continues.
     None,
-    /// The update fails if it stays for 40 minutes.
+    /// The update fails if it lasts for 40 minutes.
     FailAfterInterval,
     /// The update fails.
     Fail,
 }
 
-/// Why an update does not get on.
+/// Why an update does not progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Reason {
-    /// The manifest of an operator does not say which versions it is to report.
+    /// The manifest of an operator declares no versions.
     NoVersions,
-    /// An operator does not say that it can be used.
+    /// An operator does not report Available=True.
     NotAvailable,
-    /// An operator does not say that nothing is wrong.
+    /// An operator does not report Degraded=False.
     Degraded,
-    /// An operator has not arrived.
+    /// An operator does not report the expected versions.
     Updating,
-    /// Machines of a pool have not arrived, and are to be waited for.
+    /// Nodes of a MachineConfigPool that is to be waited for are not updated.
     Pool,
-    /// An object that has to be there is not.
+    /// A required object does not exist.
     NotFound,
     /// Several of these.
     Multiple,
 }
 
 impl Reason {
-    /// The word for conditions, of one operator or of several.
+    /// The condition reason, for one operator or several.
     pub fn word(self, several: bool) -> &'static str {
         match (self, several) {
             (Self::NoVersions, false) => "ClusterOperatorNoVersions",
@@ -60,7 +59,7 @@ impl Reason {
         }
     }
 
-    /// What is said of operators, behind their names.
+    /// The predicate after the operator names in a message.
     fn predicate(self, several: bool) -> &'static str {
         match (self, several) {
             (Self::NoVersions, false) => "does not declare expected versions",
@@ -76,7 +75,7 @@ impl Reason {
     }
 }
 
-/// Why an update does not get on, in words.
+/// Why an update does not progress, with its message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     reason: Reason,
@@ -87,7 +86,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Of one operator.
+    /// A failure of one operator.
     pub fn of_operator(reason: Reason, name: &str, effect: Effect) -> Self {
         Self {
             reason,
@@ -98,7 +97,7 @@ impl Failure {
         }
     }
 
-    /// Of an operator that is not there. `number` is that of its manifest, from 1 on.
+    /// A missing operator. `number` is that of its manifest, starting at 1.
     pub fn not_found(name: &str, number: usize, total: usize) -> Self {
         Self {
             reason: Reason::NotFound,
@@ -112,7 +111,7 @@ impl Failure {
         }
     }
 
-    /// Of pools of machines, by name. None, if there are none.
+    /// A failure of MachineConfigPools, by name. `None` if there are none.
     pub fn of_pools(names: &[&str]) -> Option<Self> {
         if names.is_empty() {
             return None;
@@ -131,32 +130,32 @@ impl Failure {
         })
     }
 
-    /// Why.
+    /// The reason.
     pub fn reason(&self) -> Reason {
         self.reason
     }
 
-    /// Why, as conditions have it.
+    /// The condition reason.
     pub fn word(&self) -> &'static str {
         self.reason.word(self.names.len() > 1)
     }
 
-    /// The operators that it is about, in order.
+    /// The operators concerned, in order.
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// What it means for the update.
+    /// The effect on the update.
     pub fn effect(&self) -> Effect {
         self.effect
     }
 
-    /// What it is made of, if it is several.
+    /// The combined failures, if there are several.
     pub fn parts(&self) -> &[Self] {
         &self.parts
     }
 
-    /// One failure of several: of the same reason, if all have the same, and else all their messages.
+    /// Combines failures: into one of the same reason if all share it, else into one with all messages.
     pub fn combine(failures: Vec<Self>) -> Option<Self> {
         let first = failures.first()?;
         if failures.len() == 1 {
@@ -195,7 +194,7 @@ impl Failure {
         })
     }
 
-    /// What of it makes an update fail: of several, those that the update does not survive.
+    /// The part that makes an update fail.
     pub fn failing(&self) -> Option<Self> {
         if self.reason != Reason::Multiple {
             return Some(self.clone());
@@ -204,7 +203,7 @@ impl Failure {
         Self::combine(failing.cloned().collect())
     }
 
-    /// In few words, for behind "Unable to apply V: ".
+    /// Short message, to follow "Unable to apply V: ".
     pub fn summary(&self) -> String {
         let name = self.names.join(", ");
         match (self.reason, self.names.len()) {

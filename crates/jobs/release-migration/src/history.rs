@@ -1,4 +1,4 @@
-//! The releases that a cluster had: how one is added, which are forgotten, and what each change was.
+//! The update history of a cluster: adding entries, pruning, and classification of changes.
 
 mod classify;
 mod prune;
@@ -12,21 +12,21 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use crate::evaluate::Phase;
 
 pub use classify::{Change, KnownPayloads, PayloadFacts, classify};
-pub use prune::{MOST, prune};
+pub use prune::{MAX_ENTRIES, prune};
 
-/// What is told of the release that a cluster runs or is on its way to.
+/// The progress of the current or target release.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Progress<'a> {
-    /// Whether it is all there.
+    /// Whether it is complete.
     pub completed: bool,
-    /// Whether its signature was checked.
+    /// Whether its signature was verified.
     pub verified: bool,
-    /// Risks that somebody took for it; none if nobody says.
+    /// Risks that the user accepted for it, if any.
     pub accepted_risks: Option<&'a str>,
 }
 
-/// What a cluster does with a release, by its history: it is installed as long as no release was ever all
-/// there; it has arrived if the newest is this one and all there.
+/// The phase of a release by the history: installing while no release was ever completed; reconciling if the newest
+/// entry is this one and completed.
 pub fn phase(history: &[UpdateHistory], image: &str) -> Phase {
     if !history.iter().any(UpdateHistory::is_completed) {
         return Phase::Initializing;
@@ -37,10 +37,9 @@ pub fn phase(history: &[UpdateHistory], image: &str) -> Phase {
     }
 }
 
-/// Adds what is known now to a history, newest first. A release that is the same as the newest entry
-/// (its image, or its version where one of both has no image) is told there; any other is a new entry, also
-/// with the same version, and the one before ends. A release without an image is nothing that could be
-/// returned to, and is not remembered.
+/// Merges the current state into a history, newest first. A release equal to the newest entry (by image, or by version
+/// where one of both has no image) updates that entry; any other, even with the same version, adds a new entry and ends
+/// the previous one. A release without an image is not recorded, as it could not be returned to.
 pub fn merge(
     history: &mut Vec<UpdateHistory>,
     desired: &Release,
@@ -93,10 +92,10 @@ pub fn merge(
             newest.image.clone_from(&desired.image);
         }
     }
-    prune(history, MOST);
+    prune(history, MAX_ENTRIES);
 }
 
-/// Whether an entry is about a release.
+/// Whether an entry is for a release.
 fn is_same(entry: &UpdateHistory, desired: &Release) -> bool {
     let agree = |one: &str, other: &str| one.is_empty() || other.is_empty() || one == other;
     if desired.image == entry.image {

@@ -1,21 +1,21 @@
-//! Payloads of a release, and whether a cluster has truly arrived at one.
+//! Release payloads, and whether a cluster has reached one completely.
 //!
 //! ```text
 //! operators' folders + images --build--> files --mirror--> files --lint--> findings
-//! files --payload--> Payload --evaluate--> Evaluation --conditions--> what a ClusterVersion says
+//! files --payload--> Payload --evaluate--> Evaluation --conditions--> conditions of a ClusterVersion
 //!                                 ^             `--report--> status, explain
 //!                        ClusterOperators
-//! images + what registries said --preflight--> whether a migration may start
-//! history --history--> what each change was
-//! pods --evidence--> who has arrived without saying so, and who has said so without having arrived
-//! all of it, and what was said before --control--> what is said now: of a ReleasePolicy and, where nobody
-//!                                                  else does, of the ClusterVersion
+//! images + inspection results --preflight--> whether a migration may start
+//! history --history--> kind of each change
+//! pods --evidence--> rollout state of operators, whether or not they report their images
+//! all of it + former status --control--> status of the ReleasePolicy and, without another manager, of the
+//!                                        ClusterVersion
 //! ```
 //!
-//! A cluster that becomes multi-arch is updated to the same version with other images. Whoever looks at
-//! versions alone takes it for done at once. Operators therefore report their images beside their versions,
-//! and have arrived when both are to the letter what the release wants. The rules, words and limits are
-//! those of OpenShift's cluster-version operator, so that what is decided here can be compared with it.
+//! A cluster that becomes multi-arch is updated to the same version with other images. By versions alone the update
+//! would count as done at once. Operators therefore report their images along with their versions, and are done when
+//! both equal those of the release. Rules, messages and limits are those of OpenShift's cluster-version operator, so
+//! that results can be compared with it.
 //!
 //! Nothing here reads a file, a cluster, a registry or a clock.
 
@@ -37,9 +37,9 @@ pub mod migrate;
 pub mod mirror;
 pub mod payload;
 pub mod preflight;
+pub mod reasons;
 pub mod replace;
 pub mod report;
 pub mod roles;
 pub mod target;
 pub mod verify;
-pub mod words;

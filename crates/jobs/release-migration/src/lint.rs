@@ -1,4 +1,4 @@
-//! What is wrong with a release, before a cluster finds out.
+//! Finds problems of a release before it is applied.
 
 mod operators;
 #[cfg(test)]
@@ -13,12 +13,12 @@ use serde::Serialize;
 use crate::payload::{FileName, Files, METADATA, Manifest, Payload, REFERENCES, is_manifest};
 use crate::replace::{PLACEHOLDER, SNAPSHOT};
 
-/// How bad something is.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub enum Severity {
-    /// The release works, but less is known of it.
+    /// The release works, but its completion is less certain.
     Warning,
-    /// The release does not work, or not in the end.
+    /// The release does not work, or never completes.
     Error,
 }
 
@@ -31,33 +31,33 @@ impl fmt::Display for Severity {
     }
 }
 
-/// What a release is checked for.
+/// The rules that a release is checked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub enum Rule {
-    /// Files can be read, and agree.
+    /// Files can be parsed, and are consistent.
     Integrity,
     /// No placeholder and no snapshot version is left.
     Placeholder,
-    /// Images are named by digest.
+    /// Images are referenced by digest.
     Digest,
-    /// Names of files say when they are applied.
+    /// File names define the order of application.
     FileName,
-    /// An operator is waited for after its Deployment was applied, not before.
+    /// An operator is waited for after its Deployment is applied, not before.
     Order,
     /// An object is in one file only.
     Twice,
-    /// An operator says which versions it reports.
+    /// An operator declares the versions it reports.
     Versions,
     /// An operator reports its image.
     Adoption,
     /// An image that an operator reports is one of the release.
     Image,
-    /// What an operator has to report is told to something that runs.
+    /// A workload of the release receives the image that an operator has to report.
     Told,
 }
 
 impl Rule {
-    /// How bad it is if it is broken.
+    /// The severity of a violation.
     pub fn severity(self) -> Severity {
         match self {
             Self::Adoption | Self::FileName | Self::Twice | Self::Told => Severity::Warning,
@@ -72,19 +72,19 @@ impl fmt::Display for Rule {
     }
 }
 
-/// Something that is wrong.
+/// A violation.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Finding {
-    /// How bad it is.
+    /// Its severity.
     pub severity: Severity,
-    /// What is broken.
+    /// The rule.
     pub rule: Rule,
     /// The file.
     pub file: String,
     /// The operator, if it is about one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operator: Option<String>,
-    /// What is wrong, and what would be right.
+    /// The problem, and the accepted form.
     pub message: String,
 }
 
@@ -107,7 +107,7 @@ impl Finding {
     }
 }
 
-/// Checks files that are to be a release. The worst comes first.
+/// Checks the files of a release. The most severe findings come first.
 pub fn lint(files: &Files) -> Vec<Finding> {
     let mut found = Vec::new();
     for (name, text) in files {
@@ -148,12 +148,14 @@ pub fn lint(files: &Files) -> Vec<Finding> {
     found
 }
 
-/// Placeholders and snapshot versions that are still there, once for each and file.
+/// Remaining placeholders and snapshot versions, each once per file.
 fn left_over(file: &str, text: &str) -> Vec<Finding> {
     let mut found = BTreeMap::new();
     for (number, line) in text.lines().enumerate() {
-        for (thing, what) in [(PLACEHOLDER, "placeholder"), (SNAPSHOT, "snapshot version")] {
-            let Some(at) = line.find(thing) else { continue };
+        for (pattern, what) in [(PLACEHOLDER, "placeholder"), (SNAPSHOT, "snapshot version")] {
+            let Some(at) = line.find(pattern) else {
+                continue;
+            };
             let rest = line.get(at..).unwrap_or_default();
             let end = rest.find(|c: char| c.is_whitespace() || "\"'`,}])>".contains(c));
             let it = rest.get(..end.unwrap_or(rest.len())).unwrap_or_default();
@@ -171,7 +173,7 @@ fn left_over(file: &str, text: &str) -> Vec<Finding> {
         .collect()
 }
 
-/// Images that are not named by digest: under a tag there may be something else tomorrow.
+/// Images that are not referenced by digest: a tag may point to another image later.
 fn by_digest(payload: &Payload) -> Vec<Finding> {
     payload
         .images
@@ -187,7 +189,7 @@ fn by_digest(payload: &Payload) -> Vec<Finding> {
         .collect()
 }
 
-/// Why a pull specification is not one by digest, if it is none.
+/// Why a pull specification is not by digest.
 fn not_by_digest(image: &str) -> Option<String> {
     match image.parse::<Reference>() {
         Err(error) => Some(format!("which is no image: {error}")),

@@ -1,4 +1,4 @@
-//! Asking a cluster to become multi-arch: what is asked, and when it is better not to.
+//! Requests the migration of a cluster to multi-arch, unless something argues against it.
 
 #[cfg(test)]
 mod tests;
@@ -6,45 +6,45 @@ mod tests;
 use api::openshift::ClusterVersion;
 use serde_json::{Value, json};
 
-/// Said when it was asked.
+/// Message after a request.
 pub const REQUESTED: &str = "Requested update to multi cluster architecture";
-/// Said when it had been asked before.
+/// Message if it was already requested.
 pub const ALREADY_REQUESTED: &str =
     "info: Update to multi cluster architecture has already been requested";
 
-/// What comes of a wish.
+/// The result of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Migration {
-    /// This is to be merged into the ClusterVersion.
+    /// The merge patch for the ClusterVersion.
     Ask(Value),
-    /// It was asked before.
+    /// It was already requested.
     AlreadyRequested,
-    /// There is nothing to do: the cluster is multi-arch.
+    /// The cluster is already multi-arch.
     AlreadyMulti {
-        /// The version that it has.
+        /// Its version.
         version: String,
     },
 }
 
-/// Why it is better not to ask.
+/// Why the migration is not requested.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MigrateError {
-    /// The cluster does not say which version it has.
+    /// The ClusterVersion reports no version.
     #[error(
         "the cluster has no current version: status.desired.version of ClusterVersion version is empty"
     )]
-    NoVersion,
-    /// Something is wrong, or an update is under way.
+    PinError,
+    /// The cluster has a problem, or an update is in progress.
     #[error("{0}\n\nIf you want to upgrade anyway, use --allow-upgrade-with-warnings.")]
     Warned(String),
-    /// The service that knows updates has none: the request would be ignored in silence.
+    /// The update service has no updates: the request would be ignored silently.
     #[error(
         "the cluster cannot learn of the multi-arch release of its version: RetrievedUpdates is False ({0}), and the request would be ignored in silence; set a channel and an upstream that has it, or use --allow-upgrade-with-warnings"
     )]
     NoUpdates(String),
 }
 
-/// Decides what to ask of a cluster. `force` skips the cluster's own checks, `anyway` those made here.
+/// Computes the request for a cluster. `force` skips the cluster's own checks, `anyway` those made here.
 pub fn migrate(
     version: &ClusterVersion,
     force: bool,
@@ -53,13 +53,13 @@ pub fn migrate(
     let status = version.status.as_ref();
     let desired = status.map(|it| it.desired.clone()).unwrap_or_default();
     if desired.version.is_empty() {
-        return Err(MigrateError::NoVersion);
+        return Err(MigrateError::PinError);
     }
-    let asked = version.spec.desired_update.as_ref();
-    if asked.is_some_and(|it| it.architecture == "Multi" && it.version == desired.version) {
+    let request = version.spec.desired_update.as_ref();
+    if request.is_some_and(|it| it.architecture == "Multi" && it.version == desired.version) {
         return Ok(Migration::AlreadyRequested);
     }
-    // Upstream asks nevertheless, and nothing comes of it.
+    // Upstream sends the request nevertheless, without effect.
     if desired.architecture == "Multi" {
         return Ok(Migration::AlreadyMulti {
             version: desired.version,
@@ -81,10 +81,10 @@ pub fn migrate(
     } } })))
 }
 
-/// What speaks against an update.
+/// The conditions that argue against an update.
 fn warning(version: &ClusterVersion) -> Option<String> {
     let holds = |kind: &str| version.condition(kind).filter(|it| it.is_true());
-    let told = |it: &api::openshift::Condition| {
+    let describe = |it: &api::openshift::Condition| {
         if it.reason.is_empty() {
             it.message.clone()
         } else {
@@ -94,20 +94,24 @@ fn warning(version: &ClusterVersion) -> Option<String> {
     if let Some(invalid) = holds("Invalid") {
         return Some(format!(
             "the cluster version object is invalid, you must correct the invalid state first: {}",
-            told(invalid)
+            describe(invalid)
         ));
     }
     if let Some(failing) = holds("Failing") {
         return Some(format!(
             "the cluster is experiencing an upgrade-blocking error: {}",
-            told(failing)
+            describe(failing)
         ));
     }
-    holds("Progressing")
-        .map(|progressing| format!("the cluster is already upgrading: {}", told(progressing)))
+    holds("Progressing").map(|progressing| {
+        format!(
+            "the cluster is already upgrading: {}",
+            describe(progressing)
+        )
+    })
 }
 
-/// Why the cluster does not know of updates.
+/// Why the cluster has no available updates.
 fn no_updates(version: &ClusterVersion) -> Option<String> {
     let retrieved = version.condition("RetrievedUpdates")?;
     retrieved.is_false().then(|| {

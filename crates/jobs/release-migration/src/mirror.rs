@@ -1,4 +1,4 @@
-//! A release whose images are taken from somewhere else.
+//! Rewrites a release for images in another registry.
 
 #[cfg(test)]
 mod tests;
@@ -12,12 +12,12 @@ use crate::build::pretty;
 use crate::payload::{Files, REFERENCES, ReferencesError, read_references};
 use crate::replace::ExactMap;
 
-/// Where images are taken from.
+/// The new location of images.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Destination {
-    /// All from one repository.
+    /// All in one repository.
     Repository(Host, Repository),
-    /// From the same repositories in another registry, or in a part of it.
+    /// The same repositories in another registry, or below a prefix of it.
     Registry(Host, Option<Repository>),
 }
 
@@ -29,10 +29,10 @@ impl Destination {
         Ok(Self::Repository(host, repository))
     }
 
-    /// A registry, or a part of it: `mirror.example:5000`, `mirror.example/ocp`.
+    /// A registry, or a prefix in it: `mirror.example:5000`, `mirror.example/ocp`.
     pub fn registry(text: &str) -> Result<Self, ReferenceError> {
         let (host, prefix) = text.split_once('/').unwrap_or((text, ""));
-        // Anything may stand where the repository will.
+        // Any name is valid in place of the repository.
         let prefix = if prefix.is_empty() { "x" } else { prefix };
         let reference: Reference = format!("{host}/{prefix}").parse()?;
         let under = text.contains('/').then(|| reference.repository().clone());
@@ -57,38 +57,38 @@ pub enum MirrorError {
     /// There is no `image-references`.
     #[error("rewriting a release: there is no file {REFERENCES}")]
     NoReferences,
-    /// `image-references` makes no sense.
+    /// `image-references` is invalid.
     #[error("rewriting a release: {0}")]
     References(#[from] ReferencesError),
-    /// An image has no name that could be read, here or there.
+    /// The old or new name of an image cannot be parsed.
     #[error("rewriting image {} of the release: {source}", go_quote(.tag))]
     Image {
-        /// What it is called in the release.
+        /// Its name in the release.
         tag: String,
-        /// Why.
+        /// The cause.
         source: ReferenceError,
     },
-    /// An image is named by a tag, which elsewhere may be another one.
+    /// An image is referenced by tag, which may be another image elsewhere.
     #[error("image reference tag {} in payload does not point to an image digest - unable to rewrite payload", go_quote(.tag))]
     NoDigest {
-        /// What it is called in the release.
+        /// Its name in the release.
         tag: String,
     },
 }
 
-/// A release whose images are elsewhere.
+/// A rewritten release.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mirrored {
     /// All of its files.
     pub files: Files,
-    /// Images, and where they are now.
+    /// The images with their new location.
     pub moved: ExactMap,
-    /// How many files besides `image-references` changed.
+    /// The number of changed files besides `image-references`.
     pub changed: usize,
 }
 
-/// Rewrites a release, everywhere at once: what a ClusterOperator's manifest wants and what a flag tells
-/// the operator stay the same as each other.
+/// Rewrites all files of a release, so that the manifest of a ClusterOperator and the flag of the operator stay
+/// consistent.
 pub fn mirror(files: &Files, to: &Destination) -> Result<Mirrored, MirrorError> {
     let text = files.get(REFERENCES).ok_or(MirrorError::NoReferences)?;
     let mut stream = read_references(text)?;

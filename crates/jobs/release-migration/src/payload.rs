@@ -1,4 +1,4 @@
-//! A release as files: what `/release-manifests` of its image holds.
+//! A release as files: the content of `/release-manifests` in its image.
 //!
 //! ```text
 //! release-metadata    version, architecture, what it can be updated from    -> Metadata
@@ -27,7 +27,7 @@ pub use metadata::{Architecture, Metadata, MetadataError};
 pub use order::{FileName, Part, Step, steps};
 pub use select::{Excluded, Selection};
 
-/// Files of a folder, by name.
+/// Files of a directory, by name.
 pub type Files = BTreeMap<String, String>;
 
 /// The file with the version.
@@ -35,35 +35,35 @@ pub const METADATA: &str = "release-metadata";
 /// The file with the images.
 pub const REFERENCES: &str = "image-references";
 
-/// All that is known of a release.
+/// A parsed release.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Payload {
-    /// What it is.
+    /// Its metadata.
     pub metadata: Metadata,
     /// Its images.
     pub images: ImageStream,
-    /// Its objects, in the order in which they are applied.
+    /// Its objects, in the order of application.
     pub manifests: Vec<Manifest>,
-    /// What is odd about it, but no error.
+    /// Problems that are no errors.
     pub warnings: Vec<String>,
 }
 
-/// Why files are no payload: everything that is wrong, not only the first.
+/// Why files are not a valid release: all problems, not only the first.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("Error loading manifests from {folder}: {}", aggregated(.problems))]
 pub struct PayloadError {
-    /// Where the files are.
+    /// The directory.
     pub folder: String,
-    /// What is wrong with them.
+    /// The problems.
     pub problems: Vec<Problem>,
 }
 
 impl PayloadError {
-    /// The word for conditions.
+    /// The condition reason.
     pub const REASON: &'static str = "UpdatePayloadIntegrity";
 }
 
-/// As Kubernetes joins errors.
+/// Formats errors as `utilerrors.NewAggregate` of Kubernetes does.
 fn aggregated(problems: &[Problem]) -> String {
     let texts: Vec<String> = problems.iter().map(ToString::to_string).collect();
     match texts.as_slice() {
@@ -72,16 +72,16 @@ fn aggregated(problems: &[Problem]) -> String {
     }
 }
 
-/// Something that is wrong with a payload.
+/// A problem of a payload.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// A file that has to be there is not.
+    /// A required file is missing.
     #[error("there is no file {0}")]
     NoFile(&'static str),
-    /// `release-metadata` makes no sense.
+    /// `release-metadata` is invalid.
     #[error(transparent)]
     Metadata(#[from] MetadataError),
-    /// `image-references` makes no sense.
+    /// `image-references` is invalid.
     #[error(transparent)]
     References(#[from] ReferencesError),
     /// The two files are of different releases.
@@ -94,28 +94,28 @@ pub enum Problem {
         /// The version of the metadata.
         metadata: String,
     },
-    /// A manifest makes no sense.
+    /// A manifest is invalid.
     #[error(transparent)]
     Manifest(#[from] ManifestError),
 }
 
-/// Why a file has no images.
+/// Why `image-references` is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReferencesError {
-    /// It cannot be read.
+    /// It cannot be parsed.
     #[error("unable to load release image-references: {0}")]
     Syntax(String),
-    /// It is something else.
+    /// It has another kind.
     #[error("unrecognized image-references in release payload")]
     Kind,
 }
 
-/// An operator of a release: what its ClusterOperator has to say when it has arrived.
+/// An operator of a release, with the ClusterOperator that it has to report.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Operator {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// The place of its manifest among all, from 0 on.
+    /// The index of its manifest among all.
     #[serde(skip)]
     pub place: usize,
     /// Its manifest.
@@ -124,7 +124,7 @@ pub struct Operator {
 }
 
 impl Payload {
-    /// Reads files. `folder` is how errors call them.
+    /// Parses files. `folder` is their name in errors.
     pub fn read(folder: &str, files: &Files) -> Result<Self, PayloadError> {
         let mut problems = Vec::new();
         let mut payload = Self::default();
@@ -165,7 +165,7 @@ impl Payload {
         Err(PayloadError { folder, problems })
     }
 
-    /// The manifests that a cluster gets.
+    /// The manifests selected for a cluster.
     #[must_use]
     pub fn selected(&self, selection: &Selection) -> Self {
         let mut payload = self.clone();
@@ -175,8 +175,8 @@ impl Payload {
         payload
     }
 
-    /// The same, and what is odd about it. A release of which a cluster gets no operator was not made for
-    /// profiles: then all of it counts.
+    /// The same, with a warning if no operator is selected: the release then does not use cluster profiles, and all
+    /// manifests count.
     #[must_use]
     pub fn for_cluster(&self, selection: &Selection) -> (Self, Option<String>) {
         let selected = self.selected(selection);
@@ -206,7 +206,7 @@ impl Payload {
     }
 }
 
-/// Reads the images of a release, or of an operator.
+/// Parses the `image-references` of a release or of an operator.
 pub fn read_references(text: &str) -> Result<ImageStream, ReferencesError> {
     let syntax = |error: &dyn std::fmt::Display| ReferencesError::Syntax(error.to_string());
     let decoded = decode_yaml(text.as_bytes()).map_err(|error| syntax(&error.message()))?;

@@ -1,5 +1,4 @@
-//! Whether every image of a release is there for the architectures that are wanted, before anything
-//! starts.
+//! Checks before a migration that every image of a release exists for the required architectures.
 
 #[cfg(test)]
 mod tests;
@@ -9,42 +8,42 @@ use std::collections::BTreeSet;
 use platform::{Digest, Matcher, Platform};
 use serde::Serialize;
 
-/// What runs releases.
+/// The operating system of release images.
 const OS: &str = "linux";
 
-/// What a registry said of an image.
+/// The result of inspecting an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     /// It is an index.
     Index(Vec<Platform>),
-    /// It is one image.
+    /// It is a single manifest.
     Single(Option<Platform>),
-    /// Nothing, or nothing that makes sense.
+    /// The inspection failed.
     Error(String),
 }
 
-/// What is to be said of an image.
+/// The verdict about an image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "verdict")]
 pub enum Fitness {
-    /// It is there for all that is wanted.
+    /// It exists for all required architectures.
     Ready,
-    /// It is an index, but lacks something.
+    /// It is an index without some of the architectures.
     Missing {
-        /// What it lacks.
+        /// The missing architectures.
         missing: Vec<String>,
     },
-    /// It is one image for one architecture, where several are wanted or another one is.
+    /// It is a single manifest, where several architectures or another one are required.
     NotAnIndex {
-        /// What it lacks.
+        /// The missing architectures.
         missing: Vec<String>,
     },
-    /// Nobody knows.
+    /// The inspection failed.
     Unknown {
-        /// Why.
+        /// The error.
         error: String,
     },
-    /// Somebody said that it does not matter.
+    /// The user excepted it from the check.
     Excepted,
 }
 
@@ -54,7 +53,7 @@ impl Fitness {
         matches!(self, Self::Ready | Self::Excepted)
     }
 
-    /// The word for it.
+    /// The name of the verdict.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Ready => "Ready",
@@ -65,7 +64,7 @@ impl Fitness {
         }
     }
 
-    /// What it lacks.
+    /// The missing architectures.
     pub fn missing(&self) -> &[String] {
         match self {
             Self::Missing { missing } | Self::NotAnIndex { missing } => missing,
@@ -77,33 +76,33 @@ impl Fitness {
 /// An image of a release.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Checked {
-    /// What it is called in the release.
+    /// Its name in the release.
     pub name: String,
     /// Its pull specification.
     pub image: String,
-    /// What it resolved to, if it is known.
+    /// The resolved digest, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<Digest>,
-    /// What it is there for.
+    /// Its platforms.
     pub platforms: Vec<Platform>,
-    /// What that means.
+    /// The verdict.
     #[serde(flatten)]
     pub fitness: Fitness,
 }
 
-/// What is asked, and what came of it.
+/// The result of a preflight check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Preflight {
-    /// Architectures that are wanted.
+    /// The required architectures.
     pub wanted: Vec<String>,
-    /// Whether everything is there.
+    /// Whether all images pass.
     pub ready: bool,
     /// Every image, by name.
     pub images: Vec<Checked>,
 }
 
 impl Preflight {
-    /// Of all images of a release, as a registry answered.
+    /// Combines the verdicts about all images of a release.
     pub fn of(wanted: &[String], mut images: Vec<Checked>) -> Self {
         images.sort_by(|one, other| one.name.cmp(&other.name));
         Self {
@@ -114,7 +113,7 @@ impl Preflight {
         }
     }
 
-    /// How many images are not good.
+    /// The number of images that do not pass.
     pub fn bad(&self) -> usize {
         self.images
             .iter()
@@ -122,7 +121,7 @@ impl Preflight {
             .count()
     }
 
-    /// Architectures for which every image is there, of those that any image is there for.
+    /// Architectures for which every image exists.
     pub fn common(&self) -> Vec<String> {
         let of = |image: &Checked| -> BTreeSet<String> {
             let platforms = image.platforms.iter().filter(|it| it.os == OS);
@@ -137,7 +136,7 @@ impl Preflight {
     }
 }
 
-/// Judges one image.
+/// Evaluates one image.
 pub fn judge(
     name: &str,
     image: &str,

@@ -1,5 +1,5 @@
-//! Replacing text in manifests: placeholders of images, snapshot versions, and pull specifications that
-//! move to another registry.
+//! Replaces text in manifests: image placeholders, snapshot versions, and pull specifications that move to another
+//! registry.
 //!
 //! ```text
 //! placeholder...:cli          --images-->    quay.io/x@sha256:...     when a payload is built
@@ -7,12 +7,12 @@
 //! quay.io/x@sha256:...        --exact-->     mirror.example/x@sha256:...
 //! ```
 //!
-//! All three work on the text of files and not on what it means, as `oc adm release new` does: what
-//! stands in a flag, in an environment variable or in a script inside a ConfigMap is replaced just as
-//! what stands in an `image` field, and comments and order survive.
+//! All three work on the text of files and not on parsed objects, as `oc adm release new` does: values in flags,
+//! environment variables or scripts in a ConfigMap are replaced as well as `image` fields, and comments and order are
+//! preserved.
 //!
-//! Unlike there, what follows a match is only looked at and not used up. So two placeholders with one
-//! space between them are both replaced, and the result does not depend on the order of a map.
+//! Unlike `oc`, the text after a match is inspected without being consumed. So two placeholders separated by one space
+//! are both replaced, and the result does not depend on map order.
 
 mod exact;
 mod images;
@@ -24,13 +24,13 @@ pub use exact::ExactMap;
 pub use images::{ImageMap, ImageMapError};
 pub use versions::{ComponentVersions, VersionError, VersionMap, VersionTableError};
 
-/// What operators write where the image of a component will stand, before `:` and its name.
+/// The placeholder for images in operator manifests, followed by `:` and the name of the component.
 pub const PLACEHOLDER: &str = "placeholder.url.oc.will.replace.this.org/placeholdernamespace";
 
-/// What operators write where the version of the release will stand.
+/// The placeholder for the version of the release in operator manifests.
 pub const SNAPSHOT: &str = "0.0.1-snapshot";
 
-/// A place in a text, and which of several things is there.
+/// A position in a text, and which pattern matches there.
 struct Match {
     start: usize,
     end: usize,
@@ -42,27 +42,27 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-/// Whether a word may begin at a place.
-fn begins(text: &str, at: usize) -> bool {
+/// Whether a word may begin at a position.
+fn at_word_start(text: &str, at: usize) -> bool {
     let before = at.checked_sub(1).and_then(|it| text.as_bytes().get(it));
     before.is_none_or(|byte| !is_word(*byte))
 }
 
-/// Every match of several things in a text. Of matches that begin at the same place the longest counts,
-/// and what overlaps an earlier one does not.
+/// All matches of several patterns in a text. Of matches at the same position the longest counts, and overlapping later
+/// ones are dropped.
 fn matches(
     text: &str,
-    things: &[&str],
+    patterns: &[&str],
     end: impl Fn(&str, usize, usize) -> Option<usize>,
 ) -> Vec<Match> {
     let mut found = Vec::new();
-    for (which, thing) in things.iter().enumerate() {
-        for (start, _) in text.match_indices(thing) {
-            let after = start + thing.len();
-            if begins(text, start)
+    for (which, pattern) in patterns.iter().enumerate() {
+        for (start, _) in text.match_indices(pattern) {
+            let after = start + pattern.len();
+            if at_word_start(text, start)
                 && let Some(end) = end(text, start, after)
             {
-                found.push((start, thing.len(), Match { start, end, which }));
+                found.push((start, pattern.len(), Match { start, end, which }));
             }
         }
     }
@@ -78,12 +78,12 @@ fn matches(
     kept
 }
 
-/// A text with something else in some places, which are in order and do not overlap.
+/// The text with replacements at the matches, which are in order and do not overlap.
 fn with(text: &str, places: &[Match], replacement: impl Fn(usize) -> String) -> String {
     let mut out = String::with_capacity(text.len());
     let mut last = 0;
     for place in places {
-        // Places are where matches begin and end, and so between characters.
+        // Matches begin and end at character boundaries.
         out.push_str(text.get(last..place.start).unwrap_or_default());
         out.push_str(&replacement(place.which));
         last = place.end;

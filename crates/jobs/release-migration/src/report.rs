@@ -1,8 +1,7 @@
-//! Where a cluster is on its way to a release, as people and programs read it.
+//! The progress of a cluster towards a release, as text and as data.
 //!
-//! The text is laid out as that of `oc adm upgrade status`. It says more where that is silent or wrong:
-//! what kind of change it is, how long a migration will still take, which operators can be believed, and
-//! who claims to have arrived and has not.
+//! The text has the layout of `oc adm upgrade status`. It adds the kind of change, the estimated time of a migration,
+//! which operators report their image, and which claim completion too early.
 
 mod data;
 mod insights;
@@ -33,52 +32,52 @@ pub use operators::OperatorReport;
 pub use reading::{MACHINE_CONFIG_OPERATOR, machine_config_image, rendered_for};
 pub use text::Details;
 
-/// What is known of a cluster.
+/// The inputs of a report.
 #[derive(Debug, Clone, Copy)]
 pub struct Cluster<'a> {
-    /// The release that it is on its way to.
+    /// The ClusterVersion.
     pub version: &'a ClusterVersion,
-    /// What operators say.
+    /// The live ClusterOperators.
     pub operators: &'a [ClusterOperator],
-    /// Pools of machines.
+    /// MachineConfigPools.
     pub pools: &'a [MachineConfigPool],
-    /// Machines.
+    /// Nodes.
     pub nodes: &'a [&'a Node],
-    /// The release that rendered configurations of machines came with, by name.
+    /// The release image of rendered MachineConfigs, by name.
     pub configurations: &'a BTreeMap<String, String>,
-    /// What operators have to say, if the release is known.
+    /// The expected versions of operators, if the release is known.
     pub plan: Option<&'a Plan>,
-    /// What the machine-config-operator runs, which is what it has to report, if the release is not known.
+    /// The image of the machine-config-operator, which it has to report, if the release is not known.
     pub machine_config_image: Option<&'a str>,
-    /// What pods tell, if they and the release are known.
+    /// The rollout state of operator pods, if they and the release are known.
     pub evidence: &'a [Evidence],
-    /// What is known of payloads.
+    /// Known payloads.
     pub known: &'a KnownPayloads,
-    /// How long operators were waited for in the past.
+    /// Recorded durations of operators.
     pub past: &'a Past,
-    /// The time.
+    /// The current time.
     pub now: Timestamp,
 }
 
-/// How the control plane gets on.
+/// The assessment of the control plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 pub enum Assessment {
-    /// It does.
+    /// It progresses.
     Progressing,
-    /// It does, but something takes longer than it should.
+    /// It progresses, but slower than expected.
     #[serde(rename = "Progressing - Slow")]
     Slow,
-    /// It does not.
+    /// It does not progress.
     Stalled,
-    /// It has arrived.
+    /// It is updated.
     Completed,
-    /// It says to have arrived, and has not.
+    /// It claims completion too early.
     #[serde(rename = "Completed early")]
     Early,
 }
 
 impl Assessment {
-    /// As it is shown.
+    /// The displayed name.
     pub fn word(self) -> &'static str {
         match self {
             Self::Progressing => "Progressing",
@@ -90,97 +89,97 @@ impl Assessment {
     }
 }
 
-/// The release that a cluster is on its way to.
+/// The target release.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Target {
     /// Its version.
     pub version: String,
-    /// Its payload.
+    /// Its image.
     pub image: String,
-    /// What kind of change it is.
+    /// The kind of change.
     pub change: Change,
-    /// As it is shown.
+    /// The displayed text.
     pub text: String,
 }
 
-/// How many operators have arrived.
+/// The number of updated operators.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Completion {
-    /// Of a hundred.
+    /// Percentage.
     pub percent: usize,
-    /// All of them.
+    /// All operators.
     pub total: usize,
-    /// Those that have arrived.
+    /// Updated operators.
     pub updated: usize,
-    /// Those that are on their way.
+    /// Updating operators.
     pub updating: usize,
-    /// Those that have not started.
+    /// Operators that have not started.
     pub waiting: usize,
 }
 
-/// How operators are.
+/// The health of operators.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Health {
-    /// Well.
+    /// Healthy operators.
     pub healthy: usize,
-    /// Not available.
+    /// Unavailable operators.
     pub unavailable: usize,
-    /// Available, but degraded.
+    /// Available but degraded operators.
     pub degraded: usize,
 }
 
-/// The operators and their machines.
+/// The operators and the control plane nodes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ControlPlane {
-    /// How it gets on.
+    /// The assessment.
     pub assessment: Assessment,
-    /// Where to.
+    /// The target release.
     pub target: Target,
-    /// Operators that are on their way.
+    /// Updating operators.
     pub updating: Vec<String>,
-    /// How many have arrived.
+    /// The number of updated operators.
     pub completion: Completion,
-    /// When it began.
+    /// The start time.
     #[serde(serialize_with = "data::time")]
     pub started: Option<Timestamp>,
-    /// When it ended, if it has.
+    /// The end time, if completed.
     #[serde(serialize_with = "data::time")]
     pub completed: Option<Timestamp>,
-    /// How long it has taken.
+    /// The elapsed time.
     #[serde(serialize_with = "data::duration")]
     pub duration: Option<SignedDuration>,
-    /// How long it will still take, if anybody knows.
+    /// The estimated remaining time, if known.
     #[serde(serialize_with = "data::estimate")]
     pub remaining: Option<Estimate>,
-    /// How operators are.
+    /// The health of operators.
     pub health: Health,
     /// Every operator, by name.
     pub operators: Vec<OperatorReport>,
-    /// Pools of its machines.
+    /// The MachineConfigPools of the control plane.
     pub pools: Vec<PoolReport>,
 }
 
-/// All that is to be said.
+/// The complete report.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// Whether anything is under way.
+    /// Whether an update is in progress.
     pub updating: bool,
-    /// The operators and their machines.
+    /// The operators and the control plane nodes.
     pub control_plane: ControlPlane,
-    /// Pools of other machines.
+    /// The other MachineConfigPools.
     pub workers: Vec<PoolReport>,
-    /// Who reports images.
+    /// Which operators report images.
     pub adoption: Adoption,
-    /// What pods tell.
+    /// The rollout state of operator pods.
     pub evidence: Vec<Evidence>,
-    /// What is worth a remark.
+    /// Insights.
     pub health: Vec<Insight>,
 }
 
 impl Report {
-    /// Of a cluster.
+    /// Computes the report of a cluster.
     pub fn of(cluster: &Cluster<'_>) -> Self {
         let history = cluster.version.history();
         let target = target(cluster);
@@ -237,16 +236,14 @@ impl Report {
         report
     }
 
-    /// Whether everything has arrived, machines that are not of the control plane included if they are
-    /// to count.
+    /// Whether everything is complete, with worker nodes if `workers` is set.
     pub fn is_complete(&self, workers: bool) -> bool {
         self.control_plane.assessment == Assessment::Completed
             && (!workers || self.workers.iter().all(PoolReport::is_done))
     }
 }
 
-/// Whether nothing of another release runs. That a pod with the right image is not ready has many
-/// reasons, and its operator is asked for those.
+/// Whether no pod of another release runs. Readiness of updated pods is left to the operator.
 fn has_arrived(evidence: &Evidence) -> bool {
     evidence.arrival != Arrival::Rolling
 }
@@ -260,7 +257,7 @@ fn completion(operators: &[OperatorReport]) -> Completion {
     let total = operators.len();
     let updated = operators.iter().filter(|it| it.updated).count();
     let updating = operators.iter().filter(|it| it.is_updating()).count();
-    // Rounded, but never to all if it is not all.
+    // Rounded, but 100% only if all are updated.
     let rounded = (updated * 200 + total).checked_div(total * 2).unwrap_or(0);
     Completion {
         percent: if updated < total {
@@ -289,7 +286,7 @@ fn health(operators: &[OperatorReport]) -> Health {
     health
 }
 
-/// Of the release if that is known, and else of what operators say.
+/// By the release if known, else by what operators report.
 fn adoption(cluster: &Cluster<'_>) -> Adoption {
     match cluster.plan {
         Some(plan) => {
@@ -329,7 +326,7 @@ fn target(cluster: &Cluster<'_>) -> Target {
     }
 }
 
-/// How long it will still take.
+/// The estimated remaining time.
 fn remaining(
     cluster: &Cluster<'_>,
     operators: &[OperatorReport],
@@ -343,7 +340,7 @@ fn remaining(
             .filter(|_| it.progressing)
             .map(|since| cluster.now.duration_since(since)),
     };
-    // Whoever restarts machines does so last.
+    // machine-config restarts nodes last.
     let (last, first): (Vec<_>, Vec<_>) = pending.partition(|it| it.name == MACHINE_CONFIG);
     let waves = [first, last].map(|wave| wave.into_iter().map(awaited).collect());
     let machines = (!control.is_empty()).then(|| nodes::machines(control));

@@ -1,23 +1,23 @@
-//! Who needs which rights for releases: the controller, and the people who say how releases are judged.
+//! RBAC rules for releases: of the controller and of users.
 
 #[cfg(test)]
 mod tests;
 
 use api::openshift;
-use api::rbac::{READ, and_read, editor, only, rule, see_definitions, tell_events, viewer};
+use api::rbac::{READ, and_read, editor, only, read_crds, rule, viewer, write_events};
 use api::release::{GROUP, PLURAL};
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 
-/// The role of whoever looks on.
+/// ClusterRole of users who read policies.
 pub const VIEWER: &str = "medley-release-viewer";
-/// The role of whoever says how releases are judged.
+/// ClusterRole of users who edit policies.
 pub const EDITOR: &str = "medley-release-editor";
 
-/// What the controller may do: look, and tell. It cannot write a ClusterVersion.
+/// RBAC rules of the controller: reads, events and its own status. It cannot write a ClusterVersion.
 pub fn operator_rules() -> Vec<PolicyRule> {
     vec![
-        see_definitions(),
-        tell_events(),
+        read_crds(),
+        write_events(),
         rule(
             openshift::GROUP,
             &["clusterversions", "clusteroperators"],
@@ -28,25 +28,25 @@ pub fn operator_rules() -> Vec<PolicyRule> {
             &["machineconfigpools"],
             &READ,
         ),
-        // Where there is no policy one is made, for the verdict to be seen.
+        // Creates a policy if there is none, so that its status is visible.
         rule(GROUP, &[PLURAL], &and_read(&["create"])),
         rule(GROUP, &[&format!("{PLURAL}/status")], &["patch"]),
     ]
 }
 
-/// What the controller may do in [`openshift::payloads::NAMESPACE`]: read the releases that are kept there as ConfigMaps,
+/// RBAC rules of the controller in [`openshift::payloads::NAMESPACE`]: reads the releases stored there as ConfigMaps,
 /// under any name. A Role, since ConfigMaps of other namespaces hold the configuration of others.
 pub fn payload_rules() -> Vec<PolicyRule> {
     vec![rule("", &["configmaps"], &READ)]
 }
 
-/// What it may do besides where it keeps the ClusterVersion: write its status.
+/// Additional rules where it maintains the ClusterVersion: write its status.
 pub fn owner_rules() -> Vec<PolicyRule> {
     let status = rule(openshift::GROUP, &["clusterversions/status"], &["patch"]);
     vec![only(openshift::CLUSTER_VERSION, status)]
 }
 
-/// The roles of people, the second with what the first has.
+/// The ClusterRoles of users; the second includes the first.
 pub fn user_roles() -> [ClusterRole; 2] {
     [viewer(VIEWER, GROUP, PLURAL), editor(EDITOR, GROUP, PLURAL)]
 }

@@ -1,4 +1,4 @@
-//! Which release a cluster is to run, by what is asked of it.
+//! Determines the release that a ClusterVersion requests.
 
 #[cfg(test)]
 mod tests;
@@ -8,24 +8,24 @@ use serde::Serialize;
 
 use crate::payload::Architecture;
 
-/// The word for conditions where what is asked makes no sense.
+/// The condition reason for an invalid request.
 pub const INVALID: &str = "InvalidClusterVersion";
 
-/// What comes of what is asked.
+/// The result of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Target {
-    /// Nothing else is asked than there is.
+    /// No change is requested.
     Stay,
-    /// This release.
+    /// Update to this release.
     Go(Release),
-    /// What is asked is not known to be there: it is waited for, and nothing says so upstream.
+    /// The requested release is not known to exist: it is waited for, which upstream does silently.
     Unknown(Unknown),
 }
 
-/// Why it is not known whether there is what is asked.
+/// Why it is unknown whether the requested release exists.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
 pub enum Unknown {
-    /// The updates that there are do not have the current version for several architectures.
+    /// The available updates do not include the current version for several architectures.
     #[error(
         "there is no available update to {version} for several architectures; the request does nothing until RetrievedUpdates is True and has one"
     )]
@@ -35,28 +35,28 @@ pub enum Unknown {
     },
 }
 
-/// Why what is asked makes no sense.
+/// Why a request is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Invalid {
-    /// One chooses the image, and the other is it.
+    /// Architecture selects an image, so both cannot be set.
     #[error("cannot set both Architecture and Image")]
     ArchitectureAndImage,
     /// An architecture alone names no release.
     #[error("Version must be set if Architecture is set")]
     ArchitectureWithoutVersion,
-    /// Nothing is asked.
+    /// The request is empty.
     #[error("must specify architecture, version, or image")]
     Empty,
-    /// A version that there is no update to.
+    /// The version is not an available update.
     #[error("when image is empty the update must be an available update")]
     NotAvailable,
-    /// A version that there are several updates to.
+    /// The version matches several available updates.
     #[error("there are multiple possible payloads for this version, specify the exact image")]
     Ambiguous,
 }
 
 impl Invalid {
-    /// The field that is wrong.
+    /// The invalid field.
     pub fn field(self) -> &'static str {
         match self {
             Self::ArchitectureAndImage | Self::ArchitectureWithoutVersion | Self::Empty => {
@@ -67,27 +67,27 @@ impl Invalid {
     }
 }
 
-/// Decides which release a cluster is to run. `current` is for what machines the one is that it runs.
+/// Determines the release that a cluster is to run. `current` is the architecture of its current release.
 ///
-/// An image always wins. A version without one is looked for among the available updates. `Multi` is
-/// a wish only where the cluster is not that already, and then only the current version can be had.
+/// An image always wins. A version without one is looked up in the available updates. `Multi` has an effect only if the
+/// cluster is not multi already, and then only for the current version.
 pub fn target(version: &ClusterVersion, current: &Architecture) -> Result<Target, Invalid> {
-    let Some(asked) = &version.spec.desired_update else {
+    let Some(request) = &version.spec.desired_update else {
         return Ok(Target::Stay);
     };
-    check(asked)?;
+    check(request)?;
     let desired = version
         .status
         .as_ref()
         .map(|it| it.desired.clone())
         .unwrap_or_default();
-    if !asked.image.is_empty() {
-        if asked.image == desired.image {
+    if !request.image.is_empty() {
+        if request.image == desired.image {
             return Ok(Target::Stay);
         }
         return Ok(Target::Go(Release {
-            version: asked.version.clone(),
-            image: asked.image.clone(),
+            version: request.version.clone(),
+            image: request.image.clone(),
             ..Release::default()
         }));
     }
@@ -96,14 +96,14 @@ pub fn target(version: &ClusterVersion, current: &Architecture) -> Result<Target
         .as_ref()
         .and_then(|it| it.available_updates.as_deref())
         .unwrap_or_default();
-    let wants_multi = asked.architecture == "Multi" && *current != Architecture::Multi;
-    if !wants_multi && asked.version == desired.version {
+    let wants_multi = request.architecture == "Multi" && *current != Architecture::Multi;
+    if !wants_multi && request.version == desired.version {
         return Ok(Target::Stay);
     }
     let wanted = if wants_multi {
         &desired.version
     } else {
-        &asked.version
+        &request.version
     };
     let mut found = available.iter().filter(|it| it.version == *wanted);
     match (found.next(), found.next()) {
@@ -117,13 +117,13 @@ pub fn target(version: &ClusterVersion, current: &Architecture) -> Result<Target
     }
 }
 
-/// The rules of the API, which older servers do not check.
-fn check(asked: &DesiredUpdate) -> Result<(), Invalid> {
+/// The validation rules of the API, which older servers do not enforce.
+fn check(request: &DesiredUpdate) -> Result<(), Invalid> {
     let has = |text: &str| !text.is_empty();
     match (
-        has(&asked.architecture),
-        has(&asked.version),
-        has(&asked.image),
+        has(&request.architecture),
+        has(&request.version),
+        has(&request.image),
     ) {
         (true, _, true) => Err(Invalid::ArchitectureAndImage),
         (true, false, false) => Err(Invalid::ArchitectureWithoutVersion),

@@ -1,8 +1,7 @@
-//! Whether machines of another architecture can join: the last proof that a migration is complete.
+//! Whether nodes of another architecture can join: the final proof that a migration is complete.
 //!
-//! A machine counts that came after the release was complete. It has to say that it is ready, and the
-//! daemon that looks after machines has to run on it: that one comes from the release, and could not start
-//! there before.
+//! A node counts if it joined after the release was complete. It has to be ready, and the machine-config-daemon has to
+//! run on it: its image comes from the release, and could not start there before.
 
 #[cfg(test)]
 mod tests;
@@ -14,71 +13,71 @@ use k8s_openapi::api::core::v1::{Node, NodeCondition, Pod, PodCondition};
 use kube_core::ResourceExt as _;
 use serde::Serialize;
 
-/// The label with the architecture of a machine.
+/// The node label with the architecture.
 const ARCHITECTURE: &str = "kubernetes.io/arch";
 
-/// What is looked at.
+/// The inputs of the verification.
 #[derive(Debug, Clone, Copy)]
-pub struct Facts<'a> {
+pub struct VerifyInputs<'a> {
     /// When the release was complete.
     pub completed: Timestamp,
-    /// The architecture that is wanted; any that was not there before, if none.
+    /// The required architecture; any that was not present before, if `None`.
     pub architecture: Option<&'a str>,
-    /// All machines.
+    /// All nodes.
     pub nodes: &'a [Node],
-    /// The pods of the daemon that looks after machines; none if there is no such daemon.
+    /// The pods of the machine-config-daemon; `None` if it is not installed.
     pub daemons: Option<&'a [Pod]>,
 }
 
-/// A machine that came after the release was complete, and counts.
+/// A node that joined after the release was complete, and counts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Joined {
-    /// What it is called.
+    /// Its name.
     pub node: String,
     /// Its architecture.
     pub architecture: String,
-    /// When it came.
+    /// When it joined.
     pub joined: Timestamp,
     /// When it became ready, if it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<Timestamp>,
-    /// The pod of the daemon that runs there, if one is ready.
+    /// The pod of the machine-config-daemon on it, if ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub daemon: Option<Daemon>,
-    /// What is missing; nothing if it is the proof.
+    /// What is missing; `None` if it is the proof.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing: Option<String>,
 }
 
-/// The daemon on a machine.
+/// The machine-config-daemon on a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Daemon {
     /// The pod.
     pub pod: String,
-    /// What it runs.
+    /// Its image.
     pub image: String,
     /// When it became ready.
     pub ready: Timestamp,
 }
 
-/// What was found.
+/// The result of the verification.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Proof {
-    /// The architectures that were there before the release was complete.
+    /// The architectures present before the release was complete.
     pub before: Vec<String>,
-    /// Machines that count, those that prove it first.
+    /// Nodes that count, proving ones first.
     pub joined: Vec<Joined>,
 }
 
 impl Joined {
-    /// Whether it proves that such machines can join.
+    /// Whether it proves that such nodes can join.
     pub fn is_proof(&self) -> bool {
         self.missing.is_none()
     }
 
-    /// How long it took from its coming to all that is wanted of it.
+    /// The time from joining until all requirements were met.
     pub fn took(&self) -> Option<SignedDuration> {
         let daemon = self.daemon.as_ref().map(|it| it.ready);
         let last = self.ready.into_iter().chain(daemon).max()?;
@@ -87,14 +86,14 @@ impl Joined {
 }
 
 impl Proof {
-    /// The machine that proves it.
+    /// The node that proves it.
     pub fn proven(&self) -> Option<&Joined> {
         self.joined.iter().find(|it| it.is_proof())
     }
 }
 
-/// Looks for a machine that proves it.
-pub fn verify(facts: &Facts<'_>) -> Proof {
+/// Searches for a node that proves it.
+pub fn verify(facts: &VerifyInputs<'_>) -> Proof {
     let came = |node: &Node| node.creation_timestamp().map(|it| it.0);
     let is_new = |node: &&Node| came(node).is_some_and(|came| came >= facts.completed);
     let before: BTreeSet<String> = facts
@@ -113,7 +112,7 @@ pub fn verify(facts: &Facts<'_>) -> Proof {
                 Some(wanted) => architecture == wanted,
                 None => !before.contains(&architecture),
             };
-            counts.then(|| look(node, architecture, came(node).unwrap_or_default(), facts))
+            counts.then(|| evaluate_node(node, architecture, came(node).unwrap_or_default(), facts))
         })
         .collect();
     joined.sort_by_key(|it| (!it.is_proof(), it.joined, it.node.clone()));
@@ -124,8 +123,8 @@ pub fn verify(facts: &Facts<'_>) -> Proof {
 }
 
 fn architecture(node: &Node) -> Option<String> {
-    let said = node.labels().get(ARCHITECTURE).cloned();
-    said.or_else(|| {
+    let label = node.labels().get(ARCHITECTURE).cloned();
+    label.or_else(|| {
         Some(
             node.status
                 .as_ref()?
@@ -137,12 +136,17 @@ fn architecture(node: &Node) -> Option<String> {
     })
 }
 
-fn look(node: &Node, architecture: String, joined: Timestamp, facts: &Facts<'_>) -> Joined {
+fn evaluate_node(
+    node: &Node,
+    architecture: String,
+    joined: Timestamp,
+    facts: &VerifyInputs<'_>,
+) -> Joined {
     let name = node.name_any();
     let conditions = node.status.as_ref().and_then(|it| it.conditions.as_ref());
     let holds = |it: &&NodeCondition| it.type_ == "Ready" && it.status == "True";
     let ready = conditions.into_iter().flatten().find(holds);
-    // A condition that does not say since when holds since the machine came, as far as anybody knows.
+    // A condition without a transition time counts from the time the node joined.
     let ready = ready.map(|it| it.last_transition_time.as_ref().map_or(joined, |it| it.0));
     let daemon = facts.daemons.unwrap_or_default().iter().find_map(|pod| {
         let spec = pod.spec.as_ref()?;
@@ -161,7 +165,7 @@ fn look(node: &Node, architecture: String, joined: Timestamp, facts: &Facts<'_>)
     let missing = if ready.is_none() {
         Some("it is not ready".to_owned())
     } else if facts.daemons.is_some() && daemon.is_none() {
-        Some("the daemon that looks after machines does not run there".to_owned())
+        Some("the machine-config-daemon does not run there".to_owned())
     } else {
         None
     };
@@ -169,7 +173,7 @@ fn look(node: &Node, architecture: String, joined: Timestamp, facts: &Facts<'_>)
         node: name,
         architecture,
         joined,
-        // The clock of a condition may be that of another machine.
+        // The timestamp of a condition may come from another clock.
         ready: ready.map(|it| it.max(joined)),
         daemon,
         missing,

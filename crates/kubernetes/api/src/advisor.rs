@@ -1,4 +1,5 @@
-//! `advisor.kubevirt.io/v1alpha1`: the tuning of operators that others own.
+//! `advisor.kubevirt.io/v1alpha1` VirtPlatformConfig: governed changes to the configuration of other
+//! operators.
 
 mod definition;
 mod options;
@@ -22,43 +23,44 @@ pub use status::{
     Operation, Phase, Takeover, TargetRef, VirtPlatformConfigStatus,
 };
 
-/// The group of the kind.
+/// The API group.
 pub const GROUP: &str = "advisor.kubevirt.io";
-/// The version of the kind.
+/// The API version.
 pub const VERSION: &str = "v1alpha1";
-/// What the kind is called in URLs.
+/// The plural resource name, as in URLs and RBAC rules.
 pub const PLURAL: &str = "virtplatformconfigs";
 
-/// Who owns the fields that a plan sets, in `managedFields` of its targets.
+/// The field manager of the fields a plan sets, in `managedFields` of its targets.
 pub const FIELD_MANAGER: &str = "virt-advisor-operator";
 
-/// The `MutatingWebhookConfiguration` of the admission check that records who approves.
+/// The `MutatingWebhookConfiguration` of the admission webhook that records approvals.
 pub const WEBHOOK: &str = "medley-governance";
 
-/// Annotations and labels, on configurations and on the objects they govern.
+/// Annotations and labels of configurations and of the objects they govern.
 pub mod names {
-    /// What a profile is for, in a sentence.
+    /// The purpose of a profile, in a sentence.
     pub const DESCRIPTION: &str = "advisor.kubevirt.io/description";
-    /// What a profile may cost.
+    /// The possible impact of a profile.
     pub const IMPACT_SUMMARY: &str = "advisor.kubevirt.io/impact-summary";
-    /// Where a profile is documented.
+    /// The documentation of a profile.
     pub const DOCUMENTATION_URL: &str = "advisor.kubevirt.io/documentation-url";
     /// What has to be installed for a profile.
     pub const PREREQUISITES: &str = "advisor.kubevirt.io/prerequisites";
-    /// Marks a configuration that nobody asked for: it advertises its profile.
+    /// Marks a configuration the operator created to advertise its profile.
     pub const AUTO_CREATED: &str = "advisor.kubevirt.io/auto-created";
-    /// What a profile is about (a label).
+    /// The category of a profile (a label).
     pub const CATEGORY: &str = "advisor.kubevirt.io/category";
     /// On a target: the configuration that governs it.
     pub const GOVERNED_BY: &str = "advisor.kubevirt.io/governed-by";
-    /// On a target: the hash of what was applied.
+    /// On a target: the hash of the applied fields.
     pub const APPLIED_PROFILE_HASH: &str = "advisor.kubevirt.io/applied-profile-hash";
-    /// A request to record an approval: the digest of the plan. Admission turns it into an entry of
-    /// [`APPROVALS`] in the name of the user who asked.
+    /// Requests to record an approval of the plan with this digest. Admission turns it into an entry of
+    /// [`APPROVALS`] with the name of the requesting user.
     pub const APPROVE: &str = "advisor.kubevirt.io/approve";
-    /// Who approved which plan, as JSON. Only admission writes it.
+    /// The approvals of plans by user, as JSON. Only admission writes it.
     pub const APPROVALS: &str = "advisor.kubevirt.io/approvals";
-    /// Users who requested the plan or changed what it is made from, as a JSON list. Only admission writes it.
+    /// The users who requested the plan or changed its inputs, as a JSON list. Only admission writes
+    /// it.
     pub const AUTHORS: &str = "advisor.kubevirt.io/authors";
     /// The last author. Written by earlier versions; admission removes it.
     pub const AUTHOR: &str = "advisor.kubevirt.io/author";

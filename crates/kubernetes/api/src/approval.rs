@@ -15,9 +15,9 @@ mod tests;
 pub use definition::definition;
 pub use spec::{ApprovalPolicy, ApprovalPolicySpec};
 
-/// The group of the kind.
+/// The API group.
 pub const GROUP: &str = "medley.dev";
-/// The version of the kind.
+/// The API version.
 pub const VERSION: &str = "v1alpha1";
 /// The plural of the kind, as in URLs and RBAC rules.
 pub const PLURAL: &str = "approvalpolicies";

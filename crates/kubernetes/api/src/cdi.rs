@@ -1,7 +1,8 @@
-//! `cdi.kubevirt.io/v1beta1`: what imports disks into a cluster, and the volume snapshots it uses.
+//! `cdi.kubevirt.io/v1beta1`: the kinds that import disks into a cluster, and the volume snapshots they
+//! use.
 //!
-//! Words that are a choice of few (`Outdated`, `node`, a phase) are texts here: an object with a word
-//! from a later version can still be read, and is judged where it matters.
+//! Enumerations (`Outdated`, `node`, a phase) are strings here: an object with a value from a later
+//! version can still be read, and the value is checked where it is used.
 
 mod cron;
 mod data_source;
@@ -29,34 +30,34 @@ use serde::{Deserialize, Serialize};
 
 use crate::Rest;
 
-/// The group of the kinds.
+/// The API group.
 pub const GROUP: &str = "cdi.kubevirt.io";
-/// The version of the kinds.
+/// The API version.
 pub const VERSION: &str = "v1beta1";
 
-/// What holds of an object of CDI. Unlike `metav1.Condition`, it may lack a reason and a message.
+/// A condition of CDI. Unlike `metav1.Condition`, it may lack a reason and a message.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
-    /// What it is about.
+    /// The condition type.
     #[serde(rename = "type")]
     pub kind: String,
     /// `True`, `False` or `Unknown`.
     #[serde(default)]
     pub status: String,
-    /// Why, in a word.
+    /// The machine-readable reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Why, in a sentence.
+    /// The message for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// When the status became what it is.
+    /// When the status last changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
-    /// When anything about it was last written.
+    /// When the condition was last written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_heartbeat_time: Option<Time>,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -65,48 +66,48 @@ pub struct Condition {
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Named {
-    /// Where it is; where the referrer is, if empty.
+    /// The namespace; that of the referring object if empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// What it is called.
+    /// The name.
     #[serde(default)]
     pub name: String,
 }
 
 /// Labels.
 pub mod labels {
-    /// Which architecture an object is for.
+    /// The architecture of an object.
     pub const ARCHITECTURE: &str = "template.kubevirt.io/architecture";
-    /// What a DataSource is called without its architecture.
+    /// The name of a DataSource without its architecture.
     pub const DATA_SOURCE_NAME: &str = "cdi.kubevirt.io/storage.import.datasource-name";
-    /// The DataImportCron that made an object, or that keeps a DataSource current.
+    /// The DataImportCron that created an object, or that updates a DataSource.
     pub const DATA_IMPORT_CRON: &str = "cdi.kubevirt.io/dataImportCron";
-    /// Whether an object goes with its DataImportCron.
+    /// Whether an object is deleted with its DataImportCron.
     pub const CLEANUP: &str = "cdi.kubevirt.io/dataImportCron.cleanup";
 }
 
 /// Annotations.
 pub mod annotations {
-    /// What a DataImportCron should import: written by whoever polls.
+    /// The digest a DataImportCron should import, written by the poller.
     pub const DESIRED_DIGEST: &str = "cdi.kubevirt.io/storage.import.sourceDesiredDigest";
     /// When the source was last polled.
     pub const LAST_CRON_TIME: &str = "cdi.kubevirt.io/storage.import.lastCronTime";
     /// When the source is to be polled next.
     pub const NEXT_CRON_TIME: &str = "cdi.kubevirt.io/storage.import.nextCronTime";
-    /// The storage class that imports use.
+    /// The storage class of imports.
     pub const STORAGE_CLASS: &str = "cdi.kubevirt.io/storage.import.storageClass";
     /// When an import was last used.
     pub const LAST_USE_TIME: &str = "cdi.kubevirt.io/storage.import.lastUseTime";
-    /// The mode of the volume that a snapshot was made of.
+    /// The volume mode of the PVC a snapshot was taken of.
     pub const SOURCE_VOLUME_MODE: &str = "cdi.kubevirt.io/storage.import.sourceVolumeMode";
-    /// How big a volume from a snapshot should be.
+    /// The size for volumes restored from a snapshot.
     pub const ADVISED_RESTORE_SIZE: &str = "cdi.kubevirt.io/storage.import.advisedRestoreSize";
-    /// Binds a volume although nobody uses it yet.
+    /// Binds a volume before its first consumer.
     pub const IMMEDIATE_BIND: &str = "cdi.kubevirt.io/storage.bind.immediate.requested";
-    /// Keeps the pod of an import.
+    /// Keeps the importer pod after completion.
     pub const RETAIN_POD: &str = "cdi.kubevirt.io/storage.pod.retainAfterCompletion";
-    /// On a StorageProfile: imports are mounted by one node.
+    /// On a StorageProfile: imports use access mode ReadWriteOnce.
     pub const READ_WRITE_ONCE: &str = "cdi.kubevirt.io/useReadWriteOnceForDataImportCron";
-    /// On a StorageProfile: the class of snapshots of imports.
+    /// On a StorageProfile: the VolumeSnapshotClass of imports.
     pub const SNAPSHOT_CLASS: &str = "cdi.kubevirt.io/snapshotClassForDataImportCron";
 }

@@ -1,25 +1,25 @@
-//! Conditions of our kinds: what is said, and since when.
+//! Conditions of Medley's kinds.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-use crate::words::{Conditions, says};
+use crate::reasons::{Conditions, says};
 
-/// What a condition says.
+/// The contents of a condition, without its transition time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Said {
-    /// Its type.
+pub struct ConditionContent {
+    /// The condition type.
     pub kind: &'static str,
-    /// Whether it holds.
+    /// Whether the status is `True`.
     pub holds: bool,
-    /// Why, in a word.
+    /// The machine-readable reason.
     pub reason: &'static str,
-    /// Why, in a sentence.
+    /// The message for people.
     pub message: String,
 }
 
-impl Said {
-    /// Says it.
+impl ConditionContent {
+    /// A condition without transition time.
     pub fn new(
         kind: &'static str,
         holds: bool,
@@ -34,13 +34,13 @@ impl Said {
         }
     }
 
-    /// Whether what it says is explained by one of these.
+    /// Whether the combination of type, status and reason is documented.
     pub fn is_among(&self, explained: &[Conditions]) -> bool {
         let status = if self.holds { "True" } else { "False" };
         says(explained, self.kind, status, self.reason)
     }
 
-    /// The condition. Its time moves when it holds or does not any more, by what is `known`.
+    /// The condition. Its transition time changes only if the status differs from that in `known`.
     pub fn condition(
         self,
         known: &[Condition],
@@ -50,7 +50,8 @@ impl Said {
         let status = if self.holds { "True" } else { "False" };
         let mut known = known.iter();
         let same = known.find(|known| known.type_ == self.kind && known.status == status);
-        // The API keeps no parts of seconds; a time that has some would never be what was written.
+        // The API stores whole seconds; a fraction would make every comparison with the stored value
+        // fail.
         let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
         Condition {
             type_: self.kind.to_owned(),

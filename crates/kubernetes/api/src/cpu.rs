@@ -1,8 +1,6 @@
-//! `medley.dev/v1alpha1` CpuModelPolicy: how CPU models are chosen for virtual machines, where the
-//! built-in ways do not suit.
+//! `medley.dev/v1alpha1` CpuModelPolicy: how CPU models are chosen for virtual machines.
 //!
-//! One object counts, the one called `default`. Without it, everything is as
-//! `CpuModelPolicySpec::default()` says.
+//! Only the object named `default` is used. Without it, `CpuModelPolicySpec::default()` applies.
 
 mod definition;
 mod spec;
@@ -18,13 +16,13 @@ pub use spec::{
 };
 pub use status::{CpuModelPolicyStatus, Machines, NodeGroup};
 
-/// The group of the kind.
+/// The API group.
 pub const GROUP: &str = "medley.dev";
-/// The version of the kind.
+/// The API version.
 pub const VERSION: &str = "v1alpha1";
-/// What the kind is called in URLs.
+/// The plural resource name, as in URLs and RBAC rules.
 pub const PLURAL: &str = "cpumodelpolicies";
-/// The one object that counts.
+/// The name of the only object that is used.
 pub const NAME: &str = "default";
-/// The registration of what has KubeVirt's objects carry the models that are chosen.
+/// The webhook configuration that sets the chosen models on KubeVirt's objects.
 pub const WEBHOOK: &str = "medley-cpu-models";

@@ -1,5 +1,5 @@
-//! What the definitions of our kinds have in common: they are about the whole cluster, have one version,
-//! a status that is written by itself, and conditions in it.
+//! What the CustomResourceDefinitions of Medley's kinds have in common: cluster scope, one version, a
+//! status subresource, and conditions.
 
 #[cfg(test)]
 pub(crate) mod checks;
@@ -7,30 +7,30 @@ pub(crate) mod checks;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
 
-/// A digest, of an image or of a plan.
+/// The digest of an image or of a plan.
 pub(crate) const DIGEST: &str = "^sha256:[0-9a-f]{64}$";
 
-/// A kind, and what the API server is to accept as one.
+/// The parameters of a CRD.
 pub(crate) struct Definition<'a> {
     pub(crate) group: &'a str,
     pub(crate) version: &'a str,
     pub(crate) kind: &'a str,
     pub(crate) plural: &'a str,
     pub(crate) short: &'a [&'a str],
-    /// What it is for.
+    /// The description shown by `kubectl explain`.
     pub(crate) description: &'a str,
-    /// What `kubectl get` shows besides name and age: titles, and the texts to show.
+    /// The columns of `kubectl get` besides name and age: titles and JSON paths.
     pub(crate) columns: &'a [(&'a str, &'a str)],
-    /// What its name has to be, in CEL, and what is said of any other.
+    /// The CEL rule for the name, and the message if it is violated.
     pub(crate) name: (String, String),
-    /// The schema of what is asked for.
+    /// The schema of `spec`.
     pub(crate) spec: Value,
-    /// The schema of what is seen; null for a kind without a status.
+    /// The schema of `status`; null for a kind without a status.
     pub(crate) status: Value,
 }
 
 impl Definition<'_> {
-    /// As an API server takes it.
+    /// Builds the CRD.
     pub(crate) fn build(self) -> CustomResourceDefinition {
         let Self {
             group,
@@ -74,8 +74,8 @@ impl Definition<'_> {
         if has_status {
             definition["spec"]["versions"][0]["subresources"] = json!({ "status": {} });
         }
-        // The text above is a definition, as the tests of every kind prove; an empty one would be
-        // refused by any server.
+        // The JSON above is a valid CRD, as the tests of every kind prove; an empty one would be
+        // rejected by any API server.
         serde_json::from_value(definition).unwrap_or_default()
     }
 
@@ -100,15 +100,15 @@ impl Definition<'_> {
     }
 }
 
-/// The rule of a kind of which one object counts, and of what others are told.
+/// The name rule and message of a kind of which only one object is used.
 pub(crate) fn only(kind: &str, name: &str) -> (String, String) {
     (
         format!("self.metadata.name == '{name}'"),
-        format!("only one {kind} counts, and it is called '{name}'"),
+        format!("{kind} is a singleton: metadata.name must be '{name}'"),
     )
 }
 
-/// Maintenance windows, of a configuration and of a policy alike.
+/// The schema of maintenance windows, shared by VirtPlatformConfig and ApprovalPolicy.
 pub(crate) fn maintenance_windows(description: &str) -> Value {
     json!({
         "description": description,
@@ -119,15 +119,15 @@ pub(crate) fn maintenance_windows(description: &str) -> Value {
             "type": "object",
             "required": ["schedule", "duration"],
             "properties": {
-                "schedule": { "description": "When the window opens: a cron schedule of five fields.", "type": "string", "minLength": 1 },
-                "duration": { "description": "How long it stays open: a Go duration such as 4h.", "type": "string", "minLength": 1 },
-                "timeZone": { "description": "The clocks that count, as an IANA name such as Europe/Rome. Without it, UTC.", "type": "string" },
+                "schedule": { "description": "When the window opens, as a cron schedule with five fields.", "type": "string", "minLength": 1 },
+                "duration": { "description": "How long the window stays open, as a Go duration such as 4h.", "type": "string", "minLength": 1 },
+                "timeZone": { "description": "The time zone of the schedule, as an IANA name such as Europe/Rome. Defaults to UTC.", "type": "string" },
             },
         },
     })
 }
 
-/// `metav1.Condition`s, as `metav1` defines them.
+/// The schema of `metav1.Condition` lists.
 pub(crate) fn conditions() -> Value {
     json!({
         "type": "array",

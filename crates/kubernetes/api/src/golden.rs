@@ -1,8 +1,6 @@
-//! `medley.dev/v1alpha1` GoldenImagePolicy: how golden images are kept, where the built-in ways do
-//! not suit.
+//! `medley.dev/v1alpha1` GoldenImagePolicy: how golden images are imported and retained.
 //!
-//! One object counts, the one called `default`. Without it, everything is as
-//! `GoldenImagePolicySpec::default()` says.
+//! Only the object named `default` is used. Without it, `GoldenImagePolicySpec::default()` applies.
 
 mod definition;
 mod spec;
@@ -18,39 +16,39 @@ pub use spec::{
 };
 pub use status::{ArchitectureState, GoldenImagePolicyStatus, ImageState, NodeArchitectures};
 
-/// The group of the kind.
+/// The API group.
 pub const GROUP: &str = "medley.dev";
-/// The version of the kind.
+/// The API version.
 pub const VERSION: &str = "v1alpha1";
-/// What the kind is called in URLs.
+/// The plural resource name, as in URLs and RBAC rules.
 pub const PLURAL: &str = "goldenimagepolicies";
-/// The one object that counts.
+/// The name of the only object that is used.
 pub const NAME: &str = "default";
-/// The registration of what checks the objects that images are made of.
+/// The webhook configuration that validates the objects golden images are made of.
 pub const WEBHOOK: &str = "medley-images";
 
-/// Annotations that Medley puts on objects of others.
+/// Annotations that Medley sets on objects of other projects.
 pub mod names {
-    /// On what is for an architecture that no node has any more: since when.
+    /// On objects of an architecture without nodes: since when.
     pub const UNWANTED_SINCE: &str = "medley.dev/unwanted-since";
-    /// On a DataImportCron: the digest of the index behind the digest that is desired.
+    /// On a DataImportCron: the digest of the index that contains the desired digest.
     pub const INDEX_DIGEST: &str = "medley.dev/index-digest";
-    /// On a DataImportCron: the architectures that the image really has.
+    /// On a DataImportCron: the architectures found in the image.
     pub const AVAILABLE_ARCHITECTURES: &str = "medley.dev/available-architectures";
-    /// On imports: what the disk holds, whatever it was packed into.
+    /// On imports: the content hash of the disk, independent of its format.
     pub const CONTENT: &str = "medley.dev/content";
-    /// On imports: the digest that was imported.
+    /// On imports: the imported digest.
     pub const DIGEST: &str = "medley.dev/digest";
-    /// On imports: the architectures that were found on the disk.
+    /// On imports: the architectures found on the disk.
     pub const SNIFFED: &str = "medley.dev/sniffed-architectures";
-    /// How often something failed in a row.
+    /// The number of consecutive failures.
     pub const FAILURES: &str = "medley.dev/failures";
-    /// When what failed is tried again.
+    /// When the failed operation is retried.
     pub const NEXT_RETRY: &str = "medley.dev/next-retry-time";
-    /// Why it failed, in a word.
+    /// The reason of the failure.
     pub const FAILURE_REASON: &str = "medley.dev/failure-reason";
-    /// On a DataSource: what it pointed to, newest first, as JSON.
+    /// On a DataSource: its previous sources, newest first, as JSON.
     pub const HISTORY: &str = "medley.dev/history";
-    /// On a pointer: why it points where it points.
+    /// On a pointer DataSource: why it refers to this architecture.
     pub const DEFAULT_REASON: &str = "medley.dev/default-architecture-reason";
 }

@@ -1,7 +1,7 @@
-//! `kubevirt.io/v1`: virtual machines, what runs them, their migrations, and how KubeVirt is set up.
+//! `kubevirt.io/v1`: virtual machines, instances, migrations, and KubeVirt's configuration.
 //!
-//! Words that are a choice of few (a phase, a policy) are texts here: an object with a word from a
-//! later version can still be read, and is judged where it matters.
+//! Enumerations (a phase, a policy) are strings here: an object with a value from a later version can
+//! still be read, and the value is checked where it is used.
 
 mod cluster;
 mod instance;
@@ -24,46 +24,46 @@ pub use migration::{
     VirtualMachineInstanceMigrationStatus,
 };
 
-/// The group of the kinds.
+/// The API group.
 pub const GROUP: &str = "kubevirt.io";
-/// The version of the kinds.
+/// The API version.
 pub const VERSION: &str = "v1";
 
-/// What holds of an object of KubeVirt: like one of CDI, it may lack a reason and a message.
+/// A condition of KubeVirt: like one of CDI, it may lack a reason and a message.
 pub use crate::cdi::Condition;
 
-/// Phases of a VirtualMachineInstance, as far as anybody here waits for them.
+/// Phases of a VirtualMachineInstance that Medley uses.
 pub mod phases {
-    /// It was accepted.
+    /// It is accepted.
     pub const PENDING: &str = "Pending";
     /// Its pod exists.
     pub const SCHEDULING: &str = "Scheduling";
-    /// Its pod is ready on a node, and belongs to virt-handler from now on.
+    /// Its pod is ready on a node, and virt-handler takes over.
     pub const SCHEDULED: &str = "Scheduled";
-    /// It runs.
+    /// It is running.
     pub const RUNNING: &str = "Running";
-    /// It ended well.
+    /// It ended successfully.
     pub const SUCCEEDED: &str = "Succeeded";
-    /// It ended badly.
+    /// It failed.
     pub const FAILED: &str = "Failed";
 }
 
 /// Labels.
 pub mod labels {
-    /// What a pod of KubeVirt is: `virt-launcher` for one that runs a machine.
+    /// The component of a pod: `virt-launcher` for one that runs a VM.
     pub const APP: &str = "kubevirt.io";
-    /// The uid of the VirtualMachineInstance that a pod is for.
+    /// The uid of the VirtualMachineInstance of a pod.
     pub const CREATED_BY: &str = "kubevirt.io/created-by";
-    /// The uid of the migration that a pod is the target of.
+    /// The uid of the migration a pod is the target of.
     pub const MIGRATION: &str = "kubevirt.io/migrationJobUID";
-    /// The node that an instance is on.
+    /// The node of an instance.
     pub const NODE_NAME: &str = "kubevirt.io/nodeName";
 }
 
 /// Annotations.
 pub mod annotations {
-    /// The VirtualMachineInstance that a pod is for, by name.
+    /// The name of the VirtualMachineInstance of a pod.
     pub const DOMAIN: &str = "kubevirt.io/domain";
-    /// The migration that a pod is the target of, by name.
+    /// The name of the migration a pod is the target of.
     pub const MIGRATION: &str = "kubevirt.io/migrationJobName";
 }

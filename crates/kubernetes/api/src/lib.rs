@@ -1,15 +1,14 @@
-//! The kinds that Medley owns, as types and as definitions for the API server; and narrow views of
-//! the kinds of others that it reads and writes.
+//! Medley's kinds as types and CustomResourceDefinitions, and partial types of the kinds of other
+//! projects.
 //!
-//! A kind is a module: its types say what the program reads and writes, its `definition` says what
-//! the API server accepts. Both are written by hand, so that the definition is the published one to
-//! the letter; a test holds them together.
+//! A kind is a module: its types are what the program reads and writes, its `definition` is what the
+//! API server accepts. Both are written by hand, so that the CRD equals the published one exactly; a
+//! test keeps them consistent.
 //!
-//! A view of somebody else's kind names the fields that matter here. Whatever else an object has is
-//! kept in `rest` and written back as it was read.
+//! The type of another project's kind has only the fields used here. All other fields are kept in
+//! `rest` and written back unchanged.
 //!
-//! Besides, there is what every job says of itself in the same words: rights (`rbac`)
-//! and alerts (`monitoring`).
+//! Besides, there are RBAC rules (`rbac`) and alerts (`monitoring`), in the form all crates use.
 
 pub mod advisor;
 pub mod approval;
@@ -24,9 +23,9 @@ pub mod monitoring;
 pub mod openshift;
 pub mod placement;
 pub mod rbac;
+pub mod reasons;
 pub mod release;
 pub mod ssp;
-pub mod words;
 
-/// Fields of somebody else's kind that Medley does not look at, as they were read.
+/// Fields of another project's kind that Medley does not use, as read.
 pub type Rest = std::collections::BTreeMap<String, serde_json::Value>;

@@ -1,7 +1,7 @@
-//! What Prometheus is told: where metrics are, and when somebody should hear of them.
+//! Objects for the Prometheus operator: ServiceMonitors and alert rules.
 //!
-//! Which alerts there are is said in the crate of each job; this is what an alert is. Every one has a
-//! page that says what it means and what to do: `docs/runbooks/<alert>.md`.
+//! The alerts are defined in the crate of each controller; this module defines their form. Every alert
+//! has a runbook: `docs/runbooks/<alert>.md`.
 
 pub mod dashboard;
 #[cfg(test)]
@@ -9,42 +9,43 @@ mod tests;
 
 use serde_json::{Value, json};
 
-/// Where the pages of the alerts are.
+/// The base URL of the runbooks.
 const RUNBOOKS: &str = "https://github.com/medley-dev/medley/blob/main/docs/runbooks";
 
-/// The kinds of the operator of Prometheus.
+/// The API version of the Prometheus operator's kinds.
 const API_VERSION: &str = "monitoring.coreos.com/v1";
 
-/// Something that somebody should be told about.
+/// An alert rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Alert {
-    /// What it is called.
+    /// The name of the alert.
     pub name: &'static str,
-    /// When it is so, in PromQL.
+    /// The condition in PromQL.
     pub expression: &'static str,
-    /// For how long it has to be so. Absent where the expression itself is about a long time.
+    /// For how long the condition has to hold (`for`). Absent if the expression itself covers a long
+    /// range.
     pub lasting: Option<&'static str>,
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
-    /// Labels besides the severity, for alerts that are routed by what others attach to theirs.
+    /// Labels besides the severity, for alerts that are routed by labels of another operator.
     pub labels: &'static [(&'static str, &'static str)],
-    /// What is the matter, in a line.
+    /// The summary, in one line.
     pub summary: &'static str,
-    /// What is the matter, and where to look first.
+    /// The problem, and where to look first.
     pub description: &'static str,
 }
 
-/// How bad an alert is.
+/// The severity of an alert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
-    /// Somebody should look today.
+    /// Needs attention today.
     Warning,
-    /// Somebody should look when there is time.
+    /// Needs attention when there is time.
     Info,
 }
 
 impl Severity {
-    /// As labels have it.
+    /// The value of the `severity` label.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Warning => "warning",
@@ -54,17 +55,17 @@ impl Severity {
 }
 
 impl Alert {
-    /// Where it is written what to do.
+    /// The URL of its runbook.
     pub fn runbook_url(&self) -> String {
         format!("{RUNBOOKS}/{}.md", self.name)
     }
 
-    /// The names of the metrics that it looks at, ours and those that we tell by the names of others.
+    /// The metrics it uses: Medley's, and those under names of other operators.
     pub fn metrics(&self) -> Vec<&'static str> {
         metrics(self.expression)
     }
 
-    /// As Prometheus takes it.
+    /// The rule in Prometheus format.
     pub fn rule(&self) -> Value {
         let mut rule = json!({
             "alert": self.name,
@@ -86,7 +87,7 @@ impl Alert {
     }
 }
 
-/// The names of metrics in an expression: of ours, and of those that we tell by the names of others.
+/// The metrics in an expression: Medley's, and those under names of other operators.
 pub fn metrics(expression: &str) -> Vec<&str> {
     let part = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
     expression
@@ -95,7 +96,7 @@ pub fn metrics(expression: &str) -> Vec<&str> {
         .collect()
 }
 
-/// Alerts as the operator of Prometheus takes them: an object and its one group, which share a name.
+/// A PrometheusRule with one group of the same name.
 pub fn prometheus_rule(name: &str, namespace: &str, alerts: &[Alert]) -> Value {
     let rules: Vec<_> = alerts.iter().map(Alert::rule).collect();
     json!({
@@ -106,19 +107,18 @@ pub fn prometheus_rule(name: &str, namespace: &str, alerts: &[Alert]) -> Value {
     })
 }
 
-/// Where Prometheus finds its own token, which it has to show for our metrics.
+/// The path of Prometheus's own token, which it sends for Medley's metrics.
 const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 
-/// What tells the operator of Prometheus where the metrics are: at this port of the Service with these
-/// labels, by TLS and for whoever has a token.
+/// A ServiceMonitor: metrics at this port of the Service with these labels, over TLS and with a token.
 pub fn service_monitor(name: &str, namespace: &str, labels: &Value, port: &str) -> Value {
     let endpoint = json!({
         "port": port,
         "path": "/metrics",
         "scheme": "https",
         "bearerTokenFile": TOKEN,
-        // Certificates are made by the process itself, or by an authority that only the API server is told
-        // of. Whoever has others says so here.
+        // The certificate is self-signed, or of a CA that only the API server knows. Deployments with
+        // other certificates can set the CA here.
         "tlsConfig": { "insecureSkipVerify": true },
     });
     json!({

@@ -1,8 +1,8 @@
-//! `config.openshift.io/v1` and neighbours: what says which release a cluster runs, and which of its
-//! operators have arrived there.
+//! `config.openshift.io/v1` and related groups: the release of a cluster, and the progress of its
+//! operators.
 //!
-//! Words that are a choice of few (`Completed`, `True`, `Multi`) are texts here: an object with a word
-//! from a later version can still be read, and is judged where it matters.
+//! Enumerations (`Completed`, `True`, `Multi`) are strings here: an object with a value from a later
+//! version can still be read, and the value is checked where it is used.
 
 mod image_stream;
 mod operator;
@@ -31,58 +31,58 @@ use crate::Rest;
 
 /// The group of ClusterVersion and ClusterOperator.
 pub const GROUP: &str = "config.openshift.io";
-/// The version of the kinds.
+/// The API version.
 pub const VERSION: &str = "v1";
-/// The one ClusterVersion that counts.
+/// The name of the only ClusterVersion.
 pub const CLUSTER_VERSION: &str = "version";
 
-/// What holds of an object. Unlike `metav1.Condition`, it may lack a reason and a message.
+/// A condition. Unlike `metav1.Condition`, it may lack a reason and a message.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
-    /// What it is about.
+    /// The condition type.
     #[serde(rename = "type")]
     pub kind: String,
     /// `True`, `False` or `Unknown`.
     #[serde(default)]
     pub status: String,
-    /// When the status became what it is.
+    /// When the status last changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
-    /// Why, in a word.
+    /// The machine-readable reason.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// Why, in a sentence.
+    /// The message for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
 impl Condition {
-    /// Whether it holds.
+    /// Whether the status is `True`.
     pub fn is_true(&self) -> bool {
         self.status == "True"
     }
 
-    /// Whether it is known not to hold.
+    /// Whether the status is `False`.
     pub fn is_false(&self) -> bool {
         self.status == "False"
     }
 
-    /// One of several, by type.
+    /// A condition by type.
     pub fn find<'a>(conditions: &'a [Self], kind: &str) -> Option<&'a Self> {
         conditions.iter().find(|condition| condition.kind == kind)
     }
 }
 
-/// Releases that a cluster keeps as ConfigMaps, for those who cannot open an image: the keys of `data` are
-/// the names of the files of `/release-manifests`.
+/// Release payloads stored as ConfigMaps, for clusters that cannot read the image: the keys of `data`
+/// are the file names of `/release-manifests`.
 pub mod payloads {
-    /// Where they are.
+    /// Their namespace.
     pub const NAMESPACE: &str = "openshift-cluster-version";
-    /// The label that they have, with the value [`LABELLED`].
+    /// Their label, with the value [`LABELLED`].
     pub const LABEL: &str = "medley.dev/release-payload";
     /// The value of [`LABEL`].
     pub const LABELLED: &str = "true";
@@ -92,28 +92,28 @@ pub mod payloads {
 
 /// Annotations.
 pub mod annotations {
-    /// Before the name of a cluster profile: `"true"` puts a manifest into clusters of that profile.
+    /// Prefix of a cluster profile: `"true"` includes a manifest in clusters of that profile.
     pub const INCLUDE: &str = "include.release.openshift.io/";
-    /// Before an identifier: `"true"` keeps a manifest out of clusters that have it.
+    /// Prefix of an identifier: `"true"` excludes a manifest from clusters that have it.
     pub const EXCLUDE: &str = "exclude.release.openshift.io/";
-    /// For which feature sets a manifest is.
+    /// The feature sets a manifest is for.
     pub const FEATURE_SET: &str = "release.openshift.io/feature-set";
-    /// For which feature gates a manifest is.
+    /// The feature gates a manifest is for.
     pub const FEATURE_GATE: &str = "release.openshift.io/feature-gate";
-    /// For which major versions a manifest is.
+    /// The major versions a manifest is for.
     pub const MAJOR_VERSION: &str = "release.openshift.io/major-version";
-    /// The capabilities that a manifest belongs to.
+    /// The capabilities a manifest belongs to.
     pub const CAPABILITY: &str = "capability.openshift.io/name";
-    /// On an image of a payload: `name=version` pairs of what is in it.
+    /// On an image of a payload: `name=version` pairs of its contents.
     pub const BUILD_VERSIONS: &str = "io.openshift.build.versions";
-    /// On a node: the configuration that it runs.
+    /// On a node: its current configuration.
     pub const CURRENT_CONFIG: &str = "machineconfiguration.openshift.io/currentConfig";
-    /// On a node: the configuration that it is to run.
+    /// On a node: its desired configuration.
     pub const DESIRED_CONFIG: &str = "machineconfiguration.openshift.io/desiredConfig";
-    /// On a node: what its daemon does.
+    /// On a node: the state of its machine config daemon.
     pub const CONFIG_STATE: &str = "machineconfiguration.openshift.io/state";
-    /// On a node: why its daemon does not get on.
+    /// On a node: why its machine config daemon is degraded.
     pub const CONFIG_REASON: &str = "machineconfiguration.openshift.io/reason";
-    /// On a rendered MachineConfig: the release that it came with.
+    /// On a rendered MachineConfig: the release it came with.
     pub const RELEASE_VERSION: &str = "machineconfiguration.openshift.io/release-image-version";
 }

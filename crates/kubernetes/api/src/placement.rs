@@ -1,9 +1,9 @@
-//! `medley.dev/v1alpha1` PlacementPolicy: which pods are placed by what their images are for, and how.
+//! `medley.dev/v1alpha1` PlacementPolicy: which pods are placed by the platforms of their images, and
+//! how.
 //!
-//! Of several policies that select a pod, one counts, as a whole: that of the highest priority, and of
-//! equals the first by name. The policy called `default` comes after all others. Without it, pods that
-//! no policy selects are placed as `PlacementPolicySpec::default()` says; with it, such pods are left
-//! alone.
+//! If several policies select a pod, only one applies: that with the highest priority; of equal ones
+//! the first by name. The policy named `default` comes last. Without it, pods that no policy selects
+//! are placed by `PlacementPolicySpec::default()`; with it, such pods are not changed.
 
 mod definition;
 mod spec;
@@ -19,13 +19,13 @@ pub use spec::{
 };
 pub use status::{PlacementPolicyStatus, Pods};
 
-/// The group of the kind.
+/// The API group.
 pub const GROUP: &str = "medley.dev";
-/// The version of the kind.
+/// The API version.
 pub const VERSION: &str = "v1alpha1";
-/// What the kind is called in URLs.
+/// The plural resource name, as in URLs and RBAC rules.
 pub const PLURAL: &str = "placementpolicies";
-/// The policy that comes after all others.
+/// The name of the policy that comes last.
 pub const NAME: &str = "default";
-/// The registration of what has the API server ask about pods.
+/// The webhook configuration for pods.
 pub const WEBHOOK: &str = "medley-placement";

@@ -1,7 +1,7 @@
-//! Rights, written the way they are read: who may do what with which kind.
+//! RBAC rules and roles.
 //!
-//! What a controller, a check or a person may do is said next to what they do, in the crate of their
-//! job; this is the language it is said in.
+//! The permissions of each controller, webhook and user role are defined next to the code that needs
+//! them, in the crate of the controller; this module provides the builders.
 
 #[cfg(test)]
 mod tests;
@@ -12,14 +12,14 @@ use k8s_openapi::api::authorization::v1::ResourceAttributes;
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// What it takes to look at a kind and to go on looking.
+/// The verbs of a reflector.
 pub const READ: [&str; 3] = ["get", "list", "watch"];
-/// What it takes to keep objects of a kind by hand: all of the above, and every way to write.
+/// The verbs to manage objects by hand.
 pub const EDIT: [&str; 7] = [
     "get", "list", "watch", "create", "update", "patch", "delete",
 ];
 
-/// These verbs on these resources of a group; the group of the core has no name.
+/// A rule for verbs on resources of a group; the core group is empty.
 pub fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> PolicyRule {
     PolicyRule {
         api_groups: Some(vec![group.to_owned()]),
@@ -29,12 +29,12 @@ pub fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> PolicyRule {
     }
 }
 
-/// These verbs, and those it takes to look.
+/// These verbs and those of [`READ`].
 pub fn and_read<'a>(verbs: &[&'a str]) -> Vec<&'a str> {
     [&READ[..], verbs].concat()
 }
 
-/// The same rule, about one object only.
+/// Restricts a rule to one object name.
 pub fn only(name: &str, rule: PolicyRule) -> PolicyRule {
     PolicyRule {
         resource_names: Some(vec![name.to_owned()]),
@@ -42,8 +42,8 @@ pub fn only(name: &str, rule: PolicyRule) -> PolicyRule {
     }
 }
 
-/// To see which kinds there are, and when others come.
-pub fn see_definitions() -> PolicyRule {
+/// Permission to watch CustomResourceDefinitions.
+pub fn read_crds() -> PolicyRule {
     rule(
         "apiextensions.k8s.io",
         &["customresourcedefinitions"],
@@ -51,12 +51,12 @@ pub fn see_definitions() -> PolicyRule {
     )
 }
 
-/// To tell what happened, and how often it happened again.
-pub fn tell_events() -> PolicyRule {
+/// Permission to create and update events.
+pub fn write_events() -> PolicyRule {
     rule("", &["events"], &["create", "patch"])
 }
 
-/// To find out who somebody is who comes with a token, and whether they may see what they ask for.
+/// Permission to create TokenReviews and SubjectAccessReviews, to authorize requests to own endpoints.
 pub fn review_callers() -> Vec<PolicyRule> {
     vec![
         rule("authentication.k8s.io", &["tokenreviews"], &["create"]),
@@ -68,7 +68,7 @@ pub fn review_callers() -> Vec<PolicyRule> {
     ]
 }
 
-/// To ask processes, not the API server, for something: what nonResourceURLs are about.
+/// Permission for a non-resource URL.
 pub fn ask_for(path: &str, verbs: &[&str]) -> PolicyRule {
     PolicyRule {
         non_resource_urls: Some(vec![path.to_owned()]),
@@ -77,8 +77,8 @@ pub fn ask_for(path: &str, verbs: &[&str]) -> PolicyRule {
     }
 }
 
-/// To have the API server ask a check: the registration with this name, and no other.
-pub fn register_check(name: &str) -> PolicyRule {
+/// Permission to maintain the webhook configurations of this name.
+pub fn maintain_webhook(name: &str) -> PolicyRule {
     let registration = rule(
         "admissionregistration.k8s.io",
         &["mutatingwebhookconfigurations"],
@@ -87,7 +87,7 @@ pub fn register_check(name: &str) -> PolicyRule {
     only(name, registration)
 }
 
-/// A role with a name and rules.
+/// A ClusterRole.
 pub fn cluster_role(name: &str, rules: Vec<PolicyRule>) -> ClusterRole {
     ClusterRole {
         metadata: ObjectMeta {
@@ -99,7 +99,7 @@ pub fn cluster_role(name: &str, rules: Vec<PolicyRule>) -> ClusterRole {
     }
 }
 
-/// The role of whoever looks on at a kind. It is part of the role `view` that every cluster has.
+/// The viewer role of a kind, aggregated into the built-in role `view`.
 pub fn viewer(name: &str, group: &str, plural: &str) -> ClusterRole {
     let mut role = cluster_role(name, vec![rule(group, &[plural], &READ)]);
     role.metadata.labels = Some(BTreeMap::from([(
@@ -109,13 +109,13 @@ pub fn viewer(name: &str, group: &str, plural: &str) -> ClusterRole {
     role
 }
 
-/// The role of whoever keeps objects of a kind. It is part of nothing: `edit` and `admin` are for what
-/// is in a namespace, and our kinds are about the whole cluster.
+/// The editor role of a kind. It is not aggregated: `edit` and `admin` are for namespaced objects, and
+/// Medley's kinds are cluster-scoped.
 pub fn editor(name: &str, group: &str, plural: &str) -> ClusterRole {
     cluster_role(name, vec![rule(group, &[plural], &EDIT)])
 }
 
-/// Everything that rules allow, one question each; in a namespace, or in the whole cluster.
+/// All actions that rules allow, one access check each; in a namespace, or in the whole cluster.
 pub fn questions<'a>(
     rules: &'a [PolicyRule],
     namespace: Option<&'a str>,
@@ -129,7 +129,7 @@ pub fn questions<'a>(
                     Some((resource, part)) => (resource, Some(part.to_owned())),
                     None => (resource.as_str(), None),
                 };
-                // One of several names will do.
+                // One of several names suffices.
                 let name = rule.resource_names.as_ref().and_then(|names| names.first());
                 rule.verbs.iter().map(move |verb| ResourceAttributes {
                     name: name.cloned(),

@@ -1,8 +1,8 @@
-//! `medley.dev/v1alpha1` ReleasePolicy: how Medley judges whether a cluster has truly arrived at a release,
-//! and what it found.
+//! `medley.dev/v1alpha1` ReleasePolicy: how Medley verifies that a cluster has completed an update, and
+//! the result.
 //!
-//! One object counts, the one called `default`. Without it, everything is as
-//! `ReleasePolicySpec::default()` says; the operator then makes it, to have a place for its verdict.
+//! Only the object named `default` is used. Without it, `ReleasePolicySpec::default()` applies; the
+//! operator then creates it to report the result in its status.
 
 mod definition;
 mod spec;
@@ -18,11 +18,11 @@ pub use status::{
     UndoneVersion,
 };
 
-/// The group of the kind.
+/// The API group.
 pub const GROUP: &str = "medley.dev";
-/// The version of the kind.
+/// The API version.
 pub const VERSION: &str = "v1alpha1";
-/// What the kind is called in URLs.
+/// The plural resource name, as in URLs and RBAC rules.
 pub const PLURAL: &str = "releasepolicies";
-/// The one object that counts.
+/// The name of the only object that is used.
 pub const NAME: &str = "default";

@@ -1,4 +1,4 @@
-//! `ssp.kubevirt.io/v1beta3`: what turns templates into DataImportCrons.
+//! `ssp.kubevirt.io/v1beta3`: the operator that turns templates into DataImportCrons.
 
 #[cfg(test)]
 mod tests;
@@ -11,20 +11,20 @@ use serde_json::Value;
 use crate::Rest;
 use crate::cdi::DataImportCronSpec;
 
-/// The architectures of an image, with commas between: on templates.
+/// On templates: the architectures of an image, separated by commas.
 pub const ARCHITECTURES: &str = "ssp.kubevirt.io/dict.architectures";
-/// Whether a template counts: `true` or `false`.
+/// Whether a template is enabled: `true` or `false`.
 pub const ENABLE: &str = "dataimportcrontemplate.kubevirt.io/enable";
-/// Stops everything but deletion: on an SSP.
+/// On an SSP: pauses everything but deletion.
 pub const PAUSED: &str = "kubevirt.io/operator.paused";
-/// Where images are, unless a template says otherwise.
+/// The default namespace of images.
 pub const GOLDEN_NAMESPACE: &str = "kubevirt-os-images";
-/// Who owns an object across namespaces, as `namespace/name`.
+/// The owner of an object across namespaces, as `namespace/name`.
 pub const OWNER: &str = "operator-sdk/primary-resource";
-/// The kind and group of who owns an object across namespaces.
+/// The kind and group of the owner across namespaces.
 pub const OWNER_TYPE: &str = "operator-sdk/primary-resource-type";
 
-/// What images and templates there are.
+/// The images and templates of a cluster.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "ssp.kubevirt.io",
@@ -40,16 +40,16 @@ pub const OWNER_TYPE: &str = "operator-sdk/primary-resource-type";
 )]
 #[serde(rename_all = "camelCase")]
 pub struct SspSpec {
-    /// Whether there is an image for every architecture.
+    /// Whether images are imported for every architecture.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enable_multiple_architectures: Option<bool>,
-    /// What nodes there are.
+    /// The architectures of the nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<Cluster>,
     /// The templates.
     #[serde(default)]
     pub common_templates: CommonTemplates,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -58,48 +58,48 @@ pub struct SspSpec {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Cluster {
-    /// Of those that run virtual machines.
+    /// The architectures of nodes that run virtual machines.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub workload_architectures: Vec<String>,
-    /// Of those that run the cluster.
+    /// The architectures of control plane nodes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub control_plane_architectures: Vec<String>,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
-/// Templates of virtual machines, and of the images they start from.
+/// Templates of VMs, and of the images they boot from.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CommonTemplates {
-    /// Where templates of virtual machines go.
+    /// The namespace of VM templates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Images.
+    /// The image templates.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub data_import_cron_templates: Vec<DataImportCronTemplate>,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
-/// An image, from which DataImportCrons are made: one for every architecture.
+/// The template of an image; one DataImportCron is created per architecture.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DataImportCronTemplate {
     /// Its name, namespace and annotations.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What is imported; a template that only disables another has none.
+    /// The DataImportCron spec; absent in a template that only disables another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spec: Option<DataImportCronSpec>,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
 impl DataImportCronTemplate {
-    /// What it is called.
+    /// The name.
     pub fn name(&self) -> &str {
         self.metadata.name.as_deref().unwrap_or_default()
     }
@@ -111,13 +111,13 @@ impl DataImportCronTemplate {
     }
 }
 
-/// What SSP says of itself; nothing here looks at it.
+/// The status of SSP, which is not used here.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SspStatus {
     /// Conditions, as they are.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Value>,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }

@@ -1,13 +1,13 @@
-//! What decisions about CPU models rest on, kept current for whoever decides: the nodes, KubeVirt's
-//! settings and the policy.
+//! The view that CPU model decisions read, kept current by watches: nodes, KubeVirt's settings and the
+//! policy.
 //!
 //! ```text
 //! Node ------------------> Index      one node at a time
-//! KubeVirt, CpuModelPolicy -> Settings  read when they change, not when somebody asks
+//! KubeVirt, CpuModelPolicy -> Settings  read when they change, not per decision
 //! ```
 //!
-//! The admission check and the controller follow the same things in the same way, so that a report
-//! never contradicts a decision for long.
+//! The admission webhook and the controller share this code, so that a report never contradicts a
+//! decision for long.
 
 mod settings;
 
@@ -15,46 +15,46 @@ use std::sync::Arc;
 
 use api::cpu::CpuModelPolicy;
 use api::kubevirt::KubeVirt;
-use cpu_models::{Index, NodeFacts};
+use cpu_models::{Index, NodeInputs};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::DynamicObject;
 use kube::core::GroupVersionKind;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
-use runtime::{Cache, Change, Foreign, ForeignChange, Manager, kind_of};
+use runtime::{Cache, Change, Manager, OptionalKindChange, OptionalKinds, kind_of};
 
 pub use cpu_models::Settings;
 use settings::Sources;
 
-type Listener = Box<dyn Fn(&News<'_>) + Send + Sync>;
+type Listener = Box<dyn Fn(&ViewChange<'_>) + Send + Sync>;
 
-/// What changed.
+/// Which part of the view changed.
 #[derive(Debug, Clone, Copy)]
-pub enum News<'a> {
-    /// A node came, went, or is another one as far as CPU models go.
+pub enum ViewChange<'a> {
+    /// A node was added or removed, or changed in a way that matters for CPU models.
     Node(&'a str),
-    /// KubeVirt or the policy says something else.
+    /// The settings of KubeVirt or of the policy.
     Settings,
 }
 
-/// What decisions rest on; clones share it.
+/// The cluster state CPU model decisions read; clones share it.
 #[derive(Clone)]
-pub struct Watch {
+pub struct CpuView {
     shared: Arc<Shared>,
 }
 
 struct Shared {
     nodes: Cache<Node>,
-    foreign: Foreign,
+    foreign: OptionalKinds,
     index: RwLock<Index>,
     sources: Mutex<Sources>,
     settings: RwLock<Arc<Settings>>,
     listeners: RwLock<Vec<Listener>>,
 }
 
-impl Watch {
-    /// Follows everything for as long as the manager runs.
+impl CpuView {
+    /// Starts the watches; they run as long as the manager.
     pub fn start(manager: &Manager) -> Self {
-        let foreign = manager.foreign().clone();
+        let foreign = manager.optional_kinds().clone();
         foreign.follow(&kind_of::<KubeVirt>());
         foreign.follow(&kind_of::<CpuModelPolicy>());
         let shared = Arc::new(Shared {
@@ -65,17 +65,17 @@ impl Watch {
             settings: RwLock::default(),
             listeners: RwLock::default(),
         });
-        // The caches outlive nobody who asks: who is told must not keep them alive.
-        let told = Arc::downgrade(&shared);
+        // Listeners hold weak references, so that they do not keep the view alive.
+        let weak = Arc::downgrade(&shared);
         shared.nodes.on_change(move |change| {
-            if let Some(shared) = told.upgrade() {
+            if let Some(shared) = weak.upgrade() {
                 shared.node(change);
             }
         });
-        let told = Arc::downgrade(&shared);
+        let weak = Arc::downgrade(&shared);
         shared.foreign.on_change(move |change| {
-            if let (Some(shared), ForeignChange::Object { kind, change, .. }) =
-                (told.upgrade(), change)
+            if let (Some(shared), OptionalKindChange::Object { kind, change, .. }) =
+                (weak.upgrade(), change)
             {
                 shared.object(kind, change);
             }
@@ -83,33 +83,34 @@ impl Watch {
         Self { shared }
     }
 
-    /// Waits until everything there is has been seen. A kind that is not installed has nothing to see.
+    /// Waits until all watched kinds are listed. A kind that is not installed counts as listed.
     pub async fn synced(&self) {
         self.shared.nodes.synced().await;
         self.shared.foreign.synced().await;
     }
 
-    /// The nodes, by what they can run. Nothing changes while it is held: let it go before waiting.
+    /// The nodes, indexed by the CPU models they support. The lock blocks updates: release it before
+    /// awaiting.
     pub fn index(&self) -> RwLockReadGuard<'_, Index> {
         self.shared.index.read()
     }
 
-    /// What KubeVirt and the policy say.
+    /// The settings of KubeVirt and of the policy.
     pub fn settings(&self) -> Arc<Settings> {
         Arc::clone(&self.shared.settings.read())
     }
 
-    /// Has every change told to somebody after it can be seen here. Tell a queue and return.
-    pub fn on_change(&self, tell: impl Fn(&News<'_>) + Send + Sync + 'static) {
-        self.shared.listeners.write().push(Box::new(tell));
+    /// Calls `notify` for every change once the view shows it. Add a key to a queue and return.
+    pub fn on_change(&self, notify: impl Fn(&ViewChange<'_>) + Send + Sync + 'static) {
+        self.shared.listeners.write().push(Box::new(notify));
     }
 }
 
 impl Shared {
     fn node(&self, change: &Change<Node>) {
-        let facts = |side: &Option<Arc<Node>>| side.as_deref().map(NodeFacts::from_node);
+        let facts = |side: &Option<Arc<Node>>| side.as_deref().map(NodeInputs::from_node);
         let (old, new) = (facts(&change.old), facts(&change.new));
-        // Nodes tell all the time that they are alive.
+        // Node heartbeats change nothing that CPU models depend on.
         if old == new {
             return;
         }
@@ -124,7 +125,7 @@ impl Shared {
             }
             (None, None) => return,
         };
-        self.tell(&News::Node(name));
+        self.notify(&ViewChange::Node(name));
     }
 
     fn object(&self, kind: &GroupVersionKind, change: &Change<DynamicObject>) {
@@ -143,12 +144,12 @@ impl Shared {
             }
             *self.settings.write() = Arc::new(settings);
         }
-        self.tell(&News::Settings);
+        self.notify(&ViewChange::Settings);
     }
 
-    fn tell(&self, news: &News<'_>) {
+    fn notify(&self, change: &ViewChange<'_>) {
         for listener in &*self.listeners.read() {
-            listener(news);
+            listener(change);
         }
     }
 }

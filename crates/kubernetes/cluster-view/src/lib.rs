@@ -1,5 +1,5 @@
-//! The picture of a cluster that controllers and webhooks share: caches of the objects that decisions rest on, and what the
-//! pure crates make of them.
+//! The cluster view shared by controllers and webhooks: caches of the objects decisions depend on, and
+//! the state derived from them by the pure crates.
 //!
 //! Admission and reconciliation read the same view, so that a report never contradicts a decision for long.
 

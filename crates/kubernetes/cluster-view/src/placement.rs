@@ -1,18 +1,18 @@
-//! What decisions about where pods go rest on, kept current for whoever decides.
+//! The view that placement decisions read, kept current by watches.
 //!
 //! ```text
 //! Node ----------------------> Cluster     one node at a time
-//! RuntimeClass, PlacementPolicy -> Policies  read when they change, not when somebody asks
+//! RuntimeClass, PlacementPolicy -> Policies  read when they change, not per decision
 //! Namespace -----------------> its labels
-//! pod --Pulls--> Keyring --Registries--> what its images are for
+//! pod --PullCredentials--> Keyring --Registries--> platforms of its images
 //! ```
 //!
-//! The admission check and the controller follow the same things in the same way.
+//! The admission webhook and the controller share this code, so that they decide alike.
 
 mod pulls;
 mod read;
+mod read_cache;
 mod registries;
-mod remembered;
 mod traffic;
 
 use std::collections::BTreeMap;
@@ -23,36 +23,36 @@ use k8s_openapi::api::core::v1::{Namespace, Node};
 use k8s_openapi::api::node::v1;
 use kube::api::DynamicObject;
 use kube::{Api, Client, ResourceExt as _};
-use parking_lot::{RwLock, RwLockReadGuard};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use placement::{Cluster, Policies, RuntimeClass};
-use runtime::{Cache, Change, Error, Foreign, ForeignChange, Key, Manager, kind_of};
+use runtime::{Cache, Change, Error, Key, Manager, OptionalKindChange, OptionalKinds, kind_of};
 use serde_json::{Value, json};
 use tracing::warn;
 
 use crate::placement::read::read;
 
-pub use pulls::Pulls;
+pub use pulls::PullCredentials;
 pub use registries::{Failure, Registries};
-pub use traffic::Traffic;
+pub use traffic::RegistryMetrics;
 
-type Listener = Box<dyn Fn(&News) + Send + Sync>;
+type Listener = Box<dyn Fn(&ViewChange) + Send + Sync>;
 
-/// What changed.
+/// Which part of the view changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum News {
-    /// What nodes offer.
+pub enum ViewChange {
+    /// The nodes and what they offer.
     Nodes,
-    /// What policies or runtime classes say.
+    /// The policies or runtime classes.
     Settings,
 }
 
-/// What decisions rest on besides the pod; clones share it.
+/// The cluster state placement decisions read besides the pod; clones share it.
 #[derive(Clone)]
-pub struct Watch {
+pub struct PlacementView {
     shared: Arc<Shared>,
 }
 
-/// What policies and classes say together.
+/// All policies and runtime classes, merged.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Settings {
     /// The policies.
@@ -66,17 +66,43 @@ struct Shared {
     nodes: Cache<Node>,
     namespaces: Cache<Namespace>,
     runtime_classes: Cache<v1::RuntimeClass>,
-    foreign: Foreign,
+    foreign: OptionalKinds,
     cluster: RwLock<Cluster>,
-    written: RwLock<BTreeMap<String, PlacementPolicySpec>>,
+    sources: Mutex<Sources>,
     settings: RwLock<Arc<Settings>>,
     listeners: RwLock<Vec<Listener>>,
 }
 
-impl Watch {
-    /// Follows everything for as long as the manager runs.
+/// The objects that settings are derived from.
+#[derive(Default)]
+struct Sources {
+    policies: BTreeMap<String, PlacementPolicySpec>,
+    classes: BTreeMap<String, RuntimeClass>,
+}
+
+impl Sources {
+    fn settings(&self) -> Settings {
+        let policies = self.policies.iter();
+        let policies = policies.map(|(name, spec)| (name.as_str(), spec));
+        Settings {
+            policies: Policies::new(policies, &self.classes),
+            classes: self.classes.clone(),
+        }
+    }
+}
+
+/// Inserts, replaces or removes an entry.
+fn set<T>(map: &mut BTreeMap<String, T>, name: String, value: Option<T>) {
+    match value {
+        Some(value) => map.insert(name, value),
+        None => map.remove(&name),
+    };
+}
+
+impl PlacementView {
+    /// Starts the watches; they run as long as the manager.
     pub fn start(manager: &Manager) -> Self {
-        let foreign = manager.foreign().clone();
+        let foreign = manager.optional_kinds().clone();
         foreign.follow(&kind_of::<PlacementPolicy>());
         let shared = Arc::new(Shared {
             client: manager.client(),
@@ -85,27 +111,27 @@ impl Watch {
             runtime_classes: manager.cache(),
             foreign,
             cluster: RwLock::default(),
-            written: RwLock::default(),
+            sources: Mutex::default(),
             settings: RwLock::default(),
             listeners: RwLock::default(),
         });
-        // The caches outlive nobody who asks: who is told must not keep them alive.
-        let told = Arc::downgrade(&shared);
+        // Listeners hold weak references, so that they do not keep the view alive.
+        let weak = Arc::downgrade(&shared);
         shared.nodes.on_change(move |change| {
-            if let Some(shared) = told.upgrade() {
+            if let Some(shared) = weak.upgrade() {
                 shared.node(change);
             }
         });
-        let told = Arc::downgrade(&shared);
+        let weak = Arc::downgrade(&shared);
         shared.runtime_classes.on_change(move |change| {
-            if let Some(shared) = told.upgrade() {
+            if let Some(shared) = weak.upgrade() {
                 shared.class(change);
             }
         });
-        let told = Arc::downgrade(&shared);
+        let weak = Arc::downgrade(&shared);
         shared.foreign.on_change(move |change| {
-            if let (Some(shared), ForeignChange::Object { kind, change, .. }) =
-                (told.upgrade(), change)
+            if let (Some(shared), OptionalKindChange::Object { kind, change, .. }) =
+                (weak.upgrade(), change)
                 && *kind == &kind_of::<PlacementPolicy>()
             {
                 shared.policy(change);
@@ -114,7 +140,7 @@ impl Watch {
         Self { shared }
     }
 
-    /// Waits until everything there is has been seen. A kind that is not installed has nothing to see.
+    /// Waits until all watched kinds are listed. A kind that is not installed counts as listed.
     pub async fn synced(&self) {
         self.shared.nodes.synced().await;
         self.shared.namespaces.synced().await;
@@ -122,17 +148,18 @@ impl Watch {
         self.shared.foreign.synced().await;
     }
 
-    /// What the nodes offer. Nothing changes while it is held: let it go before waiting.
+    /// The nodes and what they offer. The lock blocks updates: release it before awaiting.
     pub fn cluster(&self) -> RwLockReadGuard<'_, Cluster> {
         self.shared.cluster.read()
     }
 
-    /// What policies and classes say.
+    /// The current policies and runtime classes.
     pub fn settings(&self) -> Arc<Settings> {
         Arc::clone(&self.shared.settings.read())
     }
 
-    /// The labels of a namespace. One that is not known here was made a moment ago, and is asked for.
+    /// The labels of a namespace. A namespace missing from the cache was created a moment ago, and is
+    /// read from the API server.
     pub async fn labels(&self, namespace: &str) -> Result<BTreeMap<String, String>, Error> {
         let known = self.shared.namespaces.get("", namespace);
         if let Some(known) = known {
@@ -146,9 +173,9 @@ impl Watch {
             .unwrap_or_default())
     }
 
-    /// Has every change told to somebody after it can be seen here. Tell a queue and return.
-    pub fn on_change(&self, tell: impl Fn(&News) + Send + Sync + 'static) {
-        self.shared.listeners.write().push(Box::new(tell));
+    /// Calls `notify` for every change once the view shows it. Add a key to a queue and return.
+    pub fn on_change(&self, notify: impl Fn(&ViewChange) + Send + Sync + 'static) {
+        self.shared.listeners.write().push(Box::new(notify));
     }
 }
 
@@ -159,7 +186,7 @@ impl Shared {
             Some(placement::Node::read(&node))
         };
         let (old, new) = (read(&change.old), read(&change.new));
-        // Nodes tell all the time that they are alive.
+        // Node heartbeats change nothing that placement reads.
         if old == new {
             return;
         }
@@ -168,24 +195,18 @@ impl Shared {
             (Some(node), None) => self.cluster.write().remove(node.name()),
             (None, None) => return,
         }
-        self.tell(News::Nodes);
+        self.notify(ViewChange::Nodes);
     }
 
     fn class(&self, change: &Change<v1::RuntimeClass>) {
         let Some(name) = change.object().map(|class| class.name_any()) else {
             return;
         };
-        let mut settings = Settings::clone(&self.settings.read());
-        match &change.new {
-            Some(class) => {
-                let class: Value = json!(**class);
-                settings.classes.insert(name, RuntimeClass::read(&class));
-            }
-            None => {
-                settings.classes.remove(&name);
-            }
-        }
-        self.settle(settings);
+        let class = change.new.as_ref().map(|class| {
+            let class: Value = json!(**class);
+            RuntimeClass::read(&class)
+        });
+        self.update(|sources| set(&mut sources.classes, name, class));
     }
 
     fn policy(&self, change: &Change<DynamicObject>) {
@@ -196,35 +217,32 @@ impl Shared {
             let read = DynamicObject::clone(object).try_parse::<PlacementPolicy>();
             read.inspect_err(|error| {
                 let name = Key::of(&object.metadata);
-                warn!(%name, %error, "a PlacementPolicy cannot be read and does not count");
+                warn!(%name, %error, "ignoring an invalid PlacementPolicy");
             })
             .ok()
         });
-        match read {
-            Some(policy) => self.written.write().insert(name, policy.spec),
-            None => self.written.write().remove(&name),
-        };
-        let settings = Settings::clone(&self.settings.read());
-        self.settle(settings);
+        let spec = read.map(|policy| policy.spec);
+        self.update(|sources| set(&mut sources.policies, name, spec));
     }
 
-    /// Puts what policies and classes say in place of what they said.
-    fn settle(&self, mut settings: Settings) {
+    /// Changes the sources and derives the settings from them under one lock: policies and classes come from two watches, and
+    /// settings that one of them derived from an older state would undo the other's.
+    fn update(&self, change: impl FnOnce(&mut Sources)) {
         {
-            let written = self.written.read();
-            let written = written.iter().map(|(name, spec)| (name.as_str(), spec));
-            settings.policies = Policies::new(written, &settings.classes);
+            let mut sources = self.sources.lock();
+            change(&mut sources);
+            let settings = sources.settings();
             if **self.settings.read() == settings {
                 return;
             }
             *self.settings.write() = Arc::new(settings);
         }
-        self.tell(News::Settings);
+        self.notify(ViewChange::Settings);
     }
 
-    fn tell(&self, news: News) {
+    fn notify(&self, change: ViewChange) {
         for listener in &*self.listeners.read() {
-            listener(&news);
+            listener(&change);
         }
     }
 }

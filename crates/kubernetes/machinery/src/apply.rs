@@ -1,4 +1,4 @@
-//! Server-side apply: who owns which field, and what follows when they disagree.
+//! Server-side apply: field ownership and conflicts.
 //!
 //! The rules are those of `structured-merge-diff` v6 and `apimachinery/pkg/util/managedfields`.
 //!
@@ -23,7 +23,7 @@
 //! 4. Admit, put back what the endpoint does not write (its reset fields; for custom resources
 //!    `status` on the object itself, `metadata` and `spec` on `/status`), and validate. `managedFields` that fail [`validate_managed_fields`] after mutation are
 //!    put back to what they were, with a warning.
-//! 5. For an object that exists, call [`finish`] last; when it says `true`, store nothing.
+//! 5. For an object that exists, call [`finish`] last; if it returns `true`, store nothing.
 
 mod apply_op;
 mod conflict;

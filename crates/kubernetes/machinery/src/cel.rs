@@ -4,7 +4,7 @@
 //! source --parse--> tree --check (types of a schema)--> program --evaluate (budget)--> value
 //! ```
 //!
-//! Expressions come from whoever may write a CRD and run on whatever anybody may send, so every
+//! Any user who may write a CRD can supply expressions, and they run on arbitrary objects, so every
 //! step is bounded: the tree in height, the evaluation in cost (upstream's model) and in work and
 //! memory (ours). The object is read in place through a typed view of its schema.
 

@@ -62,7 +62,7 @@ impl fmt::Display for Path {
     }
 }
 
-/// What is wrong with a field.
+/// The kind of a field error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ErrorKind {
     /// A referenced value does not exist.
@@ -120,10 +120,10 @@ impl ErrorKind {
     }
 }
 
-/// One thing wrong at one place.
+/// One error at one field path.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FieldError {
-    /// What is wrong.
+    /// The kind of error.
     pub kind: ErrorKind,
     /// Where.
     pub field: Path,

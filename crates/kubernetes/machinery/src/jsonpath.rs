@@ -59,7 +59,7 @@ enum Node {
     Literal(Value),
 }
 
-/// Start, end and step of a range; `None` for what is not given.
+/// Start, end and step of a range; `None` for absent parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Slice {
     start: Option<i64>,

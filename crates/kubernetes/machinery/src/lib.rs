@@ -1,13 +1,13 @@
-//! What Kubernetes means, as pure functions.
+//! Kubernetes API semantics as pure functions.
 //!
 //! Nothing in this crate reads a clock, a file, a socket or a random source: time, randomness and
-//! settings are arguments. The embedded API server is a thin edge around it, and so is every
+//! settings are arguments. The embedded API server is a thin layer around it, and so is every
 //! controller.
 //!
 //! ```text
 //! bytes --json--> Value --schema--> pruned, defaulted, validated --cel--> rules hold
 //!                   |                                                        |
-//!                   +--patch (json, merge, strategic) / apply (managed) -----+--> what is stored
+//!                   +--patch (json, merge, strategic) / apply (managed) -----+--> stored object
 //! ```
 
 pub mod apply;

@@ -1,8 +1,8 @@
-//! What names, labels and addresses may look like, and what is said when they do not
-//! (`apimachinery/pkg/util/validation`, `apimachinery/pkg/api/validation`).
+//! Validation of names, labels and addresses (`apimachinery/pkg/util/validation`,
+//! `apimachinery/pkg/api/validation`).
 //!
-//! Every validator returns the list of complaints, empty when the value is fine. The texts are part
-//! of the API: clients and tests compare them.
+//! Every validator returns the list of errors, empty when the value is valid. The texts are part of the
+//! API: clients and tests compare them.
 
 mod address;
 mod pattern;

@@ -66,7 +66,7 @@ pub struct PreferredNodeAffinity {
 }
 
 impl PreferredNodeAffinity {
-    /// The wishes of a pod with this spec. Terms that weigh nothing or say nothing are not read.
+    /// The preferred terms of a pod spec. Terms without weight or requirements are skipped.
     pub fn of_pod_spec(spec: &Value) -> Result<Self, AffinityErrors> {
         let wishes = spec
             .pointer("/affinity/nodeAffinity/preferredDuringSchedulingIgnoredDuringExecution")

@@ -6,9 +6,9 @@
 //! bytes --decode_strategic_patch------> Value ------strategic_merge_patch----+
 //! ```
 //!
-//! Reading and applying are apart, because a patch is applied again whenever the object changed
-//! under it. What comes out has yet to be pruned, defaulted and validated like any other input; it
-//! may hold nulls and, in lists that are replaced as a whole, directives nobody consumed.
+//! Decoding and applying are separate, because a patch is applied again whenever the object changed
+//! under it. The result has yet to be pruned, defaulted and validated like any other input; it may hold
+//! nulls and, in lists that are replaced as a whole, unconsumed directives.
 
 mod go_print;
 mod json_patch;

@@ -209,12 +209,12 @@ impl Status {
         })
     }
 
-    /// 400: the request makes no sense.
+    /// 400: the request is malformed.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::failure(400, "BadRequest", message)
     }
 
-    /// 401: nobody knows who is asking.
+    /// 401: the request is not authenticated.
     pub fn unauthorized() -> Self {
         Self::failure(401, "Unauthorized", "Unauthorized")
     }

@@ -1,6 +1,6 @@
-//! Times and durations as the API writes, reads and shows them.
+//! Times and durations as the API writes, parses and shows them.
 //!
-//! There is no clock here: whoever needs an age passes the present moment.
+//! There is no clock here: a caller that needs an age passes the current time.
 
 mod duration;
 mod parse;

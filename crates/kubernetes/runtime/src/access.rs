@@ -1,8 +1,8 @@
-//! Whether somebody may do something, by the rules of the cluster.
+//! Access checks with SubjectAccessReviews.
 
-mod keeper;
+mod endpoint_authorizer;
 
-pub use keeper::{Keeper, Verdict};
+pub use endpoint_authorizer::{AccessVerdict, EndpointAuthorizer};
 
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
@@ -12,14 +12,14 @@ use kube::{Api, Client};
 
 use crate::Error;
 
-/// Whether somebody may do something. Asking takes the right to create `subjectaccessreviews`.
+/// Whether a user may perform an action. The client needs permission to create `subjectaccessreviews`.
 pub async fn may(
     client: &Client,
     who: &SubjectAccessReviewSpec,
     what: ResourceAttributes,
 ) -> Result<bool, Error> {
     let operation = format!(
-        "asking whether user {:?} may {}",
+        "checking whether user {:?} may {}",
         who.user.as_deref().unwrap_or_default(),
         described(&what)
     );
@@ -36,7 +36,7 @@ pub async fn may(
     Ok(answer.status.is_some_and(|status| status.allowed))
 }
 
-/// What is asked for, in the words of `kubectl auth can-i`.
+/// An action in the words of `kubectl auth can-i`: `get pods/log web`.
 pub fn described(what: &ResourceAttributes) -> String {
     let after = |before: &str, part: &Option<String>| match part.as_deref() {
         None | Some("") => String::new(),
@@ -52,8 +52,8 @@ pub fn described(what: &ResourceAttributes) -> String {
     .concat()
 }
 
-/// Whether somebody may do all of something, of one of several lists.
-pub async fn may_any(
+/// Whether a user may perform every action of at least one list.
+pub async fn is_allowed_any(
     client: &Client,
     who: &SubjectAccessReviewSpec,
     lists: Vec<Vec<ResourceAttributes>>,

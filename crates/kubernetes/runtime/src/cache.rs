@@ -1,9 +1,9 @@
-//! The objects of one kind, kept current by one watch that everybody shares.
+//! The objects of one kind, kept current by one shared watch.
 //!
-//! A controller that acts on an old picture does things twice. kube-controller-manager counts what
-//! it expects to see; here a controller waits until the cache has seen what it wrote
-//! ([`Cache::saw`], [`Cache::saw_deletion`]), which revisions make exact: they are numbers, and
-//! one counter for all objects.
+//! A controller that acts on a stale cache acts twice. kube-controller-manager guards against that with
+//! expectations (`pkg/controller/controller_utils.go`); here a controller waits until the cache has
+//! observed its writes ([`Cache::saw`], [`Cache::wait_for_deletion`]). That is exact because resource
+//! versions are numbers from one counter for all objects.
 
 mod index;
 mod reflect;
@@ -20,7 +20,7 @@ use tokio::sync::watch;
 
 use crate::Key;
 pub use index::Index;
-use reflect::Filling;
+use reflect::CacheTarget;
 use state::State;
 use wire::{Selection, Wire};
 
@@ -35,39 +35,39 @@ impl<K> Kind for K where
 {
 }
 
-/// What happened to one object.
+/// A change of one object.
 #[derive(Debug, Clone)]
 pub struct Change<K> {
-    /// What it was, unless it is new.
+    /// The previous object; `None` if it was created.
     pub old: Option<Arc<K>>,
-    /// What it is, unless it is gone.
+    /// The current object; `None` if it was deleted.
     pub new: Option<Arc<K>>,
 }
 
 impl<K> Change<K> {
-    /// The object, as it is or as it last was.
+    /// The current object, or the last one if it was deleted.
     pub fn object(&self) -> Option<&Arc<K>> {
         self.new.as_ref().or(self.old.as_ref())
     }
 
-    /// Both sides of the change.
+    /// The previous and the current object.
     pub fn sides(&self) -> impl Iterator<Item = &Arc<K>> {
         self.old.iter().chain(&self.new)
     }
 }
 
-/// How far a cache has come.
+/// How far a cache has followed the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Progress {
-    /// Whether everything has been listed once.
+    /// Whether the first list has completed.
     listed: bool,
-    /// Everything up to this revision has been seen.
+    /// All changes up to this resource version have been observed.
     revision: u64,
-    /// Grows with every change, also those without a revision of their own.
+    /// Grows with every change, also those without a resource version of their own.
     changes: u64,
-    /// Whether nothing will be seen any more.
+    /// Whether the cache is closed: it observes no further changes.
     ended: bool,
-    /// Whether the kind was not served when it was last asked for.
+    /// Whether the kind was not served at the last request.
     absent: bool,
 }
 
@@ -90,16 +90,17 @@ impl<K> Clone for Cache<K> {
 }
 
 impl<K: Kind> Cache<K> {
-    /// An empty cache, and what fills it through `api` and keeps it current for as long as it runs.
+    /// An empty cache, and the reflector that fills it through `api` and keeps it current while it
+    /// runs.
     ///
-    /// [`Manager::cache`](crate::Manager::cache) does this for kinds known at compile time; a cache
-    /// of kinds found at run time (`PartialObjectMeta<DynamicObject>`, say) is made here.
+    /// [`Manager::cache`](crate::Manager::cache) does this for kinds known at compile time; use this
+    /// for kinds found at run time (`PartialObjectMeta<DynamicObject>`, for example).
     pub fn follow(api: Api<K>) -> (Self, impl Future<Output = ()> + Send + 'static) {
-        // What hardly any controller reads: managed fields are half of an object.
+        // Managed fields are about half of an object, and hardly any controller reads them.
         Self::follow_with(api, |object| object.meta_mut().managed_fields = None)
     }
 
-    /// The same for the objects of one name. Somebody may be allowed to see these and no others.
+    /// Like [`Cache::follow`] for the objects of one name, as RBAC may grant access to these alone.
     pub fn follow_named(
         api: Api<K>,
         name: &str,
@@ -110,7 +111,7 @@ impl<K: Kind> Cache<K> {
         })
     }
 
-    /// The same for the objects that a field selector selects.
+    /// Like [`Cache::follow`] for the objects a field selector selects.
     pub fn follow_matching(
         api: Api<K>,
         fields: &str,
@@ -121,7 +122,7 @@ impl<K: Kind> Cache<K> {
         })
     }
 
-    /// The same for the objects that a label selector selects, with a say in what is kept of them.
+    /// Like [`Cache::follow_with`] for the objects a label selector selects.
     pub fn follow_labelled(
         api: Api<K>,
         labels: &str,
@@ -130,7 +131,7 @@ impl<K: Kind> Cache<K> {
         Self::follow_selected(api, Selection::by_labels(labels.to_owned()), trim)
     }
 
-    /// The same, with a say in what is kept of an object.
+    /// Like [`Cache::follow`]; `trim` drops parts of each object before it is stored.
     pub fn follow_with(
         api: Api<K>,
         trim: impl Fn(&mut K) + Send + Sync + 'static,
@@ -149,37 +150,37 @@ impl<K: Kind> Cache<K> {
                 progress: watch::Sender::new(Progress::default()),
             }),
         };
-        let filling = Filling::new(cache.clone(), trim);
-        let running = reflect::run(Box::new(filling), Wire::new(api, selection));
+        let target = CacheTarget::new(cache.clone(), trim);
+        let running = reflect::run(Box::new(target), Wire::new(api, selection));
         (cache, running)
     }
 
-    /// One object.
+    /// An object by namespace and name.
     pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<K>> {
         self.find(&Key::new(namespace, name))
     }
 
-    /// One object.
+    /// An object by key.
     pub fn find(&self, key: &Key) -> Option<Arc<K>> {
         self.shared.state.read().objects.get(key).cloned()
     }
 
-    /// All objects, by namespace and name.
+    /// All objects, ordered by namespace and name.
     pub fn list(&self) -> Vec<Arc<K>> {
         self.shared.state.read().objects.values().cloned().collect()
     }
 
-    /// All objects of a namespace, by name.
+    /// All objects of a namespace, ordered by name.
     pub fn in_namespace(&self, namespace: &str) -> Vec<Arc<K>> {
         self.shared.state.read().in_namespace(namespace)
     }
 
-    /// Objects whose controller has this uid.
+    /// Objects whose controller owner reference has this uid.
     pub fn controlled_by(&self, uid: &str) -> Vec<Arc<K>> {
         self.shared.state.read().controlled_by(uid)
     }
 
-    /// How many objects there are.
+    /// The number of objects.
     pub fn len(&self) -> usize {
         self.shared.state.read().objects.len()
     }
@@ -189,53 +190,54 @@ impl<K: Kind> Cache<K> {
         self.len() == 0
     }
 
-    /// Finds objects by something they say. Make an index once, not for every question.
+    /// Indexes the objects by terms. Create an index once, not per query.
     pub fn index(&self, terms: fn(&K) -> Vec<String>) -> Index<K> {
         let slot = self.shared.state.write().add_index(terms);
         Index::new(self.clone(), slot)
     }
 
-    /// Has every change told to somebody, in order, after the cache shows it; all there is now is
-    /// told first. The cache waits meanwhile: tell a queue and return.
-    pub fn on_change(&self, tell: impl Fn(&Change<K>) + Send + Sync + 'static) {
+    /// Calls `notify` for every change, in order, after the cache shows it, and first for each object
+    /// already present. The reflector waits for it: add a key to a queue and return.
+    pub fn on_change(&self, notify: impl Fn(&Change<K>) + Send + Sync + 'static) {
         let mut state = self.shared.state.write();
         for object in state.objects.values() {
-            tell(&Change {
+            notify(&Change {
                 old: None,
                 new: Some(Arc::clone(object)),
             });
         }
-        state.listeners.push(Arc::new(tell));
+        state.listeners.push(Arc::new(notify));
     }
 
-    /// Whether everything has been listed once.
+    /// Whether the first list has completed.
     pub fn is_synced(&self) -> bool {
         self.shared.progress.borrow().listed
     }
 
-    /// Whether the kind was not served when it was last asked for: there is nothing to list.
+    /// Whether the kind was not served at the last request.
     pub fn is_absent(&self) -> bool {
         self.shared.progress.borrow().absent
     }
 
-    /// Whether nothing will be seen any more: the kind is not served. Who waits for such a cache
-    /// waits no longer.
+    /// Whether the cache is closed because the kind is no longer served. Waiting on such a cache
+    /// returns at once.
     pub fn has_ended(&self) -> bool {
         self.shared.progress.borrow().ended
     }
 
-    /// Waits until everything has been listed once.
+    /// Waits until the first list has completed.
     pub async fn synced(&self) {
         self.wait(|progress| progress.listed).await;
     }
 
-    /// Waits until everything has been listed once, or the server has said that the kind is not served.
+    /// Waits until the first list has completed, or the server has answered that the kind is not
+    /// served.
     pub async fn settled(&self) {
         self.wait(|progress| progress.listed || progress.absent)
             .await;
     }
 
-    /// Waits until the cache has seen a write, given what the server answered to it, or some of that.
+    /// Waits until the cache has observed a write, given the server's response to it or its metadata.
     pub async fn saw(&self, written: &impl kube::Resource) {
         let Some(revision) = revision(written.meta()) else {
             return;
@@ -244,8 +246,8 @@ impl<K: Kind> Cache<K> {
             .await;
     }
 
-    /// Waits until the cache has seen that an object is gone, or on its way out.
-    pub async fn saw_deletion(&self, deleted: &ObjectMeta) {
+    /// Waits until the cache has observed that an object is deleted or terminating.
+    pub async fn wait_for_deletion(&self, deleted: &ObjectMeta) {
         self.shows(&Key::of(deleted), |object| {
             object.is_none_or(|object| {
                 object.meta().uid != deleted.uid || object.meta().deletion_timestamp.is_some()
@@ -254,8 +256,8 @@ impl<K: Kind> Cache<K> {
         .await;
     }
 
-    /// Waits until the cache shows an object as told. That is for writes whose answer has no
-    /// revision to wait for: taking the last finalizer away may delete the object.
+    /// Waits until an object in the cache satisfies a predicate. For writes whose response has no
+    /// resource version to wait for: removing the last finalizer may delete the object.
     pub async fn shows(&self, key: &Key, holds: impl Fn(Option<&K>) -> bool) {
         let shared = &self.shared;
         self.wait(|progress| {
@@ -266,14 +268,14 @@ impl<K: Kind> Cache<K> {
 
     async fn wait(&self, mut enough: impl FnMut(&Progress) -> bool) {
         let mut progress = self.shared.progress.subscribe();
-        // An error means that the sender is gone; this very cache holds it.
+        // Fails only when the sender is dropped, and `self` holds it.
         let _ = progress
             .wait_for(|progress| progress.ended || enough(progress))
             .await;
     }
 }
 
-/// The revision an object was written at.
+/// The resource version of an object as a number.
 fn revision(meta: &ObjectMeta) -> Option<u64> {
     meta.resource_version.as_deref()?.parse().ok()
 }

@@ -1,26 +1,26 @@
-//! Why a reconcile did not get to its end.
+//! Errors of a reconcile.
 
-/// What went wrong, and while doing what.
+/// Why a reconcile failed, and in which operation.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The API server refused or could not be asked.
-    #[error("{operation}: {}", said(cause))]
+    /// The API server rejected the request or could not be reached.
+    #[error("{operation}: {}", message(cause))]
     Api {
         /// The operation and its object.
         operation: String,
-        /// What the server said; the message tells it.
+        /// The error of the request; the display text includes it.
         cause: Box<kube::Error>,
     },
-    /// An object says something that nobody can act upon.
+    /// An object contains something the controller cannot act on.
     #[error("{0}")]
     Invalid(String),
-    /// Something that was waited for did not come in time.
+    /// Something did not happen in time.
     #[error("{0}")]
     Late(String),
 }
 
 impl Error {
-    /// Wraps what the server said with the operation that asked.
+    /// Wraps an API error with the operation that failed.
     pub fn api(operation: impl Into<String>) -> impl FnOnce(kube::Error) -> Self {
         let operation = operation.into();
         move |cause| Self::Api {
@@ -29,7 +29,7 @@ impl Error {
         }
     }
 
-    /// The code of the server's answer.
+    /// The HTTP status code of the API server's response.
     pub fn code(&self) -> Option<u16> {
         match self {
             Self::Api { cause, .. } => code(cause),
@@ -37,22 +37,22 @@ impl Error {
         }
     }
 
-    /// Whether somebody else was faster: the object is not as it was read. The next try, with what
-    /// is there now, is expected to pass.
-    pub fn is_race(&self) -> bool {
+    /// Whether another writer was faster: the object has changed since it was read. A retry with the
+    /// current object should succeed.
+    pub fn is_conflict(&self) -> bool {
         matches!(self.code(), Some(404 | 409))
     }
 }
 
-/// What the server said, in its own words.
-fn said(error: &kube::Error) -> String {
+/// The message of the API server, without kube's prefix.
+fn message(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),
         other => other.to_string(),
     }
 }
 
-/// The code of an answer that is an error.
+/// The HTTP status code of an error response.
 fn code(error: &kube::Error) -> Option<u16> {
     match error {
         kube::Error::Api(status) => Some(status.code),
@@ -60,14 +60,14 @@ fn code(error: &kube::Error) -> Option<u16> {
     }
 }
 
-/// What to make of answers that say that there is nothing left to do.
+/// Treats 404 as absence instead of an error.
 pub trait Absent<T> {
-    /// `None` where the object is not there (404).
-    fn or_absent(self) -> Result<Option<T>, kube::Error>;
+    /// `None` if the object does not exist (404).
+    fn not_found_as_none(self) -> Result<Option<T>, kube::Error>;
 }
 
 impl<T> Absent<T> for Result<T, kube::Error> {
-    fn or_absent(self) -> Result<Option<T>, kube::Error> {
+    fn not_found_as_none(self) -> Result<Option<T>, kube::Error> {
         match self {
             Ok(value) => Ok(Some(value)),
             Err(error) if code(&error) == Some(404) => Ok(None),

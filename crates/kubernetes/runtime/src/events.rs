@@ -1,7 +1,7 @@
 //! Events about objects, as `kubectl describe` shows them.
 //!
-//! Reporting never waits and never fails a reconcile: events go through a short queue, what does not
-//! fit is dropped, and what says the same again only counts, as client-go's correlator does.
+//! Recording never blocks and never fails a reconcile: events go through a bounded queue, excess events
+//! are dropped, and a repeated event only increments `count`, as client-go's correlator does.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -15,16 +15,16 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tracing::debug;
 
-/// Events that may wait to be written.
-const WAITING: usize = 512;
-/// Events remembered, to count those that come again (client-go's size).
-const REMEMBERED: usize = 4096;
-/// How long an event that comes again still counts as the same (client-go's ten minutes).
-const SAME: Duration = Duration::from_mins(10);
+/// Events that may be queued for writing.
+const QUEUE_CAPACITY: usize = 512;
+/// Events remembered, to count repetitions (client-go's `maxLruCacheEntries`).
+const CORRELATOR_CAPACITY: usize = 4096;
+/// How long a repeated event still counts as the same (client-go's ten minutes).
+const CORRELATION_WINDOW: Duration = Duration::from_mins(10);
 
 pub(crate) type Sender = mpsc::Sender<Report>;
 
-/// Reports events in the name of one component.
+/// Records events of one component.
 #[derive(Clone)]
 pub struct Events {
     component: &'static str,
@@ -32,19 +32,19 @@ pub struct Events {
     known: Option<Explained>,
 }
 
-/// Whether an event is one that is explained somewhere: by its reason, and whether it is a warning.
+/// Whether an event is documented, by component, reason and whether it is a warning.
 type Explained = fn(&'static str, &str, bool) -> bool;
 
 /// One event to be written.
 #[derive(Debug)]
 pub(crate) struct Report {
-    said: Said,
+    identity: EventIdentity,
     at: Timestamp,
 }
 
-/// What makes two events the same.
+/// Two events with equal identities are the same event, counted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Said {
+struct EventIdentity {
     component: &'static str,
     host: Option<String>,
     kind: &'static str,
@@ -72,8 +72,9 @@ impl Events {
         }
     }
 
-    /// The same, for a component whose events are explained: told its name, a reason and whether it is a
-    /// warning, `known` says whether it is one of them. Others are a defect, which tests find.
+    /// Checks the events of this recorder against the documented ones: `known` receives the component,
+    /// the reason and whether it is a warning. An undocumented event fails a debug assertion, which
+    /// tests find.
     #[must_use]
     pub fn knowing(self, known: Explained) -> Self {
         Self {
@@ -82,7 +83,7 @@ impl Events {
         }
     }
 
-    /// Something went as it should.
+    /// Records a `Normal` event.
     pub fn normal<K>(&self, about: &K, reason: &str, message: impl Into<String>)
     where
         K: Resource<DynamicType = ()>,
@@ -90,7 +91,7 @@ impl Events {
         self.normal_of_kind(about, &(), reason, message);
     }
 
-    /// Something went as it should with an object of a kind found at run time.
+    /// Records a `Normal` event about an object of a kind found at run time.
     pub fn normal_of_kind<K: Resource>(
         &self,
         about: &K,
@@ -101,7 +102,7 @@ impl Events {
         self.report("Normal", (about, kind), None, reason, message.into());
     }
 
-    /// Something went wrong, or may.
+    /// Records a `Warning` event.
     pub fn warning<K>(&self, about: &K, reason: &str, message: impl Into<String>)
     where
         K: Resource<DynamicType = ()>,
@@ -109,7 +110,7 @@ impl Events {
         self.warning_of_kind(about, &(), reason, message);
     }
 
-    /// Something went wrong, or may, with an object of a kind found at run time.
+    /// Records a `Warning` event about an object of a kind found at run time.
     pub fn warning_of_kind<K: Resource>(
         &self,
         about: &K,
@@ -120,7 +121,7 @@ impl Events {
         self.report("Warning", (about, kind), None, reason, message.into());
     }
 
-    /// Something a node says about a part of an object (`spec.containers{web}`).
+    /// Records a `Normal` event of a node about a part of an object (`spec.containers{web}`).
     pub fn from_node<K>(
         &self,
         node: &str,
@@ -146,12 +147,12 @@ impl Events {
         debug_assert!(
             self.known
                 .is_none_or(|known| known(self.component, reason, kind == "Warning")),
-            "{kind} {reason} of {} is not explained",
+            "{kind} {reason} of {} is not documented",
             self.component
         );
         let meta = about.meta();
         let report = Report {
-            said: Said {
+            identity: EventIdentity {
                 component: self.component,
                 host: node.map(|(name, _)| name.to_owned()),
                 kind,
@@ -169,30 +170,30 @@ impl Events {
             at: Timestamp::now(),
         };
         if self.sender.try_send(report).is_err() {
-            debug!(reason, "too many events at once; one is dropped");
+            debug!(reason, "event queue is full; dropping an event");
         }
     }
 }
 
-/// The end to send events to, and what writes them.
+/// The sender for events, and the task that writes them.
 pub(crate) fn recorder(client: Client) -> (Sender, impl Future<Output = ()> + Send) {
-    let (sender, mut reports) = mpsc::channel::<Report>(WAITING);
+    let (sender, mut reports) = mpsc::channel::<Report>(QUEUE_CAPACITY);
     let writing = async move {
-        let mut known: HashMap<Said, Known> = HashMap::new();
+        let mut known: HashMap<EventIdentity, WrittenEvent> = HashMap::new();
         while let Some(report) = reports.recv().await {
-            if known.len() >= REMEMBERED {
+            if known.len() >= CORRELATOR_CAPACITY {
                 known.clear();
             }
             if let Err(error) = write(&client, &mut known, &report).await {
-                debug!(%error, reason = report.said.reason, "an event is lost");
+                debug!(%error, reason = report.identity.reason, "cannot write an event; dropping it");
             }
         }
     };
     (sender, writing)
 }
 
-/// An event that has been written.
-struct Known {
+/// An event that has been written, to be patched when it is repeated.
+struct WrittenEvent {
     name: String,
     count: i32,
     last: Timestamp,
@@ -200,14 +201,14 @@ struct Known {
 
 async fn write(
     client: &Client,
-    known: &mut HashMap<Said, Known>,
+    known: &mut HashMap<EventIdentity, WrittenEvent>,
     report: &Report,
 ) -> Result<(), kube::Error> {
-    let said = &report.said;
-    let namespace = said.about.namespace.as_deref().unwrap_or("default");
+    let identity = &report.identity;
+    let namespace = identity.about.namespace.as_deref().unwrap_or("default");
     let api: Api<Event> = Api::namespaced(client.clone(), namespace);
-    if let Some(same) = known.get_mut(said)
-        && report.at.duration_since(same.last).unsigned_abs() < SAME
+    if let Some(same) = known.get_mut(identity)
+        && report.at.duration_since(same.last).unsigned_abs() < CORRELATION_WINDOW
     {
         same.count += 1;
         same.last = report.at;
@@ -216,28 +217,28 @@ async fn write(
             .patch(&same.name, &PatchParams::default(), &Patch::Merge(&patch))
             .await;
         match patched {
-            // It has been cleaned away: write it anew below.
+            // The API server has expired it: create a new one below.
             Err(kube::Error::Api(status)) if status.code == 404 => {}
             other => return other.map(drop),
         }
     }
-    let event = render(said, namespace, report.at);
+    let event = render(identity, namespace, report.at);
     let name = event.metadata.name.clone().unwrap_or_default();
     api.create(&PostParams::default(), &event).await?;
-    let fresh = Known {
+    let fresh = WrittenEvent {
         name,
         count: 1,
         last: report.at,
     };
-    known.insert(said.clone(), fresh);
+    known.insert(identity.clone(), fresh);
     Ok(())
 }
 
-fn render(said: &Said, namespace: &str, at: Timestamp) -> Event {
-    let about = &said.about;
+fn render(identity: &EventIdentity, namespace: &str, at: Timestamp) -> Event {
+    let about = &identity.about;
     Event {
         metadata: ObjectMeta {
-            // client-go's names: the object's, and the time in hexadecimal.
+            // client-go's naming: the object's name and the time in hexadecimal.
             name: Some(format!("{}.{:x}", about.name, at.as_nanosecond())),
             namespace: Some(namespace.to_owned()),
             ..ObjectMeta::default()
@@ -251,18 +252,18 @@ fn render(said: &Said, namespace: &str, at: Timestamp) -> Event {
             field_path: about.part.clone(),
             ..ObjectReference::default()
         },
-        type_: Some(said.kind.to_owned()),
-        reason: Some(said.reason.clone()),
-        message: Some(said.message.clone()),
+        type_: Some(identity.kind.to_owned()),
+        reason: Some(identity.reason.clone()),
+        message: Some(identity.message.clone()),
         count: Some(1),
         first_timestamp: Some(Time(at)),
         last_timestamp: Some(Time(at)),
         source: Some(EventSource {
-            component: Some(said.component.to_owned()),
-            host: said.host.clone(),
+            component: Some(identity.component.to_owned()),
+            host: identity.host.clone(),
         }),
-        reporting_component: Some(said.component.to_owned()),
-        reporting_instance: said.host.clone(),
+        reporting_component: Some(identity.component.to_owned()),
+        reporting_instance: identity.host.clone(),
         ..Event::default()
     }
 }

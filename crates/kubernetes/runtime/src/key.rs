@@ -1,20 +1,20 @@
-//! The name of an object within its kind.
+//! The namespace and name of an object.
 
 use std::fmt;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// Namespace and name; the namespace of cluster-scoped objects is empty.
+/// Namespace and name of an object; the namespace is empty for cluster-scoped objects.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
-    /// Namespace, or nothing.
+    /// The namespace; empty for cluster-scoped objects.
     pub namespace: String,
-    /// Name.
+    /// The name.
     pub name: String,
 }
 
 impl Key {
-    /// A name in a namespace.
+    /// A key from its parts.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self {
             namespace: namespace.into(),
@@ -22,7 +22,7 @@ impl Key {
         }
     }
 
-    /// The name an object goes by.
+    /// The key of an object.
     pub fn of(meta: &ObjectMeta) -> Self {
         Self {
             namespace: meta.namespace.clone().unwrap_or_default(),

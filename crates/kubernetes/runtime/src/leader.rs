@@ -1,8 +1,8 @@
-//! One of many: replicas agree by a Lease on who works, as client-go's leader election does.
+//! Leader election with a Lease, by the rules of client-go's `tools/leaderelection`.
 //!
-//! The holder renews the lease every two seconds. Who waits takes it over when it has not changed
-//! for fifteen seconds on the waiter's own clock, so clocks need not agree. A holder that could not
-//! renew for ten seconds stops by itself, before anybody else starts: its [`Turn`] ends then, whatever it is
+//! The holder renews the lease every two seconds. A standby takes it over when it has not changed for
+//! fifteen seconds on the standby's own clock, so clocks need not agree. A holder that could not renew
+//! for ten seconds stops by itself before a standby starts: its [`WriteFence`] ends then, whatever it is
 //! doing.
 
 mod decide;
@@ -16,17 +16,17 @@ use kube::{Api, Client};
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
-use crate::{Absent as _, Error, Turn};
-use decide::{Step, decide};
+use crate::{Absent as _, Error, WriteFence};
+use decide::{LeaseStep, decide};
 
-/// How long things may take. The defaults are client-go's.
+/// The durations of leader election. The defaults are client-go's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
-    /// How long a lease that is not renewed stays its holder's.
+    /// How long a lease that is not renewed stays with its holder.
     pub lease: Duration,
-    /// How long a holder tries to renew before it gives up; shorter than `lease`.
+    /// How long a holder tries to renew before it resigns; shorter than `lease`.
     pub renew: Duration,
-    /// How long is waited between tries; shorter than `renew`.
+    /// The wait between attempts; shorter than `renew`.
     pub retry: Duration,
 }
 
@@ -40,27 +40,27 @@ impl Default for Timing {
     }
 }
 
-/// What is elected for, and who stands.
+/// The lease and the identity of a candidate.
 #[derive(Debug, Clone)]
 pub struct Election {
     /// Namespace of the lease.
     pub namespace: String,
     /// Name of the lease.
     pub name: String,
-    /// Who stands; nobody else may be called the same.
+    /// The identity of this candidate; unique among the replicas.
     pub identity: String,
-    /// How long things may take.
+    /// The durations of this election.
     pub timing: Timing,
 }
 
 impl Election {
-    /// Waits until the lease is this one's, and with it the turn. Failures are waited out; dropping this
-    /// gives up.
-    pub async fn acquire(self, client: Client, turn: Turn) -> Leadership {
+    /// Waits until this process holds the lease, and makes it the leader. Failures are retried;
+    /// dropping the future withdraws.
+    pub async fn acquire(self, client: Client, fence: WriteFence) -> Leadership {
         let mut leadership = Leadership {
             api: Api::namespaced(client, &self.namespace),
             election: self,
-            turn,
+            fence,
             seen: None,
             renewed: Instant::now(),
         };
@@ -72,18 +72,18 @@ impl Election {
                 Ok(Ok(Attempt::Other(holder))) if waiting_for.as_ref() != Some(&holder) => {
                     info!(
                         lease = leadership.name(),
-                        holder, "another one leads; waiting"
+                        holder, "another replica leads; waiting"
                     );
                     waiting_for = Some(holder);
                 }
                 Ok(Ok(_)) => {}
                 Ok(Err(error)) => {
-                    warn!(lease = leadership.name(), %error, "cannot become the leader; trying again");
+                    warn!(lease = leadership.name(), %error, "cannot acquire the lease; retrying");
                 }
                 Err(_) => {
                     warn!(
                         lease = leadership.name(),
-                        "the server does not answer; trying again"
+                        "no answer from the API server; retrying"
                     );
                 }
             }
@@ -92,48 +92,50 @@ impl Election {
     }
 }
 
-/// A lease that is held. It is lost when it is not [kept](Self::keep).
+/// A held lease. It expires unless [renewed](Self::keep).
 pub struct Leadership {
     election: Election,
-    /// Lasts for as long as the lease is sure to be this one's.
-    turn: Turn,
+    /// Certain for as long as the lease cannot be taken over.
+    fence: WriteFence,
     api: Api<Lease>,
     seen: Option<Seen>,
-    /// When the last write that went well was begun: the lease lasts from then at least.
+    /// When the last successful write was begun: the lease lasts at least from then.
     renewed: Instant,
 }
 
-/// The lease as it was last seen to change.
+/// The lease as it was when it last changed, and when that was observed.
 struct Seen {
     lease: Lease,
     since: Instant,
 }
 
-/// What a try to take or renew a lease gives.
+/// The outcome of an attempt to acquire or renew a lease.
 enum Attempt {
     Held,
-    /// Somebody has it.
+    /// Another identity holds it.
     Other(String),
-    /// Somebody wrote at the same time.
-    Overtaken,
+    /// Another process wrote at the same time.
+    Conflict,
 }
 
 impl Leadership {
-    /// Renews the lease until it is lost; says why it is.
+    /// Renews the lease until it is lost; returns why.
     pub async fn keep(&mut self) -> Error {
         let timing = self.election.timing;
         loop {
             tokio::time::sleep(timing.retry).await;
-            // A server that does not answer is as good as one that refuses.
+            // A server that does not answer counts as one that refuses.
             let deadline = self.renewed + timing.renew;
             match tokio::time::timeout_at(deadline, self.attempt()).await {
                 Ok(Ok(Attempt::Held)) | Err(_) => {}
                 Ok(Ok(Attempt::Other(holder))) => {
                     return self.lost(&format!("{holder:?} holds it"));
                 }
-                Ok(Ok(Attempt::Overtaken)) => debug!(lease = self.name(), "overtaken"),
+                Ok(Ok(Attempt::Conflict)) => {
+                    debug!(lease = self.name(), "conflicting write; retrying");
+                }
                 Ok(Err(error)) => {
-                    warn!(lease = self.name(), %error, "cannot renew the lease; trying again");
+                    warn!(lease = self.name(), %error, "cannot renew the lease; retrying");
                 }
             }
             if self.renewed.elapsed() >= timing.renew {
@@ -143,12 +145,12 @@ impl Leadership {
         }
     }
 
-    /// Gives the lease back, so that nobody has to wait for it to expire.
+    /// Releases the lease, so that a standby need not wait for it to expire.
     pub async fn release(mut self) -> Result<(), Error> {
-        // Before anybody else can begin.
-        self.turn.end();
+        // Before a standby can acquire it.
+        self.fence.resign();
         let what = format!("releasing the lease {}", self.name());
-        let Some(lease) = self.look().await.map_err(Error::api(&what))? else {
+        let Some(lease) = self.observe().await.map_err(Error::api(&what))? else {
             return Ok(());
         };
         let Some(spec) = decide::release(
@@ -169,7 +171,7 @@ impl Leadership {
         written.map(drop).map_err(Error::api(what))
     }
 
-    /// The lease as it was last written, for events about it.
+    /// The lease as it was last written, as the subject of events.
     pub fn lease(&self) -> Option<&Lease> {
         self.seen.as_ref().map(|seen| &seen.lease)
     }
@@ -179,14 +181,14 @@ impl Leadership {
     }
 
     fn lost(&self, why: &str) -> Error {
-        self.turn.end();
+        self.fence.resign();
         Error::Late(format!("keeping the lease {}: {why}", self.name()))
     }
 
-    /// Looks at the lease, and takes or renews it if that is allowed.
+    /// Reads the lease, and acquires or renews it if permitted.
     async fn attempt(&mut self) -> Result<Attempt, kube::Error> {
         let begun = Instant::now();
-        let found = self.look().await?;
+        let found = self.observe().await?;
         let unchanged = self.seen.as_ref().map(|seen| seen.since.elapsed());
         let step = decide(
             found
@@ -198,8 +200,8 @@ impl Leadership {
             Timestamp::now(),
         );
         let spec = match step {
-            Step::Wait(holder) => return Ok(Attempt::Other(holder)),
-            Step::Hold(spec) => spec,
+            LeaseStep::Wait(holder) => return Ok(Attempt::Other(holder)),
+            LeaseStep::Hold(spec) => spec,
         };
         let written = match found {
             Some(lease) => {
@@ -217,10 +219,10 @@ impl Leadership {
             Ok(lease) => {
                 self.saw(lease);
                 self.renewed = begun;
-                self.turn.lasts(begun + self.election.timing.renew);
+                self.fence.renew_until(begun + self.election.timing.renew);
                 Ok(Attempt::Held)
             }
-            Err(kube::Error::Api(status)) if status.code == 409 => Ok(Attempt::Overtaken),
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(Attempt::Conflict),
             Err(error) => Err(error),
         }
     }
@@ -237,9 +239,13 @@ impl Leadership {
         self.api.create(&PostParams::default(), &lease).await
     }
 
-    /// The lease there is; remembers since when it is as it is.
-    async fn look(&mut self) -> Result<Option<Lease>, kube::Error> {
-        let found = self.api.get(&self.election.name).await.or_absent()?;
+    /// Reads the lease; records since when it has been unchanged.
+    async fn observe(&mut self) -> Result<Option<Lease>, kube::Error> {
+        let found = self
+            .api
+            .get(&self.election.name)
+            .await
+            .not_found_as_none()?;
         match &found {
             Some(lease) => self.saw(lease.clone()),
             None => self.seen = None,

@@ -1,4 +1,4 @@
-//! What every controller stands on.
+//! The controller runtime: caches, work queues, reconcilers, events, metrics and leader election.
 //!
 //! ```text
 //! watch --> Cache --on_change--> Queue --> Reconcile --writes--> API server
@@ -6,35 +6,35 @@
 //!             `-------- saw(&written) ---------'<------ watch -------'
 //! ```
 //!
-//! A [`Manager`] owns the client, one [`Cache`] a kind and the tasks. A controller subscribes to
-//! caches, puts names into a [`Queue`], and is asked about each name by a worker. Before it says that
-//! it is done, it waits until the caches have seen its own writes: the next round then never acts on
-//! an old picture.
+//! A [`Manager`] owns the client, one [`Cache`] per kind and the tasks. A controller subscribes to
+//! caches and adds object keys to a [`Queue`]; workers call [`Reconcile::reconcile`] for each key.
+//! Before a reconcile returns, it waits until the caches have observed its own writes, so the next
+//! reconcile never acts on a stale view.
 
 pub mod access;
 mod cache;
 mod error;
 mod events;
-mod foreign;
 mod key;
 pub mod leader;
+mod leadership;
 mod manager;
 pub mod metrics;
+mod optional_kinds;
 mod queue;
 mod reconcile;
 mod served;
-mod turn;
 
-/// The target of spans that are worth telling to whoever gathers traces; libraries have many of their own.
-pub const TRACED: &str = "medley::traced";
+/// The target of spans exported as traces; spans of libraries have other targets and are not exported.
+pub const TRACE_TARGET: &str = "medley::traced";
 
 pub use cache::{Cache, Change, Index, Kind};
 pub use error::{Absent, Error};
 pub use events::Events;
-pub use foreign::{Foreign, ForeignChange, Installed, kind_of};
 pub use key::Key;
+pub use leadership::{FenceError, WriteFence};
 pub use manager::Manager;
+pub use optional_kinds::{Installed, OptionalKindChange, OptionalKinds, kind_of};
 pub use queue::Queue;
 pub use reconcile::{Next, Reconcile};
-pub use served::{is_established, until_served};
-pub use turn::{NotOurTurn, Turn};
+pub use served::{is_established, wait_until_served};

@@ -1,4 +1,4 @@
-//! What controllers share: the client, one cache a kind, events, and the tasks that run them.
+//! The manager: the client, one cache per kind, the event recorder, and the tasks of the controllers.
 
 use std::any::{Any, TypeId};
 use std::collections::{BTreeSet, HashMap};
@@ -15,18 +15,18 @@ use tokio::task::JoinSet;
 use crate::events::{self, Events};
 use crate::metrics::Metrics;
 use crate::reconcile::{self, Reconcile};
-use crate::{Cache, Foreign, Kind, Queue, Turn};
+use crate::{Cache, Kind, OptionalKinds, Queue, WriteFence};
 
-/// How long controllers may take to bring what they have begun to its end.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long [`Manager::stop`] waits for running reconciles before it aborts them.
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Runs controllers; clones share everything.
+/// Runs controllers; clones share the caches and tasks.
 #[derive(Clone)]
 pub struct Manager {
     shared: Arc<Shared>,
 }
 
-/// A cache, and what is to be known of it without its type.
+/// A cache behind a type-erased interface.
 struct Cached {
     cache: Box<dyn Any + Send + Sync>,
     kind: String,
@@ -35,36 +35,36 @@ struct Cached {
 
 struct Shared {
     client: Client,
-    turn: Turn,
+    fence: WriteFence,
     caches: Mutex<HashMap<TypeId, Cached>>,
-    /// Tasks that are to end by themselves when all is to stop.
+    /// Tasks that end by themselves when `stopping` is set.
     workers: Mutex<JoinSet<()>>,
-    /// Tasks that run for as long as anything runs.
+    /// Tasks that run until [`Manager::stop`] aborts them.
     helpers: Mutex<JoinSet<()>>,
     events: events::Sender,
-    foreign: OnceLock<Foreign>,
+    foreign: OnceLock<OptionalKinds>,
     metrics: Metrics,
     stopping: watch::Sender<bool>,
 }
 
 impl Manager {
-    /// A manager of nothing yet, alone in the cluster. Call within a runtime.
+    /// A manager without leader election. Call within a tokio runtime.
     pub fn new(client: Client) -> Self {
-        Self::in_turn(client, Turn::always())
+        Self::with_fence(client, WriteFence::unelected())
     }
 
-    /// A manager whose controllers see everything at any time, and work when it is their turn. Nothing that
-    /// is done with its client writes at another time.
-    pub fn in_turn(client: Client, turn: Turn) -> Self {
-        let client = turn.fence(client);
+    /// A manager whose caches are always warm and whose controllers run while this process leads. Its
+    /// client is fenced: it sends no write at any other time.
+    pub fn with_fence(client: Client, fence: WriteFence) -> Self {
+        let client = fence.fence(client);
         let (events, recording) = events::recorder(client.clone());
         let mut helpers = JoinSet::new();
         helpers.spawn(recording);
         Self {
             shared: Arc::new(Shared {
                 client,
-                metrics: Metrics::new(turn.clone()),
-                turn,
+                metrics: Metrics::new(fence.clone()),
+                fence,
                 caches: Mutex::default(),
                 workers: Mutex::default(),
                 helpers: Mutex::new(helpers),
@@ -75,23 +75,23 @@ impl Manager {
         }
     }
 
-    /// Whether controllers may work.
-    pub fn turn(&self) -> &Turn {
-        &self.shared.turn
+    /// The write fence of this process.
+    pub fn fence(&self) -> &WriteFence {
+        &self.shared.fence
     }
 
-    /// The client everything is done with.
+    /// The fenced client.
     pub fn client(&self) -> Client {
         self.shared.client.clone()
     }
 
-    /// The objects of a kind, in all namespaces. The first who asks starts the watch.
+    /// The objects of a kind, in all namespaces. The first call starts the watch.
     pub fn cache<K: Kind<DynamicType = ()>>(&self) -> Cache<K> {
         self.cache_with(|object: &mut K| object.meta_mut().managed_fields = None)
     }
 
-    /// The same, with a say in what is kept of an object, for kinds whose objects are large and many. The
-    /// first who asks has the say.
+    /// Like [`Manager::cache`], but `trim` drops parts of each object before it is stored, for large
+    /// and numerous kinds. The `trim` of the first call is used.
     pub fn cache_with<K: Kind<DynamicType = ()>>(
         &self,
         trim: impl Fn(&mut K) + Send + Sync + 'static,
@@ -103,17 +103,17 @@ impl Manager {
         }
         let (cache, running) = Cache::follow_with(Api::all(self.client()), trim);
         self.shared.helpers.lock().spawn(running);
-        let asked = cache.clone();
+        let probe = cache.clone();
         let cached = Cached {
             cache: Box::new(cache.clone()),
             kind: K::kind(&()).into_owned(),
-            is_synced: Box::new(move || asked.is_synced() || asked.is_absent()),
+            is_synced: Box::new(move || probe.is_synced() || probe.is_absent()),
         };
         caches.insert(TypeId::of::<K>(), cached);
         cache
     }
 
-    /// The kinds whose objects have not all been listed yet, by name. One that is not installed has none.
+    /// The kinds that have not been listed yet, by name. A kind that is not installed counts as listed.
     pub fn unsynced(&self) -> BTreeSet<String> {
         let caches = self.shared.caches.lock();
         let mut kinds: BTreeSet<String> = caches
@@ -127,32 +127,32 @@ impl Manager {
         kinds
     }
 
-    /// Kinds that may not be installed. The first who asks has their definitions followed.
-    pub fn foreign(&self) -> &Foreign {
+    /// Kinds that may not be installed. The first call starts the watch of CRDs.
+    pub fn optional_kinds(&self) -> &OptionalKinds {
         self.shared.foreign.get_or_init(|| {
-            let (foreign, keeping) = Foreign::new(self.client(), self.cache());
+            let (foreign, keeping) = OptionalKinds::new(self.client(), self.cache());
             self.spawn(keeping);
             foreign
         })
     }
 
-    /// Numbers about the work.
+    /// The metrics of this process.
     pub fn metrics(&self) -> &Metrics {
         &self.shared.metrics
     }
 
-    /// Reports events in the name of a component.
+    /// An event recorder for a component.
     pub fn events(&self, component: &'static str) -> Events {
         Events::new(component, self.shared.events.clone())
     }
 
-    /// Runs a task until everything stops; it may be ended at any await.
+    /// Runs a task until the manager stops; it may be aborted at any await point.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.shared.helpers.lock().spawn(task);
     }
 
-    /// Starts a controller with so many workers, who begin when it is their turn. Its caches should have been
-    /// [synced](Cache::synced).
+    /// Starts a controller with this many workers; they process the queue while this process leads. Its
+    /// caches should have been [synced](Cache::synced).
     pub fn start<T, C>(&self, controller: C, queue: &Queue<T>, workers: usize)
     where
         T: Hash + Eq + Clone + Display + Send + Sync + 'static,
@@ -166,17 +166,17 @@ impl Manager {
                 Arc::clone(&controller),
                 queue.clone(),
                 work.clone(),
-                self.shared.turn.clone(),
+                self.shared.fence.clone(),
                 self.shared.stopping.subscribe(),
             ));
         }
     }
 
-    /// Stops everything: what has been begun may end, nothing is begun any more.
+    /// Stops all controllers: running reconciles may complete, no new ones start.
     pub async fn stop(&self) {
         self.shared.stopping.send_replace(true);
         let mut workers = std::mem::take(&mut *self.shared.workers.lock());
-        let ended = tokio::time::timeout(PATIENCE, async {
+        let ended = tokio::time::timeout(STOP_TIMEOUT, async {
             while workers.join_next().await.is_some() {}
         });
         if ended.await.is_err() {

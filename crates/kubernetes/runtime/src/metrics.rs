@@ -1,8 +1,8 @@
-//! Numbers about the work, for Prometheus.
+//! Metrics for Prometheus.
 //!
-//! Every name begins with `medley_`, but for those that have another meaning elsewhere already: whoever
-//! takes over the work of another operator keeps its names. A family of series is made once; what is
-//! said of an object is taken back when the object goes, or it would be told forever.
+//! Names begin with `medley_`, except for metrics taken over from another operator, whose names and
+//! labels dashboards and alerts already use. Register a family once. Series of an object are removed
+//! with the object; otherwise they would be exported until the process restarts.
 
 mod catalogue;
 
@@ -25,27 +25,26 @@ use prometheus_client::registry::{Metric, Registry};
 
 pub use catalogue::Described;
 
-use crate::{Key, Queue, Turn};
+use crate::{Key, Queue, WriteFence};
 
-/// What the rendered text is, as HTTP names it.
+/// The content type of the rendered text.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// What is told of [`Queues`].
-const QUEUE_LENGTH: &str = "How many objects wait to be looked at";
-/// What is told of [`Leads`].
-const LEADER: &str =
-    "Whether this process may write: 1 while it holds the lease, or if it is alone";
+/// Help text of [`Queues`].
+const QUEUE_LENGTH: &str = "Number of objects queued for reconciliation";
+/// Help text of [`Leads`].
+const LEADER: &str = "1 while this replica holds the lease or leader election is disabled, else 0";
 
 /// A value that goes up and down.
 pub type Gauge = prometheus_client::metrics::gauge::Gauge<f64, AtomicU64>;
 /// Histograms by labels.
 pub type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 
-/// All numbers of a process; clones share them.
+/// All metrics of a process; clones share them.
 #[derive(Clone)]
 pub struct Metrics {
     registry: Arc<Mutex<Registry>>,
-    /// What goes by the names of others.
+    /// Metrics under names of other operators, without the prefix.
     adopted: Arc<Mutex<Registry>>,
     catalogue: Arc<Mutex<Vec<Described>>>,
     queues: Queues,
@@ -66,20 +65,20 @@ struct Outcome {
 
 impl Default for Metrics {
     fn default() -> Self {
-        Self::new(Turn::always())
+        Self::new(WriteFence::unelected())
     }
 }
 
-/// A histogram of seconds, from a millisecond to half a minute.
+/// A histogram of seconds, with buckets from a millisecond to half a minute.
 fn seconds() -> Histogram {
     Histogram::new(exponential_buckets(0.001, 2.0, 16))
 }
 
 impl Metrics {
-    /// Those of a process that works when it is its turn.
-    pub fn new(turn: Turn) -> Self {
+    /// The metrics of a process; the fence provides `medley_leader`.
+    pub fn new(fence: WriteFence) -> Self {
         let mut registry = Registry::with_prefix("medley");
-        registry.register_collector(Box::new(Leads(turn)));
+        registry.register_collector(Box::new(Leads(fence)));
         let queues = Queues::default();
         registry.register_collector(Box::new(queues.clone()));
         let metrics = Self {
@@ -95,39 +94,40 @@ impl Metrics {
         metrics.describe("queue_length", "gauge", by_controller, QUEUE_LENGTH);
         metrics.register::<Outcome>(
             ("reconcile", "counter"),
-            "How often a controller looked at an object, and with what result",
+            "Number of reconciles by controller and result",
             metrics.reconciles.clone(),
         );
         metrics.register::<Controller>(
             ("reconcile_duration_seconds", "histogram"),
-            "How long a controller took to look at an object",
+            "Duration of reconciles",
             metrics.durations.clone(),
         );
         metrics
     }
 
-    /// Counts by labels; `_total` is added to the name. Make it once.
+    /// A family of counters; `_total` is appended to the name. Register it once.
     pub fn counter<L: Labels + Default>(&self, name: &str, help: &str) -> Family<L, Counter> {
         let family = Family::default();
         self.register::<L>((name, "counter"), help, family.clone());
         family
     }
 
-    /// How long things take, by labels; the name ends with `_seconds`. Make it once.
+    /// A family of duration histograms; the name ends with `_seconds`. Register it once.
     pub fn seconds<L: Labels + Default>(&self, name: &str, help: &str) -> Histograms<L> {
         let family = Histograms::new_with_constructor(seconds);
         self.register::<L>((name, "histogram"), help, family.clone());
         family
     }
 
-    /// Values of objects, by labels. Make it once.
+    /// A family of gauges whose series belong to objects. Register it once.
     pub fn gauges<L: Labels + Default>(&self, name: &str, help: &str) -> Gauges<L> {
         let gauges = Gauges::new();
         self.register::<L>((name, "gauge"), help, gauges.family.clone());
         gauges
     }
 
-    /// Values of objects under the name that another operator gave them, and with its labels. Make it once.
+    /// Like [`Metrics::gauges`], under the name and with the labels another operator uses. Register it
+    /// once.
     pub fn adopted_gauges<L: Labels>(&self, name: &str, labels: &[&str], help: &str) -> Gauges<L> {
         let gauges = Gauges::new();
         self.catalogue.lock().push(Described {
@@ -161,23 +161,23 @@ impl Metrics {
         });
     }
 
-    /// All there are so far, by name.
+    /// All metrics registered so far, by name.
     pub fn described(&self) -> Vec<Described> {
         let mut all = self.catalogue.lock().clone();
         all.sort();
         all
     }
 
-    /// Everything as OpenMetrics text; [`CONTENT_TYPE`] says so to the reader.
+    /// All metrics in the OpenMetrics text format ([`CONTENT_TYPE`]).
     pub fn render(&self) -> String {
         let mut text = String::new();
-        // Fails only where writing to a string does.
+        // Fails only if writing to a string does.
         let _ = text::encode_registry(&mut text, &self.adopted.lock());
         let _ = text::encode(&mut text, &self.registry.lock());
         text
     }
 
-    /// What is told of a controller.
+    /// The metrics of a controller and its queue.
     pub(crate) fn controller<T>(&self, name: &'static str, queue: &Queue<T>) -> Work
     where
         T: Hash + Eq + Clone + Send + Sync + 'static,
@@ -206,12 +206,12 @@ impl Metrics {
     }
 }
 
-/// What series of a family differ in: a struct that derives `EncodeLabelSet`.
+/// The labels of a family: a struct that derives `EncodeLabelSet`.
 pub trait Labels: EncodeLabelSet + Clone + Hash + Eq + Debug + Send + Sync + 'static {}
 impl<L> Labels for L where L: EncodeLabelSet + Clone + Hash + Eq + Debug + Send + Sync + 'static {}
 
-/// What is counted of one controller. The results are named as controller-runtime names them, and
-/// two more: being overtaken by somebody (`conflict`), and a defect (`panic`).
+/// The metrics of one controller. The results have controller-runtime's names, and two more: a
+/// conflicting write (`conflict`) and a panic (`panic`).
 #[derive(Clone)]
 pub(crate) struct Work {
     pub(crate) success: Counter,
@@ -222,7 +222,7 @@ pub(crate) struct Work {
     pub(crate) duration: Histogram,
 }
 
-/// Values that objects have, by labels; clones share them.
+/// Gauges whose series belong to objects, by labels; clones share them.
 pub struct Gauges<L> {
     family: Family<L, Gauge>,
     /// The series of each object.
@@ -246,7 +246,7 @@ impl<L: Labels> Gauges<L> {
         }
     }
 
-    /// Says all there is to say of an object: series said before and not now are gone.
+    /// Sets the series of an object; its series that are not given are removed.
     pub fn set(&self, object: &Key, series: impl IntoIterator<Item = (L, f64)>) {
         let series: HashMap<L, f64> = series.into_iter().collect();
         let mut of = self.of.lock();
@@ -262,26 +262,26 @@ impl<L: Labels> Gauges<L> {
         }
     }
 
-    /// Takes back all that was said of an object.
+    /// Removes all series of an object.
     pub fn forget(&self, object: &Key) {
         self.set(object, []);
     }
 }
 
-/// Whether this is the process that works.
+/// Whether this process is the leader.
 #[derive(Debug)]
-struct Leads(Turn);
+struct Leads(WriteFence);
 
 impl Collector for Leads {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let encoder = encoder.encode_descriptor("leader", LEADER, None, MetricType::Gauge)?;
-        ConstGauge::new(i64::from(self.0.is_now())).encode(encoder)
+        ConstGauge::new(i64::from(self.0.is_leader())).encode(encoder)
     }
 }
 
 type Length = Box<dyn Fn() -> usize + Send + Sync>;
 
-/// How much there is to do, asked when somebody wants to know.
+/// The length of each queue, read at scrape time.
 #[derive(Clone, Default)]
 struct Queues(Arc<Mutex<Vec<(&'static str, Length)>>>);
 

@@ -1,7 +1,7 @@
-//! A queue of names to look at: each at most once in it, each in the hands of at most one worker.
+//! A work queue of object keys: each key is queued at most once and processed by at most one worker.
 //!
-//! The rules are those of client-go's work queues: what is added while a worker has it comes again
-//! when the worker is done; what fails comes back later and later.
+//! The rules are those of client-go's `util/workqueue`: a key added while a worker processes it is
+//! queued again when that worker is done; a failed key is requeued with exponential backoff.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
@@ -13,12 +13,13 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// The first wait after a failure; it doubles with each further one (client-go's 5 ms).
-const FIRST_RETRY: Duration = Duration::from_millis(5);
-/// The longest wait between tries. client-go waits up to 1000 s, which nobody at a laptop does.
-const LAST_RETRY: Duration = Duration::from_secs(30);
+/// The backoff after the first failure; it doubles with each further one (client-go's 5 ms).
+const BASE_BACKOFF: Duration = Duration::from_millis(5);
+/// The longest backoff. client-go's is 1000 s, which is too long for a developer watching a fix take
+/// effect.
+const MAX_BACKOFF: Duration = Duration::from_secs(30);
 
-/// A queue; clones share it.
+/// A work queue; clones share it.
 pub struct Queue<T> {
     shared: Arc<Shared<T>>,
 }
@@ -30,17 +31,17 @@ struct Shared<T> {
 
 struct State<T> {
     ready: VecDeque<T>,
-    /// In `ready`, or to be put there when the worker that has it is done.
+    /// Keys in `ready`, and keys to be put there when the worker that processes them is done.
     waiting: HashSet<T>,
     working: HashSet<T>,
     later: BinaryHeap<Reverse<Later<T>>>,
-    /// When each entry of `later` that still counts is due; of several, the earliest counts.
+    /// The due time of each key that has a valid entry in `later`: the earliest one added.
     due: HashMap<T, Instant>,
     failures: HashMap<T, u32>,
     order: u64,
 }
 
-/// Ordered by time alone; what is due may have no order.
+/// Ordered by time alone, as keys need not be `Ord`; `order` breaks ties.
 struct Later<T> {
     at: Instant,
     order: u64,
@@ -97,13 +98,13 @@ impl<T: Hash + Eq + Clone> Queue<T> {
         Self::default()
     }
 
-    /// Adds something to look at now.
+    /// Queues a key now.
     pub fn add(&self, what: T) {
         self.shared.state.lock().add(what);
         self.shared.changed.notify_one();
     }
 
-    /// Adds something to look at after a while. If it is to come sooner anyway, it comes sooner.
+    /// Queues a key after a delay. If it is due earlier already, the earlier time stays.
     pub fn add_after(&self, what: T, wait: Duration) {
         if wait.is_zero() {
             return self.add(what);
@@ -121,7 +122,7 @@ impl<T: Hash + Eq + Clone> Queue<T> {
         self.shared.changed.notify_one();
     }
 
-    /// Adds something that failed, after a wait that grows with every failure in a row.
+    /// Requeues a failed key with a backoff that grows with every consecutive failure.
     pub fn add_failed(&self, what: T) {
         let failures = {
             let mut state = self.shared.state.lock();
@@ -129,15 +130,15 @@ impl<T: Hash + Eq + Clone> Queue<T> {
             *failures += 1;
             *failures
         };
-        self.add_after(what, retry_after(failures));
+        self.add_after(what, backoff(failures));
     }
 
-    /// Forgets failures: it went well.
+    /// Resets the backoff of a key after a success.
     pub fn forget(&self, what: &T) {
         self.shared.state.lock().failures.remove(what);
     }
 
-    /// The next to look at. Whoever takes it says [`Queue::done`] afterwards.
+    /// Takes the next key. The caller calls [`Queue::done`] when it has processed it.
     pub async fn next(&self) -> T {
         loop {
             let changed = self.shared.changed.notified();
@@ -149,7 +150,7 @@ impl<T: Hash + Eq + Clone> Queue<T> {
                 (taken, state.later.peek().map(|later| later.0.at), more)
             };
             if let Some(what) = taken {
-                // Notifications do not add up: one worker tells the next.
+                // `Notify` stores at most one permit: each worker wakes the next.
                 if more || due.is_some() {
                     self.shared.changed.notify_one();
                 }
@@ -165,7 +166,7 @@ impl<T: Hash + Eq + Clone> Queue<T> {
         }
     }
 
-    /// Says that a worker is done with what it took.
+    /// Marks a key as processed by the worker that took it.
     pub fn done(&self, what: &T) {
         let mut state = self.shared.state.lock();
         state.working.remove(what);
@@ -176,28 +177,28 @@ impl<T: Hash + Eq + Clone> Queue<T> {
         }
     }
 
-    /// Whether there is nothing to look at, now or later, and nobody looks at anything.
+    /// Whether no key is queued, delayed or being processed.
     pub fn is_idle(&self) -> bool {
         let state = self.shared.state.lock();
         state.waiting.is_empty() && state.working.is_empty() && state.due.is_empty()
     }
 
-    /// How many there are to look at now.
+    /// How many keys are queued, without delayed ones.
     pub fn len(&self) -> usize {
         self.shared.state.lock().waiting.len()
     }
 
-    /// Whether there is nothing to look at now.
+    /// Whether no key is queued; delayed ones do not count.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// How long to wait after so many failures in a row.
-fn retry_after(failures: u32) -> Duration {
-    FIRST_RETRY
+/// The backoff after this many consecutive failures.
+fn backoff(failures: u32) -> Duration {
+    BASE_BACKOFF
         .saturating_mul(1 << failures.saturating_sub(1).min(16))
-        .min(LAST_RETRY)
+        .min(MAX_BACKOFF)
 }
 
 impl<T: Hash + Eq + Clone> State<T> {
@@ -210,13 +211,13 @@ impl<T: Hash + Eq + Clone> State<T> {
         }
     }
 
-    /// Moves what is due to what is ready.
+    /// Moves due keys to `ready`.
     fn promote(&mut self, now: Instant) {
         while self.later.peek().is_some_and(|later| later.0.at <= now) {
             let Some(Reverse(later)) = self.later.pop() else {
                 return;
             };
-            // An entry that does not count any more: an earlier one took its place.
+            // Skip a stale entry: an earlier time replaced it.
             if self.due.get(&later.what) == Some(&later.at) {
                 self.due.remove(&later.what);
                 self.add(later.what);

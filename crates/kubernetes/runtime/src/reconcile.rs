@@ -1,4 +1,4 @@
-//! What a controller is, and how it is run.
+//! Reconcilers and the workers that run them.
 
 use std::fmt::Display;
 use std::hash::Hash;
@@ -12,44 +12,45 @@ use tokio::sync::watch;
 use tracing::{Instrument as _, debug, error, field, info_span, warn};
 
 use crate::metrics::Work;
-use crate::{Error, Key, Queue, TRACED, Turn};
+use crate::{Error, Key, Queue, TRACE_TARGET, WriteFence};
 
-/// When to look at something again.
+/// When to requeue an object after a successful reconcile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// When something changes.
+    /// Not before a watched object changes.
     Wait,
-    /// After a while, or when something changes.
+    /// After this time, or earlier when a watched object changes.
     After(Duration),
 }
 
 impl Next {
-    /// At a time, or when something changes; at once if the time has come.
+    /// At this time, or earlier when a watched object changes; immediately if the time has passed.
     pub fn at(time: Timestamp) -> Self {
         let wait = time.duration_since(Timestamp::now());
         Self::After(wait.try_into().unwrap_or(Duration::ZERO))
     }
 }
 
-/// Brings the world to what one object asks for.
+/// Moves the cluster towards the desired state of one object.
 ///
-/// It is asked about a name, not about a change: it looks at what there is, decides, acts, and ends
-/// when its caches have seen what it wrote ([`Cache::saw`](crate::Cache::saw)). Asked again, it finds
-/// nothing to do.
+/// It is level-triggered: called with a key, not with a change. It reads the current state, decides,
+/// writes, and returns once its caches have observed the writes ([`Cache::saw`](crate::Cache::saw)). A
+/// second call finds nothing left to do.
 pub trait Reconcile<T = Key>: Send + Sync + 'static {
-    /// What it is called in logs.
+    /// The controller's name in logs, metrics and traces.
     fn name(&self) -> &'static str;
 
-    /// Looks at one object and does what is to be done about it.
+    /// Reconciles one object.
     fn reconcile(&self, what: &T) -> impl Future<Output = Result<Next, Error>> + Send;
 }
 
-/// Works off a queue in its turn, until `stopping` says so; what has been begun is brought to its end.
+/// Processes a queue while this process leads, until `stopping` is set; a reconcile that has begun is
+/// completed.
 pub(crate) async fn work<T, C>(
     controller: Arc<C>,
     queue: Queue<T>,
-    told: Work,
-    turn: Turn,
+    metrics: Work,
+    fence: WriteFence,
     mut stopping: watch::Receiver<bool>,
 ) where
     T: Hash + Eq + Clone + Display + Send + Sync + 'static,
@@ -60,47 +61,47 @@ pub(crate) async fn work<T, C>(
             biased;
             _ = stopping.wait_for(|stopping| *stopping) => return,
             what = async {
-                turn.begins().await;
+                fence.wait_for_leadership().await;
                 queue.next().await
             } => what,
         };
         let name = controller.name();
         let started = Instant::now();
         let span = info_span!(
-            target: TRACED, "reconcile",
+            target: TRACE_TARGET, "reconcile",
             controller = name, object = %what, error = field::Empty,
         );
         let result = AssertUnwindSafe(controller.reconcile(&what))
             .catch_unwind()
             .instrument(span.clone())
             .await;
-        told.duration.observe(started.elapsed().as_secs_f64());
+        metrics.duration.observe(started.elapsed().as_secs_f64());
         match result {
             Ok(Ok(next)) => {
                 queue.forget(&what);
                 match next {
-                    Next::Wait => told.success.inc(),
+                    Next::Wait => metrics.success.inc(),
                     Next::After(wait) => {
                         queue.add_after(what.clone(), wait);
-                        told.later.inc()
+                        metrics.later.inc()
                     }
                 };
             }
             Ok(Err(error)) => {
                 span.record("error", field::display(&error));
-                if error.is_race() {
-                    told.conflict.inc();
-                    debug!(controller = name, object = %what, %error, "overtaken; trying again");
+                if error.is_conflict() {
+                    metrics.conflict.inc();
+                    debug!(controller = name, object = %what, %error, "conflicting write; requeueing");
                 } else {
-                    told.error.inc();
-                    warn!(controller = name, object = %what, %error, "failed; trying again");
+                    metrics.error.inc();
+                    warn!(controller = name, object = %what, %error, "reconcile failed; requeueing");
                 }
                 queue.add_failed(what.clone());
             }
             Err(_) => {
-                span.record("error", "a defect");
-                told.defect.inc();
-                error!(controller = name, object = %what, "a defect stopped the reconcile; trying again");
+                span.record("error", "panic");
+                metrics.defect.inc();
+                error!(controller = name, object = %what, "reconcile panicked; requeueing");
                 queue.add_failed(what.clone());
             }
         }

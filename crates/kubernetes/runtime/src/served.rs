@@ -1,4 +1,4 @@
-//! Waiting until a definition is served.
+//! Waiting until a CustomResourceDefinition is served.
 
 use std::time::Duration;
 
@@ -9,22 +9,22 @@ use kube::{Api, Client};
 
 use crate::{Absent as _, Error};
 
-/// How often is looked whether a definition is served.
-const LOOK: Duration = Duration::from_millis(50);
+/// How often the API server is polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Waits until objects of a definition can be made. Servers say that a definition is established a
-/// moment before they serve its kinds, so they are also asked for some.
-pub async fn until_served(client: &Client, name: &str) -> Result<(), Error> {
+/// Waits until objects of a CRD can be created. The API server reports a CRD as established a moment
+/// before it serves its kinds, so this also lists them.
+pub async fn wait_until_served(client: &Client, name: &str) -> Result<(), Error> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     loop {
         let definition = api
             .get(name)
             .await
-            .map_err(Error::api(format!("get definition {name}")))?;
+            .map_err(Error::api(format!("getting CRD {name}")))?;
         if is_established(&definition) && is_served(client, &definition).await? {
             return Ok(());
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
@@ -38,12 +38,12 @@ async fn is_served(client: &Client, definition: &CustomResourceDefinition) -> Re
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &kind);
     api.list_metadata(&ListParams::default().limit(1))
         .await
-        .or_absent()
+        .not_found_as_none()
         .map(|found| found.is_some())
         .map_err(Error::api(format!("list {}", spec.names.plural)))
 }
 
-/// Whether objects of a definition can be made.
+/// Whether the CRD has condition `Established=True`.
 pub fn is_established(definition: &CustomResourceDefinition) -> bool {
     let conditions = definition
         .status

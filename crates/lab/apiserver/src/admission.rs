@@ -1,14 +1,15 @@
-//! Admission: what has a say about a write besides the rules of its kind.
+//! Admission: plugins, policies and webhooks that mutate or reject a write, besides the rules of
+//! its kind.
 //!
 //! ```text
 //! admit:     built-in plugins -> mutating webhooks, one after the other
-//!            (a webhook changed something: plugins once more, then webhooks that want to know)
+//!            (a webhook changed the object: plugins once more, then webhooks to be reinvoked)
 //! validate:  built-in plugins -> policies -> validating webhooks, all at once
 //! ```
 //!
-//! The REST layer calls [`admit`] before a write is validated by its kind and [`validate`] behind
-//! that. Nothing is locked meanwhile: whoever loses the race for the object starts over, admission
-//! included. New built-in plugins go into [`plugins`].
+//! The REST layer calls [`admit`] before a write is validated by its kind, and [`validate`] after
+//! that. No lock is held meanwhile: a write that loses the race for the object starts over,
+//! admission included. New built-in plugins go into [`plugins`].
 
 mod accounts;
 mod attributes;
@@ -37,8 +38,8 @@ pub(crate) use plugins::{before_delete, on_deleting};
 
 use dispatch::Rounds;
 
-/// Lets plugins and webhooks change a new object, or refuse the request. A delete has no new
-/// object, which is null then.
+/// Lets plugins and webhooks mutate a new object, or reject the request. For a delete the new
+/// object is null.
 pub(crate) async fn admit(
     attributes: &Attributes<'_>,
     object: &mut Value,
@@ -54,7 +55,7 @@ pub(crate) async fn admit(
     }
     let owners = meta::managed_fields(object).to_vec();
     let mut rounds = Rounds::default();
-    // Boxed, as below: what it takes to ask somebody is not to make every write larger.
+    // Boxed, as below: the webhook future must not enlarge every write.
     Box::pin(dispatch::mutate(
         attributes,
         &hooks.mutating,
@@ -81,7 +82,7 @@ pub(crate) async fn admit(
     Ok(())
 }
 
-/// Lets plugins and webhooks look at what is about to be stored.
+/// Lets plugins, policies and webhooks validate the object to be stored.
 pub(crate) async fn validate(
     attributes: &Attributes<'_>,
     object: &Value,
@@ -104,7 +105,7 @@ pub(crate) async fn validate(
     .await
 }
 
-/// A webhook that breaks the list of owners is not heard on that.
+/// Restores the owner references if a webhook made them invalid.
 fn keep_valid_owners(attributes: &Attributes<'_>, object: &mut Value, before: Vec<Value>) {
     let path = Path::new("metadata").child("managedFields");
     if meta::managed_fields(object) == before {

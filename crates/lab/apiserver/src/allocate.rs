@@ -1,9 +1,9 @@
-//! What only the server can hand out because it has to be unique: addresses and ports of services.
+//! Allocation of unique values: addresses and ports of services.
 //!
 //! ```text
-//! create, or ExternalName to anything else:   cluster address, taken as asked for or the next free
+//! create, or ExternalName to another type:    cluster address, the requested one or the next free one
 //! NodePort, LoadBalancer:                     a node port for each port that has none
-//! LoadBalancer with local traffic:            a port to ask about health
+//! LoadBalancer with local traffic:            a health check port
 //! ```
 
 #[cfg(test)]
@@ -28,15 +28,15 @@ const NETWORK: [u8; 3] = [10, 0, 0];
 /// Node ports, as kube-apiserver's default.
 const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
 
-/// What services are about to hold. Between choosing and storing, admission may take its time, and
-/// nothing can be locked for that long.
+/// Values reserved for services that are not stored yet. Admission may take long between allocation
+/// and storage, and no lock can be held for that time.
 #[derive(Debug, Default)]
 pub(crate) struct Allocations {
     promised: Mutex<Vec<(u64, Value)>>,
     tickets: AtomicU64,
 }
 
-/// Keeps what was chosen for a service until the service is stored.
+/// Keeps the values allocated for a service until it is stored.
 #[derive(Debug)]
 pub(crate) struct Reservation<'a> {
     allocations: &'a Allocations,
@@ -51,7 +51,7 @@ impl Drop for Reservation<'_> {
 }
 
 impl Allocations {
-    /// Completes a new service, or a changed one.
+    /// Allocates values for a new or changed service.
     pub(crate) fn allocate(
         &self,
         store: &Store,
@@ -60,7 +60,8 @@ impl Allocations {
         dry_run: bool,
     ) -> Result<Reservation<'_>, Status> {
         let own = live.map(meta::uid);
-        // What is stored leaves the list only afterwards, so it is in one of the two.
+        // A reservation is released only after its service is stored, so every value is in one of
+        // the two.
         let mut promised = self.promised.lock();
         let mut others = Used::of(store, own)?;
         for (_, other) in promised.iter() {
@@ -80,12 +81,12 @@ impl Allocations {
     }
 }
 
-/// Services are the one kind that gets anything here.
+/// Services are the only kind with allocations.
 pub(crate) fn is_service(resource: &Resource) -> bool {
     resource.info.gvk.group.is_empty() && resource.info.gvk.kind == "Service"
 }
 
-/// What services hold.
+/// Values used by services.
 #[derive(Debug, Default)]
 struct Used {
     addresses: HashSet<String>,
@@ -93,15 +94,15 @@ struct Used {
 }
 
 impl Used {
-    /// What all services there are hold, but for one. Services are few and written rarely: reading
-    /// them beats keeping a second truth.
+    /// Values of all services except one. Services are few and rarely written: reading them avoids
+    /// a second source of truth.
     fn of(store: &Store, except: Option<&str>) -> Result<Self, Status> {
         let page = store
             .list("/registry/services/specs/", Bound::Unbounded, 0, None)
             .map_err(|error| Status::internal(&error.to_string()))?;
         let mut used = Self::default();
         for entry in page.entries {
-            // A damaged service is out of use, and so is its address.
+            // The address of a damaged service can be allocated again.
             if entry.damage().is_some() {
                 continue;
             }
@@ -122,7 +123,7 @@ impl Used {
         self.ports.extend(health_port(service));
     }
 
-    /// The first free address behind the one of the API itself.
+    /// The first free address after that of the API itself.
     fn free_address(&self) -> Option<String> {
         let [a, b, c] = NETWORK;
         (2..=254)
@@ -136,7 +137,7 @@ impl Used {
         Some(free)
     }
 
-    /// Takes a port somebody asked for. A dry run does not look at the range, as upstream's does not.
+    /// Takes a requested port. A dry run does not check the range, as upstream.
     fn take_port(&mut self, port: i64, dry_run: bool) -> Result<(), String> {
         if !dry_run && !NODE_PORTS.contains(&port) {
             return Err(format!(
@@ -193,7 +194,7 @@ fn needs_health_port(service: &Value) -> bool {
     kind(service) == "LoadBalancer" && text(service, "/spec/externalTrafficPolicy") == "Local"
 }
 
-/// One service getting what it needs.
+/// The allocation for one service.
 struct Allocation<'a> {
     service: &'a mut Value,
     old: Option<&'a Value>,
@@ -248,7 +249,7 @@ impl<'a> Allocation<'a> {
             self.service["spec"]["clusterIPs"] = json!([free]);
             return Ok(());
         }
-        // What is no address of the family there is, validation reports.
+        // Invalid addresses and other families are reported by validation.
         let Ok(address) = given.parse::<Ipv4Addr>() else {
             return Ok(());
         };
@@ -279,7 +280,7 @@ impl<'a> Allocation<'a> {
             .map(|old| node_ports(old).collect())
             .unwrap_or_default();
         self.used.ports.extend(&kept);
-        // A new service has one node port for each port, whatever the protocol.
+        // A new service has one node port per port number, independent of the protocol.
         let mut by_port: HashMap<i64, i64> = HashMap::new();
         let mut taken = kept;
         for index in 0..ports(self.service).len() {

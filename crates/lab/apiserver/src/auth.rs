@@ -1,4 +1,4 @@
-//! Who is asking, and whether they may.
+//! Authentication and authorization.
 
 use std::collections::BTreeMap;
 
@@ -22,13 +22,13 @@ pub(crate) use rbac::{Rule, missing_roles, uncovered};
 pub use service_account::{SigningKey, TokenClaims};
 pub use token_file::{StaticTokens, TokenFileError};
 
-/// The group whose members may do everything.
+/// The group with all permissions.
 pub const MASTERS: &str = "system:masters";
-/// The group of everyone who is known.
+/// The group of all authenticated users.
 pub const AUTHENTICATED: &str = "system:authenticated";
-/// The group of everyone else.
+/// The group of all other requests.
 pub const UNAUTHENTICATED: &str = "system:unauthenticated";
-/// The user nobody is.
+/// The user name of unauthenticated requests.
 pub const ANONYMOUS: &str = "system:anonymous";
 
 /// A user.
@@ -36,11 +36,11 @@ pub const ANONYMOUS: &str = "system:anonymous";
 pub struct UserInfo {
     /// Name.
     pub name: String,
-    /// Identity that outlives the name.
+    /// Unique ID, which outlives the name.
     pub uid: String,
     /// Groups.
     pub groups: Vec<String>,
-    /// Anything else the authenticator knows.
+    /// Further attributes from the authenticator.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
@@ -58,7 +58,7 @@ impl UserInfo {
         }
     }
 
-    /// Somebody who did not say who.
+    /// The unauthenticated user.
     pub fn anonymous() -> Self {
         Self {
             name: ANONYMOUS.to_owned(),
@@ -67,7 +67,7 @@ impl UserInfo {
         }
     }
 
-    /// An administrator.
+    /// A user with cluster-admin permissions.
     pub fn admin() -> Self {
         Self::known("admin", &[MASTERS])
     }
@@ -78,7 +78,7 @@ impl UserInfo {
     }
 }
 
-/// Whether a request may be made; the 403 if not.
+/// Authorizes a request; the error is its 403.
 pub(crate) fn authorize(
     authorizer: &Authorizer,
     user: &UserInfo,

@@ -1,4 +1,4 @@
-//! What a fresh server has before anyone asks: namespaces, its own service, priority classes, roles.
+//! Initial objects of a new server: namespaces, its own service, priority classes, roles.
 
 mod roles;
 
@@ -14,12 +14,12 @@ use crate::rest::{Context, create_internal};
 use crate::server::Refused;
 use crate::store::Entry;
 
-/// Namespaces that are always there.
+/// Namespaces that always exist.
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 /// Address of the API inside the cluster: the first of the service network.
 pub(crate) const SERVICE_IP: &str = "10.0.0.1";
 
-/// Creates whatever is missing.
+/// Creates missing objects.
 pub(crate) async fn bootstrap(context: &Context, host: &str, port: u16) -> Result<(), Status> {
     let namespaces = NAMESPACES.map(namespace);
     futures::future::try_join_all(namespaces.iter().map(|object| ensure(context, object))).await?;
@@ -42,7 +42,7 @@ pub(crate) async fn bootstrap(context: &Context, host: &str, port: u16) -> Resul
     roles::ensure(context).await
 }
 
-/// Creates an object unless it is there already, from an earlier run.
+/// Creates an object unless it exists from an earlier run.
 async fn ensure(context: &Context, object: &Value) -> Result<(), Status> {
     let snapshot = context.state.registry.snapshot();
     let resource = split_api_version(meta::api_version(object))
@@ -58,17 +58,14 @@ async fn ensure(context: &Context, object: &Value) -> Result<(), Status> {
     }
 }
 
-/// Puts an object of the server's own in the place of a damaged one: it knows what was in it.
+/// Replaces a damaged object of the server's own by its default.
 async fn recreate(
     context: &Context,
     resource: &Resource,
     entry: &Entry,
     object: &Value,
 ) -> Result<(), Status> {
-    tracing::warn!(
-        key = &*entry.key,
-        "creating a damaged object of the server's own anew"
-    );
+    tracing::warn!(key = &*entry.key, "recreating a damaged built-in object");
     let removed = context
         .state
         .remove_object(resource, entry, resource.husk(entry))
@@ -139,8 +136,7 @@ fn kubernetes_slice(host: &str, port: u16) -> Value {
     })
 }
 
-/// The address others can use. Nobody else gets at a server on loopback, and endpoints may not name
-/// such an address.
+/// The address reachable from other hosts. Endpoints must not have a loopback address.
 fn reachable(host: &str) -> Option<IpAddr> {
     host.parse()
         .ok()

@@ -1,7 +1,7 @@
 //! The built-in kinds.
 //!
-//! Every kind is an [`entry::Entry`]: names and facts as data, rules as small functions on JSON
-//! objects. What kinds share is beside them: pod specs, labels, resources, checks, table cells.
+//! Every kind is an [`entry::Entry`]: names and properties as data, rules as small functions on JSON
+//! objects. Shared rules are next to them: pod specs, labels, resources, checks, table cells.
 //!
 //! ```text
 //! types (decoding, merging) --+
@@ -53,7 +53,7 @@ use crate::builtin::entry::Entry;
 use crate::kind::{Decoded, Findings, Grace, KindInfo, Part, ScalePaths, Strategy, WriteContext};
 use crate::types::{self, Strategic, TypeId};
 
-/// All built-in kinds with what the REST layer asks of them.
+/// All built-in kinds with their strategies for the REST layer.
 pub(crate) fn registry() -> Vec<(KindInfo, Arc<dyn Strategy>)> {
     entries()
         .filter_map(|entry| Some((info(entry), strategy(entry)?)))
@@ -88,7 +88,7 @@ fn owned(texts: &[&str]) -> Vec<String> {
 }
 
 fn info(entry: &Entry) -> KindInfo {
-    let scale = entry.facts.scale.then(|| ScalePaths {
+    let scale = entry.capabilities.scale.then(|| ScalePaths {
         spec_replicas: ".spec.replicas".to_owned(),
         status_replicas: ".status.replicas".to_owned(),
         label_selector: Some(".spec.selector".to_owned()),
@@ -101,17 +101,17 @@ fn info(entry: &Entry) -> KindInfo {
         short_names: owned(entry.short_names),
         categories: owned(entry.categories),
         namespaced: entry.namespaced,
-        has_generation: entry.facts.generation,
-        has_status: entry.facts.status,
+        has_generation: entry.capabilities.generation,
+        has_status: entry.capabilities.status,
         scale,
         deprecation: entry.deprecation.map(str::to_owned),
-        create_on_update: entry.facts.create_on_update,
-        unconditional_update: !entry.facts.conditional_update,
-        delete_returns_object: entry.facts.delete_returns_object,
+        create_on_update: entry.capabilities.create_on_update,
+        unconditional_update: !entry.capabilities.conditional_update,
+        delete_returns_object: entry.capabilities.delete_returns_object,
     }
 }
 
-/// `None` for a kind whose type is not in the table; a test sees to it that there is none.
+/// `None` for a kind without a type in the table; a test verifies that there is none.
 fn strategy(entry: &'static Entry) -> Option<Arc<dyn Strategy>> {
     let type_id = types::table().kind(entry.group, entry.version, entry.kind)?;
     Some(Arc::new(BuiltinStrategy {
@@ -121,7 +121,7 @@ fn strategy(entry: &'static Entry) -> Option<Arc<dyn Strategy>> {
     }))
 }
 
-/// A kind put together: its type and its rules.
+/// A kind's type and rules.
 struct BuiltinStrategy {
     entry: &'static Entry,
     type_id: TypeId,
@@ -192,10 +192,10 @@ impl Strategy for BuiltinStrategy {
 
     fn reset_fields(&self, part: Part<'_>) -> FieldSet {
         let fields: &[&str] = match part {
-            Part::Status if self.entry.facts.status => self.entry.status_resets,
+            Part::Status if self.entry.capabilities.status => self.entry.status_resets,
             Part::Main => match self.entry.main_resets {
                 Some(fields) => fields,
-                None if self.entry.facts.status => &["status"],
+                None if self.entry.capabilities.status => &["status"],
                 None => &[],
             },
             Part::Status | Part::Other(_) => &[],

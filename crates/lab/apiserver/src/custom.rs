@@ -1,4 +1,4 @@
-//! Custom resources: what a CustomResourceDefinition brings into being.
+//! Custom resources: the kinds of CustomResourceDefinitions.
 
 mod controller;
 mod conversion;

@@ -1,4 +1,4 @@
-//! Telling clients what is served: the classic documents and the aggregated one.
+//! Discovery: the classic documents and the aggregated one.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::respond::{self, Body, Form};
 use crate::subresources;
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-/// Verbs in the order the classic documents list those of custom resources.
+/// Verbs of custom resources in the order of the classic documents.
 const CUSTOM_VERBS: [&str; 8] = [
     "delete",
     "deletecollection",
@@ -29,7 +29,7 @@ const CUSTOM_VERBS: [&str; 8] = [
     "update",
     "watch",
 ];
-/// The same of built-in ones, which upstream sorts.
+/// The same for built-in resources, which upstream sorts.
 const BUILTIN_VERBS: [&str; 8] = [
     "create",
     "delete",
@@ -41,7 +41,7 @@ const BUILTIN_VERBS: [&str; 8] = [
     "watch",
 ];
 
-/// Whether the client prefers the aggregated document; an error when it takes neither form.
+/// Whether the client prefers the aggregated document; an error when it accepts neither form.
 fn wants_aggregated(headers: &HeaderMap) -> Result<bool, Status> {
     let ranges = accept_ranges(headers);
     if ranges.is_empty() {
@@ -59,7 +59,7 @@ fn wants_aggregated(headers: &HeaderMap) -> Result<bool, Status> {
     ranges.iter().find_map(form).ok_or_else(not_acceptable)
 }
 
-/// A document that exists in one form only is refused in any other.
+/// Rejects other forms for a document that exists in one form only.
 pub(crate) fn check_plain(headers: &HeaderMap) -> Result<(), Status> {
     wants_aggregated(headers).map(|_| ())
 }
@@ -114,7 +114,7 @@ pub(crate) fn groups(
     Ok(respond::value(StatusCode::OK, &body, form))
 }
 
-/// Built-in groups first, then those of definitions, each by name.
+/// Built-in groups first, then those of CRDs, each by name.
 fn ordered_groups(snapshot: &Snapshot) -> impl Iterator<Item = (&String, &Group)> {
     let named = || {
         snapshot
@@ -205,7 +205,7 @@ pub(crate) fn verbs(resource: &Resource) -> Vec<&'static str> {
             vec!["delete", "deletecollection", "get", "list", "watch"]
         }
         Some(_) => CUSTOM_VERBS.to_vec(),
-        // Deleting all namespaces at once is too easily done.
+        // Deleting all namespaces at once is not supported, as upstream.
         None if resource.info.gvk.kind == "Namespace" => BUILTIN_VERBS
             .into_iter()
             .filter(|verb| *verb != "deletecollection")
@@ -289,7 +289,7 @@ fn aggregated_version(group: &str, version: &Version) -> Value {
     json!({"version": version.name, "resources": resources, "freshness": "Current"})
 }
 
-/// The kind of an answer. Of built-in kinds only those of another group say which.
+/// The response kind. For built-in kinds it is only set for those of another group.
 fn response_kind(resource: &Resource, group: &str, version: &str, kind: &str) -> Value {
     let own = &resource.info.gvk;
     if resource.custom.is_none() && group == own.group && version == own.version {
@@ -343,7 +343,7 @@ fn aggregated_response(headers: &HeaderMap, body: Bytes, form: Form) -> Response
     response
 }
 
-/// An answer with an `ETag` of its content; 304 when the client has it.
+/// A response with an `ETag` of its content; 304 when the client has it.
 pub(crate) fn tagged(
     headers: &HeaderMap,
     body: Bytes,

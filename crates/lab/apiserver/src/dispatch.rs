@@ -1,4 +1,4 @@
-//! From a request to the handler that answers it.
+//! Routing of requests to handlers.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::respond::{self, Body};
 use crate::rest::{self, Content, Context};
 use crate::{discovery, health, openapi, subresources, virtual_kinds};
 
-/// Answers a request that may be made.
+/// Handles an authorized request.
 pub(crate) async fn dispatch(
     context: &Context,
     method: &Method,
@@ -26,7 +26,7 @@ pub(crate) async fn dispatch(
     }
 }
 
-/// Everything that is not a resource.
+/// Non-resource paths.
 fn document(context: &Context, method: &Method) -> Result<Response<Body>, Status> {
     let path = context.info.path.trim_end_matches('/');
     let form = context.form(Representation::PLAIN);
@@ -72,7 +72,7 @@ fn document(context: &Context, method: &Method) -> Result<Response<Body>, Status
     Ok(response.unwrap_or_else(respond::page_not_found))
 }
 
-/// Everything that is.
+/// Resource paths.
 async fn resource(
     context: &Context,
     method: &Method,
@@ -87,7 +87,7 @@ async fn resource(
         if let Some(review) = subresources::review(&path.group, &path.version, &path.resource) {
             return virtual_kinds::review(context, review, path, content).await;
         }
-        // A group of ours answers for itself; for any other nobody does.
+        // A known group returns its own error; for others there is none.
         let known = snapshot
             .group(&path.group)
             .is_some_and(|group| group.builtin);
@@ -120,7 +120,7 @@ async fn resource(
     }
 }
 
-/// A path that has the wrong scope for its resource.
+/// The error for a path with the wrong scope for its resource.
 fn not_here(context: &Context, resource: &Resource) -> Result<Response<Body>, Status> {
     if context.info.verb == Verb::Create && resource.info.namespaced {
         return Err(method_not_allowed(context, resource));
@@ -131,7 +131,7 @@ fn not_here(context: &Context, resource: &Resource) -> Result<Response<Body>, St
     Err(Status::unknown_resource())
 }
 
-/// The 405 of a built-in resource: there is no route for the method.
+/// The 405 of a built-in resource: it has no route for the method.
 pub(crate) fn no_such_method() -> Status {
     let message = "the server does not allow this method on the requested resource";
     Status::failure(405, "MethodNotAllowed", message)
@@ -194,7 +194,7 @@ async fn part(
         .into_iter()
         .find(|sub| sub.name == path.subresource);
     let Some(subresource) = known.filter(|_| path.rest.is_empty()) else {
-        // Custom resources answer for the object, built-in groups for the path.
+        // Custom resources report the object, built-in groups the path.
         return Err(match resource.custom {
             Some(_) => resource.not_found(name),
             None => Status::unknown_resource(),
@@ -234,7 +234,7 @@ async fn part(
     }
 }
 
-/// An answer without a body.
+/// A plain text response.
 pub(crate) fn plain_text(code: StatusCode, text: String) -> Response<Body> {
     let form = respond::Form {
         encoding: crate::negotiate::Encoding::Json,

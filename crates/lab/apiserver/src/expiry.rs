@@ -1,4 +1,4 @@
-//! Events that are old enough to go: an hour after they were last written, as `--event-ttl` has it.
+//! Expiry of events an hour after their last write, as with `--event-ttl`.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use serving::stopped;
 
 use crate::server::State;
 
-/// How long an event is kept (kube-apiserver's default).
-const KEPT: SignedDuration = SignedDuration::from_hours(1);
-/// How often is looked for old ones.
-const LOOK: Duration = Duration::from_mins(1);
+/// Lifetime of an event (kube-apiserver's default).
+const EVENT_TTL: SignedDuration = SignedDuration::from_hours(1);
+/// Interval between sweeps.
+const SWEEP_INTERVAL: Duration = Duration::from_mins(1);
 
-/// Removes old events for as long as the server is there.
+/// Removes expired events as long as the server runs.
 pub(crate) fn follow(state: &Arc<State>) {
     let mut stopping = state.stopping.subscribe();
     let state = Arc::downgrade(state);
@@ -23,7 +23,7 @@ pub(crate) fn follow(state: &Arc<State>) {
         loop {
             tokio::select! {
                 () = stopped(&mut stopping) => return,
-                () = tokio::time::sleep(LOOK) => {}
+                () = tokio::time::sleep(SWEEP_INTERVAL) => {}
             }
             let Some(state) = state.upgrade() else {
                 return;
@@ -33,7 +33,7 @@ pub(crate) fn follow(state: &Arc<State>) {
     });
 }
 
-/// Removes the events that are too old at a time.
+/// Removes the events that are expired at a time.
 async fn sweep(state: &State, now: Timestamp) {
     let snapshot = state.registry.snapshot();
     let Some(resource) = snapshot.find("", "v1", "events") else {
@@ -47,15 +47,17 @@ async fn sweep(state: &State, now: Timestamp) {
         let Ok(object) = resource.read(&entry) else {
             continue;
         };
-        if last_said(&object).is_some_and(|said| now.duration_since(said) > KEPT) {
-            // Whoever wrote it meanwhile has made it new; a store that fails says so itself.
+        if last_written(&object)
+            .is_some_and(|written_at| now.duration_since(written_at) > EVENT_TTL)
+        {
+            // A concurrent write renewed the event; a store failure is reported by the store.
             let _ = state.remove_object(resource, &entry, object).await;
         }
     }
 }
 
-/// When an event was last written, as far as it tells.
-fn last_said(event: &Value) -> Option<Timestamp> {
+/// The last write of an event, as far as its fields show it.
+fn last_written(event: &Value) -> Option<Timestamp> {
     [
         &event["metadata"]["creationTimestamp"],
         &event["lastTimestamp"],
@@ -74,14 +76,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_latest_time_counts() {
+    fn latest_timestamp_of_an_event_counts() {
         let event = json!({
             "metadata": { "creationTimestamp": "2026-01-01T00:00:00Z" },
             "lastTimestamp": "2026-01-01T02:00:00Z",
             "eventTime": null,
             "series": { "lastObservedTime": "2026-01-01T01:00:00.000000Z" },
         });
-        assert_eq!(last_said(&event), "2026-01-01T02:00:00Z".parse().ok());
-        assert_eq!(last_said(&json!({})), None);
+        assert_eq!(last_written(&event), "2026-01-01T02:00:00Z".parse().ok());
+        assert_eq!(last_written(&json!({})), None);
     }
 }

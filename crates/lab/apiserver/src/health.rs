@@ -1,4 +1,4 @@
-//! How the server is, and which version it speaks.
+//! Health, metrics and version endpoints.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -20,7 +20,7 @@ pub const GIT_VERSION: &str = "v1.36.2";
 /// The checks behind the health endpoints.
 const CHECKS: [&str; 3] = ["ping", "log", "etcd"];
 
-/// `/healthz`, `/livez`, `/readyz` and the single checks below them.
+/// `/healthz`, `/livez`, `/readyz` and their single checks.
 pub(crate) fn answer(context: &Context, path: &str) -> Option<Response<Body>> {
     let (endpoint, check) = ["/healthz", "/livez", "/readyz"]
         .into_iter()
@@ -46,7 +46,7 @@ pub(crate) fn answer(context: &Context, path: &str) -> Option<Response<Body>> {
     Some(plain_text(StatusCode::OK, lines.join("\n")))
 }
 
-/// `/metrics`: what there is to watch about the store. Names that kube-apiserver has keep its meaning.
+/// `/metrics`: metrics of the store. Names that kube-apiserver has keep its meaning.
 pub(crate) fn metrics(context: &Context) -> Response<Body> {
     let store = &context.state.store;
     let snapshot = context.state.registry.snapshot();
@@ -109,7 +109,7 @@ pub(crate) fn version(context: &Context) -> Response<Body> {
     )
 }
 
-/// The architecture in Go's words, as clients compare it.
+/// The architecture in Go's naming, as clients compare it.
 fn go_arch() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -119,7 +119,7 @@ fn go_arch() -> &'static str {
     }
 }
 
-/// `/`: every path there is.
+/// `/`: all paths.
 pub(crate) fn paths(snapshot: &Snapshot, form: Form) -> Response<Body> {
     let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
     for (name, group) in snapshot

@@ -1,6 +1,6 @@
-//! What the REST layer has to know of a kind: its names, and the hooks it calls in a fixed order.
+//! The properties of a kind for the REST layer: names, and hooks called in a fixed order.
 //!
-//! Built-in kinds and custom resources are both this; the REST layer never asks which one it has.
+//! Built-in kinds and custom resources both implement this; the REST layer does not distinguish them.
 //!
 //! ```text
 //! create: decode -> default -> prepare_create -> validate -> store
@@ -29,27 +29,27 @@ pub struct KindInfo {
     pub plural: String,
     /// Singular.
     pub singular: String,
-    /// Kind of the list; usually the kind with `List` behind it.
+    /// Kind of the list; usually the kind with the suffix `List`.
     pub list_kind: String,
     /// Abbreviations for kubectl.
     pub short_names: Vec<String>,
     /// Groupings for kubectl, such as `all`.
     pub categories: Vec<String>,
-    /// Whether objects live in namespaces.
+    /// Whether objects are namespaced.
     pub namespaced: bool,
     /// Whether `metadata.generation` counts changes outside metadata and status.
     pub has_generation: bool,
-    /// Whether status is a subresource of its own.
+    /// Whether status is a subresource.
     pub has_status: bool,
-    /// Where replicas live, for kinds with a scale subresource.
+    /// Paths of the scale subresource, if the kind has one.
     pub scale: Option<ScalePaths>,
-    /// Warning that every use of the kind in this version gets.
+    /// Warning for every request of the kind in this version.
     pub deprecation: Option<String>,
     /// PUT of a missing object creates it.
     pub create_on_update: bool,
     /// PUT without a resourceVersion is accepted.
     pub unconditional_update: bool,
-    /// DELETE answers with the object rather than a `Status`.
+    /// DELETE returns the object rather than a `Status`.
     pub delete_returns_object: bool,
 }
 
@@ -60,7 +60,7 @@ impl KindInfo {
     }
 }
 
-/// JSON paths behind a scale subresource, such as `.spec.replicas`.
+/// JSON paths of a scale subresource, such as `.spec.replicas`.
 #[derive(Debug, Clone)]
 pub struct ScalePaths {
     /// Desired replicas.
@@ -71,16 +71,16 @@ pub struct ScalePaths {
     pub label_selector: Option<String>,
 }
 
-/// How a delete of a kind with graceful deletion goes on.
+/// The outcome of a delete for a kind with graceful deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grace {
     /// Remove at once.
     Immediate,
-    /// Set `deletionTimestamp` this many seconds ahead and wait for someone to finish it.
+    /// Set `deletionTimestamp` this many seconds ahead and wait for a controller to finish it.
     Seconds(i64),
 }
 
-/// Which part of an object a write is for.
+/// The part of an object that a write changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part<'a> {
     /// The object itself.
@@ -91,21 +91,21 @@ pub enum Part<'a> {
     Other(&'a str),
 }
 
-/// Time and identity of a write; hooks take nothing from the environment.
+/// Time and user of a write; hooks take nothing from the environment.
 #[derive(Debug, Clone, Copy)]
 pub struct WriteContext<'a> {
-    /// When.
+    /// Time of the write.
     pub now: Timestamp,
-    /// By whom.
+    /// User of the write.
     pub user: &'a str,
 }
 
-/// What comes out of decoding a body that was JSON or YAML.
+/// The result of decoding a JSON or YAML body.
 #[derive(Debug, Default)]
 pub struct Decoded {
-    /// The object, unknown fields dropped and values in canonical form.
+    /// The object, without unknown fields and with values in canonical form.
     pub object: Value,
-    /// Paths of fields that were dropped, in the order the strict decoding error lists them.
+    /// Paths of dropped fields, in the order of the strict decoding error.
     pub unknown: Vec<String>,
     /// Other warnings.
     pub warnings: Vec<String>,
@@ -114,9 +114,9 @@ pub struct Decoded {
 /// Findings of a validation: errors stop the write, warnings do not.
 #[derive(Debug, Default)]
 pub struct Findings {
-    /// What is wrong.
+    /// Errors.
     pub errors: Vec<FieldError>,
-    /// What is only worth saying.
+    /// Warnings.
     pub warnings: Vec<String>,
 }
 
@@ -131,24 +131,24 @@ impl From<Vec<FieldError>> for Findings {
 
 /// The behaviour of a kind. Everything is a pure function of its arguments.
 pub trait Strategy: Send + Sync {
-    /// Checks types, drops unknown fields, canonicalises values (quantities, times, zero values that
-    /// Go omits). The error is the Go decoder's text without the `X in version "v1" cannot be
-    /// handled as a X: ` in front. Metadata is handled as well.
+    /// Checks types, drops unknown fields, canonicalises values (quantities, times, zero values
+    /// that Go omits). The error is the Go decoder's text without the prefix `X in version "v1"
+    /// cannot be handled as a X: `. Metadata is handled as well.
     fn decode(&self, raw: Value) -> Result<Decoded, String>;
 
-    /// The same for an object that server-side apply has merged. It has been checked against the
-    /// merge type already, and what was applied stays as it is until it is validated.
+    /// The same for an object merged by server-side apply. It has been checked against the merge
+    /// type already, and applied values are not canonicalised before validation.
     fn decode_applied(&self, merged: Value) -> Result<Value, String> {
         self.decode(merged).map(|decoded| decoded.object)
     }
 
-    /// Fills in what clients may leave out. Runs after decoding and after every patch; idempotent.
+    /// Sets defaults. Runs after decoding and after every patch; idempotent.
     fn default(&self, object: &mut Value);
 
     /// Puts a new object into its initial state (status dropped, fields the server owns set).
     fn prepare_create(&self, object: &mut Value, context: WriteContext<'_>);
 
-    /// Keeps what this part must not change, before an update is validated.
+    /// Restores the fields that this part must not change, before an update is validated.
     fn prepare_update(
         &self,
         new: &mut Value,
@@ -160,18 +160,19 @@ pub trait Strategy: Send + Sync {
     /// Whether a change made through a part starts a new generation, for kinds that count them.
     fn new_generation(&self, new: &Value, old: &Value, part: Part<'_>) -> bool;
 
-    /// What is left of an object after a trip through storage, for kinds whose storage format
-    /// cannot tell everything apart that JSON can.
+    /// Normalizes an object as a round trip through storage would, for kinds whose storage format
+    /// loses distinctions that JSON has.
     fn settle(&self, _object: &mut Value) {}
 
-    /// Checks a new object. Metadata common to all kinds is checked by the caller, except the name's form.
+    /// Validates a new object. Metadata common to all kinds is validated by the caller, except the
+    /// form of the name.
     fn validate_create(&self, object: &Value) -> Findings;
 
-    /// Checks a changed object against what it was.
+    /// Validates a changed object against its previous state.
     fn validate_update(&self, new: &Value, old: &Value, part: Part<'_>) -> Findings;
 
-    /// Errors in the form of `metadata.name` for this kind (path segment, DNS subdomain, DNS label, ...).
-    /// `prefix` says that the name is a generateName.
+    /// Errors in the form of `metadata.name` for this kind (path segment, DNS subdomain, DNS label,
+    /// ...). `prefix` means that the name is a generateName.
     fn validate_name(&self, name: &str, prefix: bool) -> Vec<String>;
 
     /// The type that drives server-side apply.
@@ -196,7 +197,7 @@ pub trait Strategy: Send + Sync {
     /// Cells for one object, one per column.
     fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value>;
 
-    /// How a delete with the given `gracePeriodSeconds` goes on.
+    /// The outcome of a delete with the given `gracePeriodSeconds`.
     fn grace(&self, _object: &Value, _requested: Option<i64>) -> Grace {
         Grace::Immediate
     }

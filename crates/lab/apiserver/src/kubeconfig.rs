@@ -29,7 +29,7 @@ pub fn kubeconfig(server: &str, authority: &str, user: &Identity) -> String {
             },
         }],
     });
-    // JSON is YAML, and a config nobody edits by hand needs no other form than a readable one.
+    // JSON is YAML, so it is an acceptable fallback.
     let mut text = serde_saphyr::to_string(&config).unwrap_or_else(|_| config.to_string());
     if !text.ends_with('\n') {
         text.push('\n');
@@ -37,7 +37,7 @@ pub fn kubeconfig(server: &str, authority: &str, user: &Identity) -> String {
     text
 }
 
-/// Writes a kubeconfig that only its owner can read; readers see all of it or nothing.
+/// Writes a kubeconfig readable only by its owner, atomically.
 pub fn write(path: &Path, text: &str) -> Result<(), PkiError> {
     private::write(path, text.as_bytes()).map_err(|source| PkiError::file(path, source))
 }

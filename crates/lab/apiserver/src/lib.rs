@@ -9,7 +9,7 @@
 //!                                                      Strategy (built-in | custom)   store
 //! ```
 //!
-//! It knows nothing of what is built on it: no controllers, no nodes, no opinions.
+//! It has no dependency on its users: no controllers, no nodes.
 
 pub mod auth;
 pub mod kind;

@@ -1,5 +1,4 @@
-//! Which representation a client gets, and which bodies are understood
-//! (`apiserver/pkg/endpoints/handlers/negotiation`).
+//! Content negotiation of responses and bodies (`apiserver/pkg/endpoints/handlers/negotiation`).
 
 use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE};
@@ -11,10 +10,10 @@ pub(crate) const JSON: &str = "application/json";
 pub(crate) const YAML: &str = "application/yaml";
 /// Media type of the Kubernetes protobuf envelope.
 pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-/// What object bodies may be written in.
+/// Media types of object bodies.
 pub(crate) const OBJECT_BODIES: [&str; 3] = [JSON, YAML, PROTOBUF];
 
-/// How answers are written.
+/// Encoding of responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Encoding {
     /// JSON.
@@ -23,25 +22,25 @@ pub(crate) enum Encoding {
     Yaml,
 }
 
-/// What an answer shows of an object.
+/// The part of an object that a response contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// Everything.
+    /// The whole object.
     Object,
     /// Type and metadata of one object.
     PartialMetadata,
     /// Type and metadata of the objects of a list.
     PartialMetadataList,
-    /// Rows for people.
+    /// A table for people.
     Table,
 }
 
-/// The representation that was agreed on.
+/// The negotiated representation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Representation {
-    /// How it is written.
+    /// Its encoding.
     pub encoding: Encoding,
-    /// What it shows.
+    /// Its content.
     pub shape: Shape,
     /// `apiVersion` of tables and partial metadata.
     pub version: &'static str,
@@ -75,8 +74,8 @@ impl MediaRange {
     }
 }
 
-/// The alternatives of an `Accept` header, best first. The API ignores `q` below the order given
-/// except that a higher `q` goes first, as `goautoneg` sorts.
+/// The alternatives of an `Accept` header, best first. As in `goautoneg`, a higher `q` goes first;
+/// equal ones keep their order.
 pub(crate) fn accept_ranges(headers: &HeaderMap) -> Vec<MediaRange> {
     let mut ranges: Vec<(u32, MediaRange)> = Vec::new();
     for value in headers.get_all(ACCEPT) {
@@ -121,8 +120,8 @@ fn media_range(text: &str) -> MediaRange {
     }
 }
 
-/// Chooses a representation. The routes of built-in groups (`routed`) negotiate on their own and
-/// refuse in their own words.
+/// Negotiates a representation. The routes of built-in groups (`routed`) negotiate separately, with
+/// their own error.
 pub(crate) fn negotiate(
     headers: &HeaderMap,
     routed: bool,
@@ -166,7 +165,7 @@ pub(crate) fn negotiate(
     })
 }
 
-/// The 406 of everything that decodes by itself.
+/// The 406 of handlers that decode bodies themselves.
 pub(crate) fn not_acceptable() -> Status {
     let known = OBJECT_BODIES.join(", ");
     Status::not_acceptable(format!(
@@ -231,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_acceptable_is_406_and_lists_what_is() {
+    fn unacceptable_media_types_are_406_with_the_supported_ones() {
         let status = negotiated("text/html").unwrap_err();
         assert_eq!(status.code, 406);
         assert_eq!(

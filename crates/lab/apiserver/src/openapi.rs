@@ -1,5 +1,5 @@
-//! OpenAPI v3: an index, and a document for each group version. Of OpenAPI v2 just what old clients
-//! need to go on without it.
+//! OpenAPI v3: an index, and a document for each group version. Of OpenAPI v2 only the minimum that
+//! old clients require.
 
 use bytes::Bytes;
 use http::Response;
@@ -20,7 +20,8 @@ use crate::types::{self, DocumentResource};
 
 const JSON: &str = "application/json";
 
-/// `/openapi/v3`. The hash stands for what a document is made from, so that none is made for it.
+/// `/openapi/v3`. The hash is computed from the inputs of a document, so that no document has to be
+/// built for it.
 pub(crate) fn index(snapshot: &Snapshot, form: Form) -> Response<Body> {
     let mut paths = Map::new();
     for (group, served) in snapshot.groups() {
@@ -49,14 +50,14 @@ fn ingredients(path: &str, version: &Version) -> Vec<u8> {
 }
 
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
-/// The same in answers, where the `@` is no valid media type.
+/// The same in responses, where `@` is not valid in a media type.
 const V2_PROTOBUF_ANSWER: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 /// A document without definitions in protobuf: `swagger` is field 1, `info` field 2 with title and
 /// version as 1 and 2.
 const V2_EMPTY: &[u8] = b"\x0a\x032.0\x12\x15\x0a\x0aKubernetes\x12\x07v1.36.2";
 
-/// `/openapi/v2`: a document that describes nothing. kubectl validates lists by it, skips what it
-/// does not find there, and stops when it gets none.
+/// `/openapi/v2`: an empty document. kubectl validates lists by it, skips kinds it does not find,
+/// and fails without a document.
 pub(crate) fn version_2(context: &Context, form: Form) -> Response<Body> {
     let protobuf = accept_ranges(&context.headers)
         .first()
@@ -142,7 +143,7 @@ fn make(group: &str, version: &Version) -> Value {
     })
 }
 
-/// A resource or subresource with the names it needs while a document is made.
+/// A resource or subresource with the names used while building a document.
 struct Described {
     name: String,
     namespaced: bool,

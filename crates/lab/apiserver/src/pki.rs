@@ -10,10 +10,10 @@ use rcgen::{
 use crate::auth::SigningKey;
 use crate::private;
 
-/// Why keys or certificates are not to be had.
+/// Errors of keys and certificates.
 #[derive(Debug, thiserror::Error)]
 pub enum PkiError {
-    /// Making or reading a certificate failed.
+    /// Creating or parsing a certificate failed.
     #[error("making or reading a certificate")]
     Certificate(#[from] rcgen::Error),
     /// A key file cannot be read or written.
@@ -21,7 +21,7 @@ pub enum PkiError {
     File {
         /// The file.
         path: String,
-        /// Why.
+        /// The I/O error.
         #[source]
         source: std::io::Error,
     },
@@ -39,7 +39,7 @@ pub struct Identity {
     pub key: String,
 }
 
-/// The authority that signs the server's certificate and those of its clients.
+/// The authority that signs the certificates of the server and its clients.
 pub struct Authority {
     certificate: String,
     key: String,
@@ -47,7 +47,7 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// A new authority that lives as long as the process.
+    /// A new authority for the lifetime of the process.
     pub fn generate() -> Result<Self, PkiError> {
         let mut params = CertificateParams::new(Vec::new())?;
         params.distinguished_name = subject("medley-ca", None);
@@ -66,7 +66,8 @@ impl Authority {
         })
     }
 
-    /// The authority kept in a folder, made on first use. Kubeconfigs and tokens outlive restarts.
+    /// The authority stored in a folder, created on first use. Kubeconfigs and tokens stay valid
+    /// across restarts.
     pub fn open(folder: &Path) -> Result<Self, PkiError> {
         let (certificate, key, token) = (
             folder.join("ca.crt"),
@@ -105,7 +106,7 @@ impl Authority {
         &self.certificate
     }
 
-    /// The key service account tokens are signed with.
+    /// The key that signs service account tokens.
     pub fn token_key(&self) -> Result<SigningKey, PkiError> {
         SigningKey::from_pkcs8(&self.token_key).map_err(PkiError::TokenKey)
     }

@@ -1,7 +1,8 @@
 //! Files that only their owner may read: objects, keys, kubeconfigs.
 //!
-//! They have their mode from the start (a `chmod` afterwards leaves a moment in which anyone can open them), and none
-//! is opened through a symbolic link, which another user may have planted to have a file of ours written or read.
+//! They are created with their mode (a `chmod` afterwards would leave a window in which others can
+//! open them), and never opened through a symbolic link, which another user may have planted to
+//! redirect reads or writes.
 
 #[cfg(test)]
 mod tests;
@@ -19,8 +20,8 @@ const OWNER_ONLY: u32 = 0o600;
 /// Mode bits of everyone else.
 const OTHERS: u32 = 0o077;
 
-/// Makes a folder, and those above it that are missing, for the owner alone. One that is there keeps its mode: it
-/// may be a folder of the user's with other things in it.
+/// Creates a folder, and missing parents, for the owner alone. An existing one keeps its mode: the
+/// user may keep other files in it.
 pub(crate) fn make_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
@@ -32,8 +33,8 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
         .unwrap_or_else(|| Path::new("."))
 }
 
-/// A new file with a random name beside `path`, to take its place when it is whole. It is removed unless it is
-/// persisted.
+/// A new file with a random name next to `path`, to replace it when it is complete. It is removed
+/// unless it is persisted.
 pub(crate) fn beside(path: &Path) -> io::Result<NamedTempFile> {
     tempfile::Builder::new()
         .prefix(".medley-")
@@ -41,8 +42,8 @@ pub(crate) fn beside(path: &Path) -> io::Result<NamedTempFile> {
         .tempfile_in(folder_of(path))
 }
 
-/// Writes a file as a whole: readers see all of it or what was there before. A link of that name is replaced, not
-/// followed.
+/// Writes a file atomically: readers see all of it or the previous content. A link of that name is
+/// replaced, not followed.
 pub(crate) fn write(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut file = beside(path)?;
     file.write_all(content)?;
@@ -50,7 +51,7 @@ pub(crate) fn write(path: &Path, content: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens a file for reading and writing, and makes it if it is not there.
+/// Opens a file for reading and writing, creating it if necessary.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
@@ -62,8 +63,8 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// Takes the permissions of others away from a file that an earlier version, a copy or a user left readable, and
-/// logs that they were there. Links and what is not a file are refused.
+/// Removes the permissions of others from a file that an earlier version, a copy or a user left
+/// readable, and logs them. Links and other file types are rejected.
 pub(crate) fn narrow(path: &Path) -> io::Result<()> {
     let found = path.symlink_metadata()?;
     if found.is_symlink() {
@@ -78,7 +79,7 @@ pub(crate) fn narrow(path: &Path) -> io::Result<()> {
             "it is not a regular file",
         ));
     }
-    // By the open file: the name may lead elsewhere by now.
+    // By file descriptor: the name may point elsewhere by now.
     let file = OpenOptions::new()
         .read(true)
         .custom_flags(no_follow())
@@ -98,6 +99,6 @@ pub(crate) fn narrow(path: &Path) -> io::Result<()> {
 }
 
 fn no_follow() -> i32 {
-    // The flag is a small positive number on every system there is.
+    // The flag is a small positive number on all platforms.
     i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Which resources are served right now. Definitions come and go, so readers take a snapshot.
+//! The served resources. CRDs are added and removed, so readers take a snapshot.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
@@ -9,7 +9,7 @@ use bytes::Bytes;
 use crate::resource::Resource;
 use crate::subresources;
 
-/// Everything that is served at one moment.
+/// All resources served at one time.
 #[derive(Default)]
 pub struct Snapshot {
     resources: HashMap<(String, String, String), Arc<Resource>>,
@@ -19,10 +19,10 @@ pub struct Snapshot {
     pub(crate) openapi: parking_lot::Mutex<HashMap<String, Bytes>>,
 }
 
-/// The versions of a group and what they serve.
+/// The versions of a group and their resources.
 #[derive(Default)]
 pub struct Group {
-    /// Whether the group is one of ours rather than a definition's.
+    /// Whether the group is built in rather than defined by CRDs.
     pub builtin: bool,
     /// Resources by version, the preferred version first.
     pub versions: Vec<Version>,
@@ -80,7 +80,7 @@ impl Snapshot {
         snapshot
     }
 
-    /// The resource behind a path.
+    /// The resource of a path.
     pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
         self.resources
             .get(&(group.to_owned(), version.to_owned(), plural.to_owned()))
@@ -116,7 +116,7 @@ impl Snapshot {
     }
 }
 
-/// The resources served, built-in ones for good and custom ones as definitions say.
+/// The served resources: built-in ones, and those of the current CRDs.
 pub struct Registry {
     builtin: Vec<Arc<Resource>>,
     current: ArcSwap<Snapshot>,
@@ -129,7 +129,7 @@ impl Registry {
         Self { builtin, current }
     }
 
-    /// What is served now.
+    /// The resources served now.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.current.load_full()
     }
@@ -141,8 +141,8 @@ impl Registry {
     }
 }
 
-/// Kubernetes' order of versions: stable before beta before alpha, newest first, others by name
-/// behind them (`apimachinery/pkg/version.CompareKubeAwareVersionStrings`).
+/// Kubernetes' order of versions: stable before beta before alpha, newest first, others after them
+/// by name (`apimachinery/pkg/version.CompareKubeAwareVersionStrings`).
 pub(crate) fn compare_versions(a: &str, b: &str) -> std::cmp::Ordering {
     use std::cmp::Ordering;
     match (kube_version(a), kube_version(b)) {

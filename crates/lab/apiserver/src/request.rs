@@ -1,4 +1,4 @@
-//! Reading a request before anything is done: what it is about, and with which options.
+//! Parsing of a request: its target and options.
 
 mod info;
 mod options;

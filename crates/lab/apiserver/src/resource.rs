@@ -1,4 +1,4 @@
-//! A served resource: a kind in one version, and where its objects are kept.
+//! A served resource: a kind in one version, and the location of its objects in the store.
 
 mod autoscalers;
 mod events;
@@ -21,12 +21,12 @@ pub(crate) use autoscalers::AutoscalerView;
 pub(crate) use events::EventView;
 pub(crate) use template::Template;
 
-/// How stored objects become objects of the requested version.
+/// Conversion between stored objects and the requested version.
 pub trait Conversion: Send + Sync {
-    /// Whether what is stored can be sent as it is.
+    /// Whether stored objects can be sent unchanged.
     fn is_identity(&self) -> bool;
-    /// A mark for what [`write_stored`](Self::write_stored) makes, if that can be sent as it is as long
-    /// as this conversion is in force.
+    /// A mark for the output of [`write_stored`](Self::write_stored), if that can be sent unchanged
+    /// as long as this conversion is in force.
     fn form(&self) -> Option<u64> {
         None
     }
@@ -34,19 +34,19 @@ pub trait Conversion: Send + Sync {
     fn read_stored(&self, object: Value) -> Value;
     /// To the stored form.
     fn write_stored(&self, object: Value) -> Value;
-    /// An object of the requested version in another version of the same resource, for ownership
-    /// that was recorded there; `None` when that version is not known.
+    /// An object of the requested version in another version of the same resource, for field
+    /// ownership recorded there; `None` for an unknown version.
     fn to_version(&self, object: &Value, api_version: &str) -> Option<Value>;
     /// The merge type of another version of the same resource.
     fn merge_type_of(&self, api_version: &str) -> Option<(Arc<Schema>, TypeRef)>;
 }
 
-/// What custom resources have beyond built-in kinds.
+/// Properties of custom resources beyond built-in kinds.
 #[derive(Debug, Clone, Default)]
 pub struct CustomTraits {
-    /// The definition is being deleted: nothing new is created.
+    /// The CRD is being deleted: no objects are created.
     pub terminating: bool,
-    /// The definition itself.
+    /// The CRD.
     pub definition: Arc<Value>,
 }
 
@@ -65,8 +65,8 @@ pub struct Resource {
 }
 
 impl Resource {
-    /// How the bytes of every stored built-in object start. Go writes the type first, and items of
-    /// built-in lists leave it out: with a fixed head it can be cut off without reading the object.
+    /// The first bytes of every stored built-in object. Go writes the type first, and items of
+    /// built-in lists omit it: with a fixed prefix it can be cut off without parsing.
     fn type_head(&self) -> String {
         format!(
             "{{\"kind\":\"{}\",\"apiVersion\":\"{}\",",
@@ -75,7 +75,7 @@ impl Resource {
         )
     }
 
-    /// The fields of a stored built-in object behind its type, closing brace included; `None` for
+    /// The fields of a stored built-in object after its type, closing brace included; `None` for
     /// custom resources, whose items keep their type.
     pub fn without_type<'a>(&self, value: &'a [u8]) -> Option<&'a [u8]> {
         if self.custom.is_some() {
@@ -113,14 +113,14 @@ impl Resource {
         self.info.gvk.api_version()
     }
 
-    /// Whether what is stored of an entry can be sent as it is.
+    /// Whether the stored bytes of an entry can be sent unchanged.
     pub fn is_verbatim(&self, entry: &Entry) -> bool {
         let form = self.conversion.form();
         self.conversion.is_identity() || form.is_some() && entry.form == form
     }
 
-    /// The error for an object whose record is damaged, if it is. The reason is the one kube-apiserver gives when it
-    /// cannot decode what etcd has.
+    /// The error for an object with a damaged record, if it is one. The reason is kube-apiserver's
+    /// for objects it cannot decode from etcd.
     pub fn damage(entry: &Entry) -> Option<Status> {
         let reason = entry.damage()?;
         let message = format!(
@@ -130,7 +130,7 @@ impl Resource {
         Some(Status::failure(500, "StorageReadError", &message))
     }
 
-    /// What is known of a damaged object without its content: the type, and the name in its key. Watchers get it
+    /// A damaged object without its content: the type, and the name from its key. Watchers get it
     /// when the object is deleted.
     pub fn husk(&self, entry: &Entry) -> Value {
         let below = entry.key.strip_prefix(&self.prefix).unwrap_or_default();
@@ -169,8 +169,8 @@ impl Resource {
         self.conversion.read_stored(object)
     }
 
-    /// The error for an object that breaks rules. It names the internal kind, and there is but one
-    /// for events: the one of the core group.
+    /// The error for an invalid object. It names the internal kind; for events there is only that
+    /// of the core group.
     pub fn invalid(&self, name: &str, errors: &[FieldError]) -> Status {
         let gvk = &self.info.gvk;
         let group = match gvk.group.as_str() {
@@ -185,13 +185,13 @@ impl Resource {
         Status::not_found(&self.group_resource(), name)
     }
 
-    /// An object of the served version, encoded for the store but for its revision.
+    /// An object of the served version, encoded for the store except for its revision.
     pub(crate) fn template(&self, object: Value) -> Template {
         let type_first = self.custom.is_none() && self.conversion.is_identity();
         Template::new(&self.conversion.write_stored(object), type_first)
     }
 
-    /// The labels and fields a selector looks at.
+    /// The value of a field for selectors.
     pub fn field_of(&self, object: &Value, field: &str) -> Option<String> {
         match field {
             "metadata.name" => Some(meta::name(object).to_owned()),
@@ -207,7 +207,7 @@ impl Resource {
             || self.strategy.is_selectable(field)
     }
 
-    /// Name of an object for messages: its name, or its generateName when it has none yet.
+    /// Name of an object in messages: its name, or its generateName when it has none yet.
     pub fn display_name(object: &Value) -> Cow<'_, str> {
         let name = meta::name(object);
         Cow::Borrowed(if name.is_empty() {
@@ -239,7 +239,7 @@ impl Versions for Resource {
         if self.custom.is_some() || api_version != self.api_version() {
             return None;
         }
-        // What Go's zero value looks like is what decoding nothing gives.
+        // Decoding an empty object gives Go's zero value.
         let nothing = serde_json::json!({"apiVersion": api_version, "kind": self.info.gvk.kind});
         self.strategy
             .decode(nothing)
@@ -248,7 +248,7 @@ impl Versions for Resource {
     }
 }
 
-/// Conversion of resources that are stored as they are served.
+/// Conversion of resources that are stored in their served form.
 pub(crate) struct Identity;
 
 impl Conversion for Identity {

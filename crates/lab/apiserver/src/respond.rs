@@ -1,4 +1,4 @@
-//! Writing answers.
+//! Responses.
 
 use std::convert::Infallible;
 use std::io::Write as _;
@@ -22,13 +22,13 @@ use serde_json::Value;
 
 use crate::negotiate::Encoding;
 
-/// The body of every answer.
+/// The body of all responses.
 pub(crate) type Body = UnsyncBoxBody<Bytes, Infallible>;
 
-/// From this size on a body is compressed when the client asks for it.
+/// Bodies of at least this size are compressed when the client accepts it.
 const GZIP_FROM: usize = 128 * 1024;
 
-/// What the request says about the form of the answer.
+/// The requested form of a response.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Form {
     /// JSON or YAML.
@@ -40,7 +40,7 @@ pub(crate) struct Form {
 }
 
 impl Form {
-    /// Reads the wishes of a request: `?pretty`, or a client that is used by people.
+    /// Derives the form from a request: `?pretty`, or the user agent of an interactive client.
     pub(crate) fn of(headers: &HeaderMap, pretty: Option<bool>, encoding: Encoding) -> Self {
         let header = |name| {
             headers
@@ -60,18 +60,18 @@ impl Form {
     }
 }
 
-/// A body that is there at once.
+/// A complete body.
 pub(crate) fn full(bytes: impl Into<Bytes>) -> Body {
     Full::new(bytes.into()).boxed_unsync()
 }
 
-/// A body that comes piece by piece.
+/// A streaming body.
 pub(crate) fn streaming(stream: impl Stream<Item = Bytes> + Send + 'static) -> Body {
     use futures::StreamExt as _;
     StreamBody::new(stream.map(|bytes| Ok(Frame::data(bytes)))).boxed_unsync()
 }
 
-/// An answer in JSON or YAML.
+/// A response in JSON or YAML.
 pub(crate) fn value(code: StatusCode, value: &Value, form: Form) -> Response<Body> {
     match form.encoding {
         Encoding::Json if form.pretty => bytes(
@@ -89,12 +89,12 @@ pub(crate) fn value(code: StatusCode, value: &Value, form: Form) -> Response<Bod
     }
 }
 
-/// An answer that is JSON already.
+/// A response that is JSON already.
 pub(crate) fn json_bytes(code: StatusCode, json: Bytes, form: Form) -> Response<Body> {
     if form.encoding == Encoding::Json && !form.pretty {
         return bytes(code, "application/json", json, form);
     }
-    // Only people ask for other forms; reading it again is cheaper than carrying two.
+    // Other forms are rare; parsing it again is cheaper than keeping both.
     match serde_json::from_slice::<Value>(&json) {
         Ok(parsed) => value(code, &parsed, form),
         Err(_) => bytes(code, "application/json", json, form),
@@ -114,7 +114,7 @@ fn yaml(code: StatusCode, object: &Value, form: Form) -> Response<Body> {
     }
 }
 
-/// An answer of any media type.
+/// A response of any media type.
 pub(crate) fn bytes(
     code: StatusCode,
     media_type: &'static str,
@@ -143,16 +143,16 @@ pub(crate) fn bytes(
 
 /// A `Status`.
 pub(crate) fn status(status: &Status, form: Form) -> Response<Body> {
-    // A success says so without a code of its own.
+    // A success has no code of its own.
     let code = if status.code == 0 { 200 } else { status.code };
     let code = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    // 406 answers are indented whoever asks.
+    // 406 responses are always indented.
     let form = Form {
         pretty: form.pretty || status.code == 406,
         ..form
     };
     let mut response = match form.encoding {
-        // As it is declared, which is the order Go writes it in.
+        // In the order of declaration, as Go writes it.
         Encoding::Json if form.pretty => bytes(
             code,
             "application/json",
@@ -183,7 +183,7 @@ pub(crate) fn status(status: &Status, form: Form) -> Response<Body> {
     response
 }
 
-/// The 404 of a path no group answers for.
+/// The 404 of an unknown path.
 pub(crate) fn page_not_found() -> Response<Body> {
     let form = Form {
         encoding: Encoding::Json,
@@ -203,14 +203,14 @@ pub(crate) fn page_not_found() -> Response<Body> {
     response
 }
 
-/// The 404 of an OpenAPI document there is none of.
+/// The 404 of a missing OpenAPI document.
 pub(crate) fn empty_not_found() -> Response<Body> {
     let mut response = Response::new(Body::default());
     *response.status_mut() = StatusCode::NOT_FOUND;
     response
 }
 
-/// Headers that every answer has.
+/// Adds the headers of all responses.
 pub(crate) fn finish(
     response: &mut Response<Body>,
     audit_id: &str,
@@ -233,7 +233,7 @@ pub(crate) fn finish(
     }
 }
 
-/// Total size of warnings after which further ones are cut or dropped.
+/// Total size of warnings after which further ones are truncated or dropped.
 const WARNING_BYTES: usize = 4096;
 /// Longest warning once the total is reached.
 const WARNING_RUNES: usize = 256;

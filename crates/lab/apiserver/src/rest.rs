@@ -1,6 +1,6 @@
 //! The verbs on resources.
 //!
-//! Every write goes the way kube-apiserver goes, because the order of checks is observable:
+//! Every write follows the order of kube-apiserver, because it is observable:
 //!
 //! ```text
 //! body -> decode (field validation) -> default -> ownership -> admission -> prepare -> validate -> store
@@ -24,7 +24,7 @@ mod watch;
 pub(crate) use body::{Content, drain, read_limited};
 pub(crate) use context::Context;
 pub(crate) use create::{create, create_internal};
-pub(crate) use delete::{Asked, delete, delete_collection, delete_object};
+pub(crate) use delete::{Requested, delete, delete_collection, delete_object};
 pub(crate) use get::get;
 pub(crate) use list::list;
 pub(crate) use ownership::record_update;

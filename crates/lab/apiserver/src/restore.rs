@@ -1,8 +1,8 @@
-//! Putting objects back as they were on another server.
+//! Restores objects of another server.
 //!
-//! What an object was given there (uid, creation time, generation, status, owners) stays, so that
-//! whatever refers to it still does; only the revision is new. No admission, no defaults, no checks
-//! beyond what decoding needs: the other server has made them.
+//! System fields (UID, creation time, generation, status, owners) are kept, so that references stay
+//! valid; only the revision is new. There is no admission, no defaulting and no validation beyond
+//! decoding: the other server has done them.
 
 use std::time::Duration;
 
@@ -14,15 +14,15 @@ use uuid::Uuid;
 use crate::server::{ApiServer, Refused};
 use crate::store::Expect;
 
-/// How often it is looked whether a definition is served by now.
-const LOOK: Duration = Duration::from_millis(10);
-/// How long that may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Poll interval until a CRD is served.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+/// Timeout until a CRD is served.
+const SERVE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why an object cannot be put back.
+/// Why an object cannot be restored.
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
-    /// No such kind is served here.
+    /// The kind is not served.
     #[error("{api_version} {kind} is not served here")]
     UnknownKind {
         /// Group and version.
@@ -30,30 +30,30 @@ pub enum RestoreError {
         /// Kind.
         kind: String,
     },
-    /// It is not an object of its kind.
+    /// The object does not decode.
     #[error("{kind} {name:?} cannot be read: {reason}")]
     Unreadable {
         /// Kind.
         kind: String,
         /// Name.
         name: String,
-        /// What is wrong with it.
+        /// The decoding error.
         reason: String,
     },
-    /// It cannot be stored.
+    /// The object cannot be stored.
     #[error("{kind} {name:?} cannot be stored: {reason}")]
     Store {
         /// Kind.
         kind: String,
         /// Name.
         name: String,
-        /// What the store said.
+        /// The store's error.
         reason: String,
     },
 }
 
 impl ApiServer {
-    /// Stores an object as it is, in place of one of the same name.
+    /// Stores an object unchanged, replacing one of the same name.
     pub async fn restore(&self, mut object: Value) -> Result<(), RestoreError> {
         let state = self.state();
         let api_version = meta::api_version(&object).to_owned();
@@ -98,18 +98,19 @@ impl ApiServer {
                 name,
                 reason: match refused {
                     Refused::Failed(status) => status.message,
-                    Refused::Race(_) => "somebody else writes it".to_owned(),
+                    Refused::Race(_) => "conflict with another write".to_owned(),
                 },
             })
     }
 
-    /// Waits until a kind is served, as happens soon after its definition is stored; whether it is.
+    /// Waits until a kind is served, which happens soon after its CRD is stored; returns whether it
+    /// is.
     pub async fn serves(&self, api_version: &str, kind: &str) -> bool {
         let looking = async {
             while !self.state().knows_kind(api_version, kind) {
-                tokio::time::sleep(LOOK).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
         };
-        tokio::time::timeout(PATIENCE, looking).await.is_ok()
+        tokio::time::timeout(SERVE_TIMEOUT, looking).await.is_ok()
     }
 }

@@ -16,7 +16,8 @@ use tokio::net::TcpListener;
 use crate::pki::Identity;
 use crate::server::ApiServer;
 
-/// Whoever is let in may ask: priority and fairness are about requests, not about connections.
+/// Authenticated clients are not limited per connection: API priority and fairness applies to
+/// requests, not to connections.
 const LIMITS: Limits = Limits {
     clients: usize::MAX,
     per_address: usize::MAX,
@@ -24,7 +25,7 @@ const LIMITS: Limits = Limits {
     drain: Duration::from_secs(2),
 };
 
-/// Why a server cannot be reached.
+/// Errors of the listener.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The address cannot be used.
@@ -32,7 +33,7 @@ pub enum ServeError {
     Listen {
         /// The address.
         address: String,
-        /// Why.
+        /// The I/O error.
         #[source]
         source: std::io::Error,
     },
@@ -41,7 +42,7 @@ pub enum ServeError {
     Tls(String),
 }
 
-/// TLS settings: the server's identity and the authorities of client certificates.
+/// TLS configuration: the server's identity and the authorities of client certificates.
 pub fn tls_config(
     identity: &Identity,
     client_authorities: &[String],
@@ -75,7 +76,7 @@ pub async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
         })
 }
 
-/// Serves until `stop` is ready, then lets running requests end.
+/// Serves until `stop` is ready, then lets running requests finish.
 pub async fn serve(
     server: ApiServer,
     listener: TcpListener,
@@ -86,7 +87,7 @@ pub async fn serve(
     let stopping = server.clone();
     let stop = async move {
         stop.await;
-        // Watches end here too, so that their connections can.
+        // Ends watches too, so that their connections can close.
         stopping.stop();
     };
     let answer = move |request| {

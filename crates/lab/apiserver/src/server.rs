@@ -1,4 +1,4 @@
-//! The server itself: shared state, and the way of a request through it.
+//! The server: shared state, and the processing of a request.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -34,37 +34,37 @@ use crate::respond::{self, Body, Form};
 use crate::rest::{Content, Context, drain, read_limited};
 use crate::store::{Entry, Expect, Op, Store, StoreError, Write};
 
-/// Longest time a request other than a watch may take.
+/// Maximum duration of a request other than a watch.
 const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
-/// Longest time a write may take.
+/// Maximum duration of a write.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(34);
-/// Largest object that is stored, as etcd's default request size.
+/// Maximum size of a stored object, as etcd's default request size.
 const OBJECT_LIMIT: usize = 1_572_864;
 
-/// What a request gets that meets a defect, as kube-apiserver has it.
+/// Message of a request that panicked, as in kube-apiserver.
 const PANICKED: &str = "This request caused apiserver to panic. Look in the logs for details.";
 
-/// What all requests share.
+/// State shared by all requests.
 pub struct State {
     /// Objects.
     pub store: Store,
     /// Served resources.
     pub registry: Registry,
-    /// Who is who.
+    /// Authentication.
     pub authenticator: Authenticator,
-    /// Who may do what.
+    /// Authorization.
     pub(crate) authorizer: Authorizer,
-    /// Who may act as whom.
+    /// Impersonation.
     pub(crate) impersonation: Impersonation,
-    /// Address that clients are told to use.
+    /// Address published to clients.
     pub advertised: String,
     /// Whether pods need a service account.
     pub(crate) service_accounts: bool,
-    /// Addresses and ports that are chosen, for objects that are not stored yet.
+    /// Addresses and ports reserved for objects that are not stored yet.
     pub(crate) allocations: Allocations,
     /// Admission webhooks.
     pub(crate) hooks: HookSource,
-    /// Whether watches are to end because the server does.
+    /// Whether watches have to end because the server stops.
     pub(crate) stopping: watch::Sender<bool>,
 }
 
@@ -80,7 +80,7 @@ impl State {
         u64::from(self.random()) % limit.max(1)
     }
 
-    /// Whether a built-in or defined kind of that name is served.
+    /// Whether a built-in or custom kind of that name is served.
     pub(crate) fn knows_kind(&self, api_version: &str, kind: &str) -> bool {
         split_api_version(api_version).is_some_and(|(group, version)| {
             self.registry
@@ -90,8 +90,8 @@ impl State {
         })
     }
 
-    /// Why an object that names another kind than wanted is not even one of that kind. Decoding
-    /// comes before anybody compares kinds.
+    /// Why an object of another kind than expected does not decode. Decoding precedes the
+    /// comparison of kinds.
     pub(crate) fn not_of_its_kind(&self, object: &Value) -> Option<String> {
         let (group, version) = split_api_version(meta::api_version(object))?;
         let snapshot = self.registry.snapshot();
@@ -99,8 +99,8 @@ impl State {
         own.strategy.decode(object.clone()).err()
     }
 
-    /// Gives an object what only the server can hand out, such as addresses of services. Nobody
-    /// else gets the same until the reservation is dropped, which is when the object is stored.
+    /// Allocates values that only the server can, such as addresses of services. They are reserved
+    /// until the reservation is dropped, after the object is stored.
     pub(crate) fn allocate(
         &self,
         resource: &Resource,
@@ -116,7 +116,7 @@ impl State {
             .map(Some)
     }
 
-    /// Tells who has to know of a write to a resource.
+    /// Invalidates caches that depend on a resource after a write.
     fn written(&self, resource: &Resource) {
         if resource.info.gvk.group == "admissionregistration.k8s.io" {
             self.hooks.changed();
@@ -178,9 +178,9 @@ impl State {
 /// Why a write did not happen.
 #[derive(Debug)]
 pub(crate) enum Refused {
-    /// The object is not as expected; this is what there is.
+    /// The object changed; this is its current state.
     Race(Option<Arc<Entry>>),
-    /// The store cannot do it.
+    /// The store failed.
     Failed(Box<Status>),
 }
 
@@ -209,7 +209,7 @@ impl ApiServer {
         Self { state, user: None }
     }
 
-    /// The same server for in-process clients that are somebody already.
+    /// The same server for in-process clients with a fixed user.
     #[must_use]
     pub fn as_user(&self, user: UserInfo) -> Self {
         Self {
@@ -218,23 +218,24 @@ impl ApiServer {
         }
     }
 
-    /// Has webhooks shown this client certificate when they ask for one, so that they can tell this server from
-    /// other callers. None is shown before, as by a kube-apiserver without an AdmissionConfiguration.
+    /// Presents this client certificate to webhooks that request one, so that they can authenticate
+    /// this server. By default none is presented, as by a kube-apiserver without an
+    /// AdmissionConfiguration.
     pub fn present_to_webhooks(&self, identity: Identity) -> Result<(), String> {
         self.state.hooks.clients.present(identity)
     }
 
-    /// What all requests share.
+    /// State shared by all requests.
     pub fn state(&self) -> &Arc<State> {
         &self.state
     }
 
-    /// Ends all watches and whatever runs in the background; other requests are still answered.
+    /// Ends all watches and background tasks; other requests are still served.
     pub fn stop(&self) {
         self.state.stopping.send_replace(true);
     }
 
-    /// Answers one request.
+    /// Handles one request.
     pub async fn handle<B>(&self, request: Request<B>) -> Response<Body>
     where
         B: HttpBody<Data = Bytes> + Send,
@@ -273,7 +274,7 @@ impl ApiServer {
             let impersonation = &self.state.impersonation;
             impersonation.resolve(user, &parts.headers, &info, &may)
         });
-        // A limit that cannot be read is refused first, whoever the user is.
+        // An invalid timeout is rejected first, for any user.
         let outcome = match limit.and_then(|limit| Ok((user?, limit))) {
             Ok((user, limit)) => {
                 let media_type = content_type(&parts.headers);
@@ -299,8 +300,9 @@ impl ApiServer {
                     let content = Content { media_type, bytes };
                     dispatch::dispatch(&context, &parts.method, &content).await
                 };
-                // One request that meets a defect must not end the others on its connection. Nothing is half done
-                // by it: locks are not poisoned, and the store writes all of a transaction or nothing.
+                // A request that panics must not end the others on its connection. Its state stays
+                // consistent: locks are not poisoned, and the store writes a whole transaction or
+                // nothing.
                 let work = AssertUnwindSafe(work).catch_unwind();
                 let answer = if watching {
                     work.await
@@ -332,7 +334,7 @@ impl ApiServer {
     }
 }
 
-/// The answer to a request that took too long.
+/// The response to a request that timed out.
 fn timed_out(verb: Verb) -> Status {
     let why = if verb.is_write() {
         "request did not complete within requested timeout - context deadline exceeded"
@@ -342,7 +344,7 @@ fn timed_out(verb: Verb) -> Status {
     Status::timeout(why, 0)
 }
 
-/// `?timeout=` lowers the limit, never raises it. A watch has none and is not asked.
+/// `?timeout=` lowers the limit, never raises it. A watch has none.
 fn request_timeout(verb: Verb, text: &str) -> Result<Duration, Status> {
     let most = if verb.is_write() {
         WRITE_TIMEOUT

@@ -1,4 +1,4 @@
-//! Putting a server together.
+//! Construction of a server.
 
 use std::sync::Arc;
 
@@ -20,29 +20,29 @@ use crate::rest::Context;
 use crate::server::{ApiServer, State};
 use crate::store::{Store, StoreError};
 
-/// What a server is made of.
+/// Components of a server.
 pub struct Options {
-    /// Where objects are kept.
+    /// Store of objects.
     pub store: Store,
     /// Key of service account tokens.
     pub token_key: SigningKey,
     /// Issuer of service account tokens.
     pub issuer: String,
-    /// Tokens of fixed users.
+    /// Static tokens.
     pub tokens: StaticTokens,
     /// Host that clients use, an IP address.
     pub host: String,
     /// Port that clients use.
     pub port: u16,
     /// Whether pods need a service account and get its token, as in a cluster. Without controllers
-    /// that make the accounts no pod could be created.
+    /// that create the accounts no pod could be created.
     pub service_accounts: bool,
 }
 
 /// Why a server does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The objects every server has cannot be created.
+    /// The initial objects cannot be created.
     #[error("creating the initial objects")]
     Bootstrap(#[source] Box<Status>),
     /// The roles and bindings in the store cannot be read.
@@ -51,8 +51,8 @@ pub enum StartError {
 }
 
 impl ApiServer {
-    /// Starts a server: initial objects are there and definitions are served when this returns.
-    /// Needs a tokio runtime, on which it keeps a task for custom resource definitions.
+    /// Starts a server: initial objects exist and CRDs are served when this returns. Needs a tokio
+    /// runtime, on which it keeps a task for CRDs.
     pub async fn start(options: Options) -> Result<Self, StartError> {
         let resources = builtin::registry()
             .into_iter()
@@ -82,7 +82,7 @@ impl ApiServer {
     }
 }
 
-/// Where upstream keeps the objects of a built-in kind; error messages show it.
+/// Upstream's key prefix of a built-in kind; error messages contain it.
 fn prefix(info: &KindInfo) -> String {
     let group = info.gvk.group.as_str();
     let path = match (group, info.plural.as_str()) {

@@ -4,13 +4,13 @@
 //! ```text
 //!  callers --> queue --> writer thread --> redb file (one sync per batch)
 //!                             |
-//!                             v publishes what is durable
+//!                             v publishes after the sync
 //!  readers, lists <------- state in memory (versions + event log) ------> watches
 //! ```
 //!
-//! * Every write has its own revision; revisions only grow and are never used twice, not even
-//!   after a crash or a failed write.
-//! * Nothing can be seen before it is on the disk. Reads never touch the disk.
+//! * Every write has its own revision; revisions only grow and are never reused, not even after a
+//!   crash or a failed write.
+//! * No write is visible before it is on disk. Reads never touch the disk.
 //! * Watches are cursors into one shared log: no gaps, no duplicates, no copies.
 
 mod ages;
@@ -53,18 +53,18 @@ use self::state::State;
 use self::write::Request;
 use self::writer::Writer;
 
-/// A handle on a store; clones share it. The last one to go waits for the writer, so that the
+/// A handle on a store; clones share it. Dropping the last one waits for the writer, so that the
 /// file is free afterwards.
 #[derive(Debug, Clone)]
 pub struct Store {
     inner: Arc<Inner>,
 }
 
-/// What readers, watchers and the writer share.
+/// State shared by readers, watchers and the writer.
 #[derive(Debug)]
 struct Shared {
     state: RwLock<State>,
-    /// The revision, for those who wait for one.
+    /// The current revision, for callers that wait for one.
     revision: tokio::sync::watch::Sender<u64>,
 }
 
@@ -93,7 +93,7 @@ struct Inner {
 }
 
 enum Engine {
-    /// Callers do the writer's work themselves.
+    /// Callers write themselves.
     Memory(Box<Mutex<Writer>>),
     /// A thread that may block on the disk.
     Thread {
@@ -112,12 +112,12 @@ impl fmt::Debug for Engine {
 }
 
 impl Store {
-    /// A store that is gone with the process.
+    /// A store that exists as long as the process.
     pub fn memory() -> Self {
         Self::memory_with(Options::default())
     }
 
-    /// As [`Self::memory`], with limits of one's own.
+    /// As [`Self::memory`], with these limits.
     pub fn memory_with(options: Options) -> Self {
         let shared = Arc::new(Shared::new(State::new()));
         let writer = Writer::new(Arc::clone(&shared), options, None);
@@ -127,7 +127,7 @@ impl Store {
         }
     }
 
-    /// Opens the store in a file, or makes a new one.
+    /// Opens the store in a file, or creates it.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self, StoreError> {
         let disk = Disk::new(
             path.as_ref(),
@@ -138,7 +138,7 @@ impl Store {
         let shared = Arc::new(Shared::new(state));
         let queue = Arc::new(Queue::new(options.queue));
         let writer = Writer::new(Arc::clone(&shared), options, Some(durable));
-        let last = LastRites {
+        let last = CloseOnDrop {
             queue: Arc::clone(&queue),
             shared: Arc::clone(&shared),
         };
@@ -160,8 +160,8 @@ impl Store {
         })
     }
 
-    /// Finishes the writes that are queued, refuses new ones, ends all watches and frees the
-    /// file. Reads go on.
+    /// Finishes the queued writes, rejects new ones, ends all watches and closes the file. Reads
+    /// keep working.
     pub async fn close(&self) {
         let mut ended = self.inner.shared.revision.subscribe();
         self.inner.stop();
@@ -173,7 +173,7 @@ impl Store {
         self.inner.join();
     }
 
-    /// The version of a key that is current.
+    /// The current version of a key.
     pub fn get(&self, key: &str) -> Option<Arc<Entry>> {
         self.inner.shared.state.read().get(key).cloned()
     }
@@ -183,29 +183,29 @@ impl Store {
         self.inner.shared.state.read().revision
     }
 
-    /// The revision up to which history is forgotten: lists at it are still possible, and
-    /// watches after it.
+    /// The revision up to which history is compacted: lists at it are still possible, and watches
+    /// after it.
     pub fn compacted_revision(&self) -> u64 {
         self.inner.shared.state.read().compacted
     }
 
-    /// The objects that are known to be damaged: they can be deleted, but not read.
+    /// The objects known to be damaged: they can be deleted, but not read.
     pub fn damaged(&self) -> Vec<Arc<Entry>> {
         self.inner.shared.state.read().damaged()
     }
 
-    /// How many records of the file are so damaged that not even their keys are known.
+    /// Number of records so damaged that their keys are unknown.
     pub fn lost_records(&self) -> usize {
         self.inner.shared.state.read().lost
     }
 
-    /// How many keys have a prefix.
+    /// Number of keys with a prefix.
     pub fn count(&self, prefix: &str) -> usize {
         self.inner.shared.state.read().count(prefix)
     }
 
     /// The entries with a prefix in key order, from `start` on, at most `limit` of them (0: all),
-    /// as they were at revision `at` or as they are now.
+    /// at revision `at` or the current one.
     pub fn list(
         &self,
         prefix: &str,
@@ -225,7 +225,7 @@ impl Store {
         Watch::new(Arc::clone(&self.inner.shared), prefix, from)
     }
 
-    /// Does one write. If the future is dropped, the write may happen all the same.
+    /// Executes one write. If the future is dropped, the write may happen all the same.
     pub async fn write(&self, write: Write) -> Result<Arc<Event>, StoreError> {
         self.transact(vec![write])
             .await?
@@ -233,15 +233,15 @@ impl Store {
             .ok_or(StoreError::Closed)
     }
 
-    /// Does all writes or none; each has its own revision, in the order given. Every key may be
-    /// named once.
+    /// Executes all writes or none; each has its own revision, in the order given. Every key may
+    /// occur once.
     pub async fn transact(&self, writes: Vec<Write>) -> Result<Vec<Arc<Event>>, StoreError> {
         let (answer, answered) = oneshot::channel();
         self.inner.send(Request::Write { writes, answer }).await?;
         answered.await.unwrap_or(Err(StoreError::Closed))
     }
 
-    /// Forgets the history up to and including a revision.
+    /// Compacts the history up to and including a revision.
     pub async fn compact(&self, revision: u64) -> Result<(), StoreError> {
         let (answer, answered) = oneshot::channel();
         self.inner
@@ -250,7 +250,7 @@ impl Store {
         answered.await.unwrap_or(Err(StoreError::Closed))
     }
 
-    /// Waits until the store has reached a revision; returns the one it has.
+    /// Waits until the store has reached a revision; returns the current one.
     pub async fn wait_for_revision(
         &self,
         requested: u64,
@@ -304,9 +304,10 @@ impl Inner {
         let Some(thread) = thread.lock().take() else {
             return;
         };
-        // The content of a write may hold the last handle, which then goes on the writer itself.
+        // A write's content may hold the last handle, which is then dropped on the writer thread
+        // itself.
         if thread.thread().id() != std::thread::current().id() {
-            // A panic has been reported by the panic hook; there is nothing to add to it.
+            // The panic hook has reported a panic already.
             let _ = thread.join();
         }
     }
@@ -319,13 +320,13 @@ impl Drop for Inner {
     }
 }
 
-/// Ends the store when the writer ends, however it ends: callers must not wait for ever.
-struct LastRites {
+/// Closes the store when the writer ends for any reason: callers must not wait forever.
+struct CloseOnDrop {
     queue: Arc<Queue<Request>>,
     shared: Arc<Shared>,
 }
 
-impl Drop for LastRites {
+impl Drop for CloseOnDrop {
     fn drop(&mut self) {
         self.queue.close();
         let mut left = Vec::new();

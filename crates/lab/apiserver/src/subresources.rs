@@ -1,8 +1,8 @@
-//! What hangs below resources, and the reviews that are never stored.
+//! Subresources, and the reviews that are never stored.
 
 use crate::resource::Resource;
 
-/// A subresource as discovery shows it.
+/// A subresource in discovery.
 #[derive(Debug, Clone)]
 pub(crate) struct Subresource {
     /// Path segment.
@@ -17,7 +17,7 @@ pub(crate) struct Subresource {
     pub verbs: Vec<&'static str>,
 }
 
-/// A kind that is answered at once and never stored.
+/// A virtual kind that is never stored.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Review {
     /// API group.
@@ -26,7 +26,7 @@ pub(crate) struct Review {
     pub plural: &'static str,
     /// Kind.
     pub kind: &'static str,
-    /// Whether it lives in a namespace.
+    /// Whether it is namespaced.
     pub namespaced: bool,
 }
 
@@ -151,7 +151,7 @@ pub(crate) fn of(resource: &Resource) -> Vec<Subresource> {
         all.push(own("status", &["get", "patch", "update"]));
     }
     if resource.custom.is_some() {
-        // The classic document lists status before scale for definitions.
+        // The classic document lists status before scale for custom resources.
         all.reverse();
     }
     all

@@ -1,4 +1,4 @@
-//! Kinds that are answered and never stored: reviews, bindings, evictions, tokens.
+//! Virtual kinds, which are never stored: reviews, bindings, evictions, tokens.
 
 mod binding;
 mod eviction;
@@ -26,7 +26,7 @@ use crate::rest::{Content, Context};
 use crate::subresources::Review;
 use crate::types::{self, TypeId};
 
-/// POST of a review, or of a binding the old way.
+/// POST of a review, or of a binding by the deprecated path.
 pub(crate) async fn review(
     context: &Context,
     review: Review,
@@ -66,7 +66,7 @@ pub(crate) async fn review(
     }
 }
 
-/// POST of something below an object.
+/// POST of a subresource.
 pub(crate) async fn create_below(
     context: &Context,
     resource: &Resource,
@@ -93,7 +93,7 @@ pub(crate) async fn create_below(
     }
 }
 
-/// Lets admission have its say about an object that is never stored: it is created all the same.
+/// Runs admission for an object that is never stored; it counts as a create.
 async fn admitted(
     context: &Context,
     target: Target<'_>,
@@ -115,8 +115,8 @@ async fn admitted(
     admission::validate(&attributes, object, None).await
 }
 
-/// Records who wrote the fields of an object that is answered and then forgotten; upstream's
-/// creation does so before it knows that nothing will be stored.
+/// Records managed fields of an object that is only returned; upstream's create does so before it
+/// knows that nothing will be stored.
 fn own(
     context: &Context,
     group: &str,
@@ -142,7 +142,7 @@ fn own(
     Ok(())
 }
 
-/// A kind that has no second version.
+/// A kind with a single version.
 struct OneVersion(TypeId);
 
 impl Versions for OneVersion {
@@ -166,7 +166,7 @@ fn answer(context: &Context, object: &Value) -> Response<Body> {
     respond::value(StatusCode::CREATED, object, form)
 }
 
-/// A success that says no more than that.
+/// The plain success status.
 fn created(context: &Context) -> Response<Body> {
     let mut status = Status::success(machinery::status::Details::default());
     status.details = None;

@@ -1,4 +1,4 @@
-//! Killing the process at any moment: no acknowledged write is lost, no revision is used twice.
+//! Kills the process at any point: no acknowledged write is lost, no revision is reused.
 
 #![allow(
     clippy::unwrap_used,
@@ -25,14 +25,14 @@ const FILE_VARIABLE: &str = "STORE_CRASH_FILE";
 const ROUND_VARIABLE: &str = "STORE_CRASH_ROUND";
 
 fn options() -> Options {
-    // Small, so that compaction and the removal of old records are killed as well.
+    // Small, so that compaction and the removal of old records are interrupted as well.
     Options {
         max_events: 200,
         ..Options::default()
     }
 }
 
-/// The process that is killed. It prints a line for every acknowledged write.
+/// The process to kill. It prints a line for every acknowledged write.
 #[test]
 #[ignore = "the victim of the test below, which starts it"]
 fn victim() {
@@ -73,7 +73,7 @@ async fn work(store: &Store, round: &str, client: u64) {
             Write::put(key.as_str(), Expect::Any, content)
         };
         let event = store.write(write).await.unwrap();
-        // One write call per line, so that a line is whole or not there.
+        // One write call per line, so that a line is complete or missing.
         let kind = if delete { "delete" } else { "put" };
         let line = format!("ack {} {kind} {key} {text}\n", event.revision);
         std::io::stdout().write_all(line.as_bytes()).unwrap();
@@ -81,7 +81,7 @@ async fn work(store: &Store, round: &str, client: u64) {
     }
 }
 
-/// Runs the victim for a while; returns the lines it got out, as (revision, kind, key, text).
+/// Runs the victim for a while; returns its lines as (revision, kind, key, text).
 fn run_and_kill(path: &Path, round: u64) -> Vec<(u64, String, String, String)> {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["victim", "--exact", "--ignored", "--nocapture"])
@@ -97,7 +97,7 @@ fn run_and_kill(path: &Path, round: u64) -> Vec<(u64, String, String, String)> {
             .lines()
             .map_while(Result::ok)
             .filter_map(|line| {
-                // The test harness may have written its own words before the first line.
+                // The test harness may have printed before the first line.
                 let line = &line[line.find("ack ")?..];
                 let mut words = line.split(' ').skip(1).map(str::to_owned);
                 Some((
@@ -152,7 +152,7 @@ async fn a_killed_process_loses_no_acknowledged_write_and_no_revision_is_reused(
             let found_text = found
                 .as_ref()
                 .map(|entry| entry.object().unwrap()["text"].as_str().unwrap().to_owned());
-            // A write whose answer was not printed any more may have followed.
+            // Another write may have followed without its line.
             let newer = found_revision > *revision
                 || found.is_none() && store.revision() > *revision && deleted(&store, key);
             assert!(
@@ -176,13 +176,13 @@ async fn a_killed_process_loses_no_acknowledged_write_and_no_revision_is_reused(
     );
 }
 
-/// Whether the history holds a deletion of a key.
+/// Whether the history has a deletion of a key.
 fn deleted(store: &Store, key: &str) -> bool {
     let mut watch = store.watch(key, store.compacted_revision()).unwrap();
     std::iter::from_fn(|| watch.try_next().unwrap()).any(|event| event.is_delete())
 }
 
-/// The history is in order and every record carries the revision it was written for.
+/// The history is in order and every record has the revision it was written for.
 fn check_history(store: &Store) {
     let mut watch = store.watch("", store.compacted_revision()).unwrap();
     // Revision 1 is that of the empty store, there is no event for it.
@@ -196,7 +196,7 @@ fn check_history(store: &Store) {
 }
 
 #[tokio::test]
-async fn a_second_process_is_refused_with_the_name_of_the_file() {
+async fn second_process_is_rejected_with_the_file_name() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
     let first = Store::open(&path, options()).unwrap();
@@ -216,7 +216,7 @@ async fn a_second_process_is_refused_with_the_name_of_the_file() {
 }
 
 #[tokio::test]
-async fn everything_is_found_again_after_closing() {
+async fn content_survives_closing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
     let store = Store::open(&path, Options::default()).unwrap();
@@ -261,7 +261,7 @@ async fn everything_is_found_again_after_closing() {
     );
     assert_eq!(*events[1], *gone);
 
-    // Even when the last write is a forgotten deletion its revision stays used.
+    // Even when the last write is a compacted deletion its revision stays used.
     store.compact(5).await.unwrap();
     store.close().await;
     let store = Store::open(&path, Options::default()).unwrap();
@@ -302,7 +302,7 @@ async fn compaction_frees_the_file_of_old_records() {
         .await
         .unwrap();
     store.compact(store.revision()).await.unwrap();
-    // Old records go along with the next write.
+    // Old records are removed with the next write.
     let last = store
         .write(Write::put(gone, Expect::Absent, text))
         .await
@@ -322,7 +322,7 @@ async fn compaction_frees_the_file_of_old_records() {
 }
 
 #[tokio::test]
-async fn other_files_are_refused() {
+async fn other_files_are_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let text = folder.path().join("text");
     std::fs::write(&text, "not a database").unwrap();

@@ -1,4 +1,5 @@
-//! Damaged files: one record that cannot be decoded costs one object, never a kind, and never the server.
+//! Damaged files: one record that cannot be decoded costs one object, never a kind, and never the
+//! server.
 
 #![allow(
     clippy::unwrap_used,
@@ -233,7 +234,7 @@ async fn damaged_record_costs_one_object_and_can_be_deleted(#[case] change: Dama
         "{metrics:?}"
     );
 
-    // A condition that cannot be checked is not taken for met.
+    // A precondition that cannot be checked fails.
     let guarded =
         json!({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": "x"}});
     let refused = send(&server, Method::DELETE, &one, Some(guarded)).await;
@@ -254,7 +255,7 @@ async fn damaged_record_costs_one_object_and_can_be_deleted(#[case] change: Dama
 }
 
 #[tokio::test]
-async fn watch_goes_on_past_a_damaged_record() {
+async fn watch_continues_past_a_damaged_record() {
     let (_folder, path) = three().await;
     damage(&path, KEY, flip);
     let server = start(&path).await;
@@ -311,7 +312,7 @@ async fn emptied_collection_has_no_damaged_record_left() {
     stop(server).await;
 }
 
-/// What the server itself reads: one damaged object of these kinds stops neither it nor the others.
+/// Kinds the server itself reads: one damaged object stops neither it nor the others.
 #[tokio::test]
 async fn server_starts_with_damaged_objects_of_every_kind_it_reads() {
     let folder = tempfile::tempdir().unwrap();
@@ -347,7 +348,7 @@ async fn server_starts_with_damaged_objects_of_every_kind_it_reads() {
         damage(&path, key, flip);
     }
     let server = start(&path).await;
-    // Its own objects are back, the others are left to their owners.
+    // Its own objects are restored, the others are left to their owners.
     for own in [
         "/api/v1/namespaces/kube-public",
         "/apis/rbac.authorization.k8s.io/v1/clusterroles/cluster-admin",
@@ -372,7 +373,7 @@ async fn server_starts_with_damaged_objects_of_every_kind_it_reads() {
 }
 
 #[tokio::test]
-async fn damaged_webhook_configuration_lets_nothing_through_until_it_is_deleted() {
+async fn damaged_webhook_configuration_blocks_writes_until_deleted() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store.redb");
     let server = start(&path).await;
@@ -413,7 +414,7 @@ fn content(name: &str) -> impl FnOnce(u64) -> Bytes + Send + 'static {
     move |_| Bytes::from(object.to_string())
 }
 
-/// A store with many objects, some deleted and compacted away, and what is current in it.
+/// A store with many objects, some deleted and compacted, and its current content.
 async fn many(path: &Path) -> (Store, Vec<(Arc<str>, Bytes)>) {
     let store = Store::open(path, Options::default()).unwrap();
     for number in 0..300 {
@@ -446,7 +447,7 @@ fn all(store: &Store) -> Vec<(Arc<str>, Bytes)> {
         .collect()
 }
 
-/// The file as it is after the power went: not closed.
+/// The file after a power cut: not closed.
 fn crashed(path: &Path, to: &Path) {
     fs::copy(path, to).unwrap();
 }
@@ -466,7 +467,7 @@ fn overwrite(path: &Path, what: &[u8], with: u8) -> usize {
     places.len()
 }
 
-/// A power cut and a bad sector together: the database gives up on the file, the store does not.
+/// A power cut and a bad sector at once: the database rejects the file, the store recovers it.
 #[tokio::test]
 async fn damaged_record_in_a_file_that_was_not_closed_costs_one_object() {
     let folder = tempfile::tempdir().unwrap();
@@ -522,8 +523,8 @@ async fn damaged_record_in_a_file_that_was_not_closed_costs_one_object() {
     assert!(last.damaged().is_empty());
 }
 
-/// Any part of the file, in any state: an error that names the file, or a store in which nothing is wrong that is not
-/// marked so. Nothing deleted comes back.
+/// Damage to any part of the file results in an error that names the file, or in a store in which
+/// all damage is marked. No deleted object reappears.
 #[tokio::test]
 async fn no_damage_to_the_file_is_served_or_panics() {
     let folder = tempfile::tempdir().unwrap();
@@ -565,7 +566,7 @@ async fn no_damage_to_the_file_is_served_or_panics() {
                     let known = current.iter().find(|(known, _)| *known == key);
                     assert_eq!(known.map(|(_, value)| value), Some(&value), "{case}: {key}");
                 }
-                // It can be written, and what is written is there the next time.
+                // It can be written, and the write survives a restart.
                 let key = "/registry/things/new";
                 store
                     .write(Write::put(key, Expect::Any, content("new")))
@@ -596,12 +597,12 @@ async fn overwritten_header_is_an_error_that_names_the_file() {
     let error = Store::open(&path, Options::default()).unwrap_err();
     assert!(error.is_corruption(), "{error:?}");
     assert!(error.to_string().contains("store.redb"), "{error}");
-    // It is left as it was, for whoever knows how to mend it.
+    // The file is left unchanged for manual repair.
     assert_eq!(&fs::read(&path).unwrap()[..4], b"xxxx");
 }
 
 #[tokio::test]
-async fn file_of_the_format_before_is_read_and_marked_anew() {
+async fn file_of_format_1_is_read_and_upgraded() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store.redb");
     let db = redb::Database::create(&path).unwrap();
@@ -637,7 +638,7 @@ async fn file_of_the_format_before_is_read_and_marked_anew() {
 }
 
 #[tokio::test]
-async fn store_file_is_for_its_owner_alone() {
+async fn store_file_is_owner_only() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store.redb");
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;

@@ -19,7 +19,7 @@ use bytes::Bytes;
 use redb::backends::FileBackend;
 use redb::{BackendError, StorageBackend};
 
-/// What a failing disk does.
+/// Failure mode of a disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     /// Writes and growth fail, nothing is written.
@@ -30,7 +30,7 @@ enum Mode {
     SyncFails,
 }
 
-/// Lets a number of operations pass and then fails until it is told to work again.
+/// Lets a number of operations pass and then fails until it is repaired.
 #[derive(Debug)]
 struct Faults {
     passes: AtomicI64,
@@ -198,7 +198,7 @@ fn reopened(path: &Path) -> Store {
 }
 
 #[tokio::test]
-async fn a_full_disk_gives_errors_and_the_store_recovers() {
+async fn store_recovers_from_a_full_disk() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
     let faults = Faults::new(Mode::Full);
@@ -222,7 +222,7 @@ async fn a_full_disk_gives_errors_and_the_store_recovers() {
         // Longer than the first pauses, so that opening fails as well.
         tokio::time::sleep(Duration::from_millis(30)).await;
     }
-    // Reads go on, and nobody sees what failed.
+    // Reads keep working, and the failed write is not visible.
     assert_eq!(
         store.get("/registry/pods/a/x"),
         Some(Arc::clone(&kept.entry))
@@ -274,7 +274,7 @@ async fn a_batch_that_reached_the_disk_though_its_sync_failed_is_adopted() {
     assert_eq!(dump(&reopened(&path)), before);
 }
 
-/// Fails at every single operation that a run of writes does, one after the other.
+/// Fails at every single operation of a run of writes in turn.
 #[tokio::test]
 async fn no_point_of_failure_loses_or_damages_anything() {
     for mode in [Mode::Full, Mode::Torn, Mode::SyncFails] {
@@ -293,7 +293,7 @@ async fn no_point_of_failure_loses_or_damages_anything() {
     }
 }
 
-/// Returns whether the run came to its end without reaching the point of failure.
+/// Returns whether the run ended without reaching the point of failure.
 async fn run_with_failure_at(folder: &Path, mode: Mode, point: i64) -> bool {
     let case = format!("{mode:?} at {point}");
     let path = folder.join("store");
@@ -319,7 +319,7 @@ async fn run_with_failure_at(folder: &Path, mode: Mode, point: i64) -> bool {
         "{case}"
     );
 
-    // The machine stops here: what the file holds now must hold every acknowledged write.
+    // A crash at this point: the file must have every acknowledged write.
     let copy = folder.join("copy");
     std::fs::copy(&path, &copy).unwrap();
     let crashed = reopened(&copy);
@@ -332,7 +332,7 @@ async fn run_with_failure_at(folder: &Path, mode: Mode, point: i64) -> bool {
     }
     drop(crashed);
 
-    // It does not stop here: the disk gets better.
+    // No crash: the disk recovers.
     faults.work();
     acknowledged.push(insist(&store, "/registry/pods/a/9", "last").await);
     let mut last = 3;
@@ -372,7 +372,7 @@ async fn run_with_failure_at(folder: &Path, mode: Mode, point: i64) -> bool {
 }
 
 #[tokio::test]
-async fn a_file_replaced_behind_the_store_is_refused() {
+async fn replaced_file_is_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
     let faults = Faults::new(Mode::Full);

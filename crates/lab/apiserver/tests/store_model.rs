@@ -1,4 +1,4 @@
-//! The store against a model: a list of all events, from which everything else follows.
+//! The store against a model: a list of all events, from which everything else is derived.
 
 #![allow(
     clippy::unwrap_used,
@@ -112,7 +112,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Everything that ever happened; revision 2 is the first event.
+/// All events; revision 2 is the first.
 #[derive(Default)]
 struct Model {
     events: Vec<Arc<Event>>,
@@ -341,7 +341,7 @@ impl Run {
         assert_eq!(self.store.count(prefix), all.entries.len());
     }
 
-    /// Takes events; returns whether the watch goes on.
+    /// Takes events; returns whether the watch is still open.
     fn poll(&mut self, at: usize, events: usize) -> bool {
         let watcher = &mut self.watchers[at];
         for _ in 0..events {
@@ -356,7 +356,7 @@ impl Run {
                     break;
                 }
                 Err(StoreError::Compacted { .. }) => {
-                    // It may end only if it was really behind.
+                    // It may end only if compaction overtook it.
                     assert!(watcher.position < self.model.compacted);
                     return false;
                 }
@@ -427,7 +427,7 @@ proptest! {
     }
 }
 
-/// Many writers, lists and watches at once; the event log must explain all they saw.
+/// Concurrent writers, lists and watches; the event log must explain all they observed.
 async fn concurrent(store: Store) {
     const WRITERS: u64 = 8;
     const WRITES: u64 = 60;
@@ -480,7 +480,7 @@ async fn concurrent(store: Store) {
         events: acknowledged.into_values().collect(),
         compacted: 0,
     };
-    // No revision is missing, and every event fits to the one before it on its key.
+    // No revision is missing, and every event is consistent with the previous one on its key.
     for (event, revision) in model.events.iter().zip(2..) {
         assert_eq!(event.revision, revision);
         let before = model
@@ -523,7 +523,7 @@ async fn writer_task(store: &Store, writer: u64, writes: u64) -> Vec<Arc<Event>>
         };
         match store.write(write).await {
             Ok(event) => acknowledged.push(event),
-            // Somebody was faster, with a version we had not seen.
+            // Another writer was faster, with a version we had not seen.
             Err(StoreError::Conflict { current: now, .. }) => assert_ne!(now, current),
             Err(other) => panic!("{other:?}"),
         }

@@ -1,15 +1,15 @@
-//! Objects whose owners are gone.
+//! Garbage collection of objects whose owners are gone.
 //!
 //! ```text
-//! metadata of every kind --> Graph (who owns whom) --> Queue of uids --> Collector
-//!                                                                         |-- decide
-//!                                                                         `-- delete, patch
+//! metadata of every kind --> Graph (owner references) --> Queue of uids --> Collector
+//!                                                                           |-- decide
+//!                                                                           `-- delete, patch
 //! ```
 //!
-//! Background deletion: dependents go when the last of their owners is gone. Foreground: an owner
-//! with the finalizer `foregroundDeletion` goes after the dependents that block it. Orphan: an owner
-//! with the finalizer `orphan` goes after its dependents have forgotten it. All as
-//! kube-controller-manager's garbage collector does it.
+//! Background deletion: dependents are deleted once the last of their owners is gone. Foreground:
+//! an owner with the finalizer `foregroundDeletion` is removed after the dependents that block it.
+//! Orphan: an owner with the finalizer `orphan` is removed after the references of its dependents.
+//! All as in kube-controller-manager's garbage collector.
 
 mod act;
 mod decide;
@@ -29,18 +29,18 @@ use tokio::sync::Notify;
 use tracing::debug;
 
 use crate::discovery::{Kinds, Served};
-use decide::{Below, Verdict, decide};
-use graph::{Graph, Look};
+use decide::{CollectionVerdict, DependentState, decide};
+use graph::{Graph, GraphAction};
 use monitors::Monitors;
 use node::{FOREGROUND, Meta, Node, ORPHAN, Uid};
 use owners::{Gone, Owner};
 
-/// Objects looked at at the same time (kube-controller-manager's 20).
+/// Number of objects processed concurrently (kube-controller-manager's 20).
 const WORKERS: usize = 20;
-/// When an object is looked at again whose owner's kind is not known.
-const UNKNOWN_KIND: Duration = Duration::from_secs(30);
+/// Delay before an object whose owner's kind is unknown is processed again.
+const UNKNOWN_KIND_RETRY_DELAY: Duration = Duration::from_secs(30);
 
-/// Starts it.
+/// Starts the garbage collector.
 pub async fn start(manager: &Manager) {
     let queue = Queue::new();
     let shared = Arc::new(Shared {
@@ -57,20 +57,20 @@ pub async fn start(manager: &Manager) {
     manager.start(Collector { shared }, &queue, WORKERS);
 }
 
-/// What those who watch and those who act have in common.
+/// State shared by monitors and workers.
 struct Shared {
     client: Client,
     graph: Mutex<Graph>,
     gone: Mutex<Gone>,
     kinds: RwLock<Arc<Kinds>>,
-    /// Told when definitions of kinds change.
+    /// Notified when CRDs change.
     definitions: Notify,
     events: Events,
     queue: Queue<Uid>,
 }
 
 impl Shared {
-    /// Takes over what a watch told.
+    /// Applies a watch event to the graph.
     fn take(&self, kind: &Arc<Served>, change: &Change<Meta>) {
         let effects = self.graph.lock().change(kind, change);
         if let Some(node) = effects.gone {
@@ -88,13 +88,13 @@ impl Shared {
             self.events
                 .warning_of_kind(&*node.object, resource, reason, message);
         }
-        for uid in effects.look_at {
+        for uid in effects.enqueue {
             self.queue.add(uid);
         }
     }
 }
 
-/// Looks at one object after the other.
+/// The reconciler of single objects.
 struct Collector {
     shared: Arc<Shared>,
 }
@@ -105,10 +105,10 @@ impl Reconcile<Uid> for Collector {
     }
 
     async fn reconcile(&self, uid: &Uid) -> Result<Next, Error> {
-        let look = self.shared.graph.lock().look(uid);
-        match look {
-            Look::Rest => {}
-            Look::Orphan(owner, dependents) => {
+        let next_action = self.shared.graph.lock().next_action(uid);
+        match next_action {
+            GraphAction::Rest => {}
+            GraphAction::Orphan(owner, dependents) => {
                 let forget = [owner.uid().to_owned()];
                 let asked = dependents.iter().map(|one| self.strip(one, &forget));
                 stream::iter(asked.collect::<Vec<_>>())
@@ -117,20 +117,20 @@ impl Reconcile<Uid> for Collector {
                     .await?;
                 self.remove_finalizer(&owner, ORPHAN).await?;
             }
-            Look::Release(owner) => self.remove_finalizer(&owner, FOREGROUND).await?,
-            Look::Await(dependents) => {
+            GraphAction::Release(owner) => self.remove_finalizer(&owner, FOREGROUND).await?,
+            GraphAction::Await(dependents) => {
                 for dependent in dependents {
                     self.shared.queue.add(dependent);
                 }
             }
-            Look::Owners(node) => return self.judge(&node).await,
+            GraphAction::Owners(node) => return self.judge(&node).await,
         }
         Ok(Next::Wait)
     }
 }
 
 impl Collector {
-    /// Keeps or deletes an object by its owners.
+    /// Keeps or deletes an object, depending on its owners.
     async fn judge(&self, node: &Node) -> Result<Next, Error> {
         let Some(live) = self.live(node).await? else {
             return Ok(Next::Wait);
@@ -138,25 +138,25 @@ impl Collector {
         if live.metadata.deletion_timestamp.is_some() {
             return Ok(Next::Wait);
         }
-        let mut standings = Vec::new();
+        let mut owner_states = Vec::new();
         for reference in node::owners(&live.metadata) {
             match self.owner(reference, node.namespace()).await? {
-                Owner::Stands(standing) => standings.push((reference.uid.clone(), standing)),
+                Owner::Stands(standing) => owner_states.push((reference.uid.clone(), standing)),
                 Owner::UnknownKind => {
-                    debug!(object = node.name(), owner = ?reference, "an owner of no known kind");
-                    return Ok(Next::After(UNKNOWN_KIND));
+                    debug!(object = node.name(), owner = ?reference, "owner of an unknown kind");
+                    return Ok(Next::After(UNKNOWN_KIND_RETRY_DELAY));
                 }
                 Owner::OutOfReach => {
-                    debug!(object = node.name(), owner = ?reference, "an owner with a namespace");
+                    debug!(object = node.name(), owner = ?reference, "namespaced owner of a cluster-scoped object");
                     return Ok(Next::Wait);
                 }
             }
         }
         let below = self.below(node.uid());
-        match decide(&live.metadata, &standings, below) {
-            Verdict::Keep => {}
-            Verdict::Strip(uids) => self.strip(node, &uids).await?,
-            Verdict::Delete { policy, unblock } => {
+        match decide(&live.metadata, &owner_states, below) {
+            CollectionVerdict::Keep => {}
+            CollectionVerdict::Strip(uids) => self.strip(node, &uids).await?,
+            CollectionVerdict::Delete { policy, unblock } => {
                 let live = if unblock {
                     self.unblock(node, live).await?
                 } else {
@@ -167,7 +167,7 @@ impl Collector {
                     namespace = node.namespace(),
                     name = node.name(),
                     ?policy,
-                    "deleting what has no owner any more"
+                    "deleting an object without owners"
                 );
                 self.delete(node, &live, policy).await?;
             }
@@ -175,14 +175,14 @@ impl Collector {
         Ok(Next::Wait)
     }
 
-    fn below(&self, uid: &str) -> Below {
+    fn below(&self, uid: &str) -> DependentState {
         let graph = self.shared.graph.lock();
-        let mut below = Below::Nothing;
+        let mut below = DependentState::Nothing;
         for dependent in graph.dependents_of(uid) {
             if dependent.deletes_dependents() {
-                return Below::WaitingDependents;
+                return DependentState::WaitingDependents;
             }
-            below = Below::Dependents;
+            below = DependentState::Dependents;
         }
         below
     }

@@ -1,4 +1,4 @@
-//! The kinds a server has, for controllers that have to reach all of them.
+//! Discovery, for controllers that handle all kinds.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -15,30 +15,30 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// Whether all of these verbs are there.
+    /// Whether it supports all of these verbs.
     pub(crate) fn can(&self, verbs: &[&str]) -> bool {
         verbs
             .iter()
             .all(|verb| self.verbs.iter().any(|known| known == verb))
     }
 
-    /// Group and plural, as messages name it.
+    /// Whether this is the resource with this group and plural.
     pub(crate) fn is(&self, group: &str, plural: &str) -> bool {
         self.resource.group == group && self.resource.plural == plural
     }
 }
 
-/// All kinds of a server.
+/// All kinds of an API server.
 #[derive(Debug, Default)]
 pub(crate) struct Kinds {
-    /// Each kind once, in the version its group prefers, or else the first that has it.
+    /// Each kind once, in the preferred version of its group, or else the first that has it.
     preferred: Vec<Arc<Served>>,
     /// Every kind in every version, by `apiVersion` and `kind`.
     by_type: HashMap<(String, String), Arc<Served>>,
 }
 
 impl Kinds {
-    /// Asks the server.
+    /// Runs discovery.
     pub(crate) async fn discover(client: Client) -> Result<Self, kube::Error> {
         let found = Discovery::new(client).run_aggregated().await?;
         let groups = found.groups_alphabetical();
@@ -58,7 +58,7 @@ impl Kinds {
                 if first {
                     kinds.preferred.push(Arc::clone(&served));
                 }
-                // Kinds that only answer reviews may share a name with a kind that is stored.
+                // Virtual review kinds may share a name with a stored kind.
                 let known = kinds
                     .by_type
                     .entry(of)
@@ -76,7 +76,7 @@ impl Kinds {
         &self.preferred
     }
 
-    /// The kind that a reference means.
+    /// The kind of an owner reference.
     pub(crate) fn named(&self, api_version: &str, kind: &str) -> Option<&Arc<Served>> {
         self.by_type.get(&(api_version.to_owned(), kind.to_owned()))
     }

@@ -9,10 +9,10 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ServiceAccount};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use runtime::{Key, Manager, Queue};
 
-/// Namespaces looked at at the same time.
+/// Namespaces processed concurrently.
 const WORKERS: usize = 5;
 
-/// Starts it.
+/// Starts both controllers.
 pub async fn start(manager: &Manager, root_ca: &str) {
     let namespaces = manager.cache::<Namespace>();
     let accounts = manager.cache::<ServiceAccount>();
@@ -65,7 +65,7 @@ pub async fn start(manager: &Manager, root_ca: &str) {
     manager.start(certificates, &map_queue, WORKERS);
 }
 
-/// Whether something may be created in a namespace.
+/// Whether objects may be created in a namespace.
 fn is_active(namespace: &Namespace) -> bool {
     let phase = namespace.status.as_ref().and_then(|s| s.phase.as_deref());
     namespace.metadata.deletion_timestamp.is_none() && phase == Some("Active")
@@ -75,7 +75,7 @@ fn namespace_of(meta: &ObjectMeta) -> Key {
     Key::new("", meta.namespace.clone().unwrap_or_default())
 }
 
-/// `None` for a creation that came too late: the namespace ends, or is gone.
+/// `None` if the creation failed because the namespace is terminating or gone.
 fn unless_terminating<T>(written: Result<T, kube::Error>) -> Result<Option<T>, kube::Error> {
     match written {
         Ok(written) => Ok(Some(written)),

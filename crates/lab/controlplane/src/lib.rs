@@ -1,18 +1,18 @@
-//! The controllers that users of a control plane take for granted.
+//! Controllers of a Kubernetes control plane.
 //!
-//! On a real cluster kube-controller-manager runs them; `medley up` runs these. They reach the
-//! cluster through the API alone, as the genuine ones do, and know nothing of the server behind it.
+//! On a real cluster kube-controller-manager runs them; `medley up` runs these. They use only the API,
+//! like the upstream ones, and do not depend on the embedded server.
 //!
-//! | module | what it looks after |
+//! | module | responsibility |
 //! |---|---|
 //! | [`workloads`] | ReplicaSets, Deployments, DaemonSets, StatefulSets, Jobs, CronJobs, disruption budgets |
-//! | [`collection`] | objects whose owners are gone |
-//! | [`namespace`] | what is left in namespaces that are to go |
+//! | [`collection`] | garbage collection of objects whose owners are gone |
+//! | [`namespace`] | contents of terminating namespaces |
 //! | [`identity`] | the default service account and the root certificate of every namespace |
-//! | [`roles`] | cluster roles made of other cluster roles |
-//! | [`network`] | the endpoints behind services |
-//! | [`storage`] | claims and the volumes bound to them |
-//! | [`nodes`] | nodes that fell silent, and the pods on them |
+//! | [`roles`] | aggregated cluster roles |
+//! | [`network`] | endpoints of services |
+//! | [`storage`] | binding of claims and volumes |
+//! | [`nodes`] | unresponsive nodes, and the pods on them |
 
 pub mod collection;
 pub mod identity;
@@ -27,10 +27,10 @@ mod discovery;
 
 use runtime::Manager;
 
-/// What the controllers have to be told.
+/// Configuration of the controllers.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The certificate authority of the API server, in PEM, as every namespace gets it.
+    /// The certificate authority of the API server, in PEM, published in every namespace.
     pub root_ca: String,
 }
 

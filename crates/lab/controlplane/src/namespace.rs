@@ -1,8 +1,8 @@
-//! What is left in namespaces that are to go.
+//! Deletion of the contents of terminating namespaces.
 //!
-//! A namespace that is deleted stays, Terminating, until everything in it is gone: pods first, then
-//! all other kinds that discovery finds, then the finalizer `kubernetes` in `spec.finalizers`. What
-//! holds it up is in its conditions. All as kube-controller-manager does it.
+//! A deleted namespace stays in phase Terminating until it is empty: pods are deleted first, then
+//! all other kinds that discovery finds, then the finalizer `kubernetes` in `spec.finalizers` is
+//! removed. Its conditions report what blocks the deletion. All as in kube-controller-manager.
 
 mod conditions;
 mod content;
@@ -20,19 +20,20 @@ use crate::discovery::Kinds;
 use conditions::Findings;
 use content::Content;
 
-/// The finalizer that is ours to remove.
+/// The finalizer that this controller removes.
 const FINALIZER: &str = "kubernetes";
-/// Namespaces worked on at the same time (kube-controller-manager's 10).
+/// Namespaces processed concurrently (kube-controller-manager's 10).
 const WORKERS: usize = 10;
 /// How long creations that began before the deletion may take to become visible.
-/// kube-controller-manager waits 5 s, for servers that learn of the deletion late; here is one server.
-const GRACE: Duration = Duration::from_millis(250);
-/// How long after the end of a pod is looked whether it was the last.
-const POD_GONE: Duration = Duration::from_millis(500);
-/// The shortest wait for what takes its time.
-const SHORTEST: Duration = Duration::from_secs(1);
+/// kube-controller-manager waits 5 s, because other API servers may learn of the deletion late;
+/// here there is a single one.
+const CREATION_GRACE: Duration = Duration::from_millis(250);
+/// Delay after the end of a pod before checking whether it was the last.
+const POD_CHECK_DELAY: Duration = Duration::from_millis(500);
+/// The shortest delay for deletions that take time.
+const MIN_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Starts it.
+/// Starts the namespace controller.
 pub async fn start(manager: &Manager) {
     let namespaces = manager.cache::<Namespace>();
     let pods = manager.cache::<Pod>();
@@ -41,7 +42,7 @@ pub async fn start(manager: &Manager) {
         let queue = queue.clone();
         move |change: &Change<Namespace>| {
             if let Some(namespace) = change.new.as_ref().filter(|one| is_deleting(one)) {
-                queue.add_after(Key::of(&namespace.metadata), GRACE);
+                queue.add_after(Key::of(&namespace.metadata), CREATION_GRACE);
             }
         }
     });
@@ -53,7 +54,7 @@ pub async fn start(manager: &Manager) {
             };
             let key = Key::new("", pod.metadata.namespace.clone().unwrap_or_default());
             if namespaces.find(&key).is_some_and(|one| is_deleting(&one)) {
-                queue.add_after(key, POD_GONE);
+                queue.add_after(key, POD_CHECK_DELAY);
             }
         }
     });
@@ -74,11 +75,12 @@ fn is_deleting(namespace: &Namespace) -> bool {
     namespace.metadata.deletion_timestamp.is_some()
 }
 
-/// When to look again for what may take so long. kube-controller-manager waits half of it; who sits
-/// in front of a deletion that has just begun does not want to wait that long.
+/// The delay until the next attempt, for content estimated to take this long.
+/// kube-controller-manager waits half of the estimate; shortly after the deletion that would be too
+/// slow for interactive use.
 fn next_look(estimate: Duration, since: Duration) -> Duration {
-    let half = estimate / 2 + SHORTEST;
-    half.min(since / 4).max(SHORTEST)
+    let half = estimate / 2 + MIN_RETRY_DELAY;
+    half.min(since / 4).max(MIN_RETRY_DELAY)
 }
 
 fn finalizers(namespace: &Namespace) -> &[String] {
@@ -99,7 +101,7 @@ impl Reconcile for Finaliser {
     }
 
     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
-        let found = self.api.get(&key.name).await.or_absent();
+        let found = self.api.get(&key.name).await.not_found_as_none();
         let found = found.map_err(Error::api(format!("get namespace {key}")))?;
         let Some(mut namespace) = found.filter(is_deleting) else {
             return Ok(Next::Wait);
@@ -129,7 +131,7 @@ impl Reconcile for Finaliser {
 }
 
 impl Finaliser {
-    /// Deletes what is in a namespace; says how long the rest may take.
+    /// Deletes the content of a namespace; returns an estimate for the rest.
     async fn empty(&self, namespace: &Namespace, findings: &mut Findings) -> Duration {
         let kinds = match Kinds::discover(self.content.client.clone()).await {
             Ok(kinds) => kinds,
@@ -150,8 +152,8 @@ impl Finaliser {
             pods_remain |= rest.count > 0;
             findings.problem(rest.problem);
         }
-        // What pods live from stays until they are gone. The conditions do not count them meanwhile:
-        // kube-controller-manager's do not either.
+        // Objects that pods depend on stay until the pods are gone. As in kube-controller-manager,
+        // the conditions do not count them meanwhile.
         if pods_remain {
             return estimate;
         }
@@ -164,7 +166,7 @@ impl Finaliser {
         estimate
     }
 
-    /// Says in the conditions what was found.
+    /// Writes the findings to the conditions.
     async fn report(
         &self,
         mut namespace: Namespace,
@@ -192,7 +194,7 @@ impl Finaliser {
         Ok(written)
     }
 
-    /// Removes our finalizer; the last one takes the namespace along.
+    /// Removes the finalizer; without finalizers the API server deletes the namespace.
     async fn finalise(&self, mut namespace: Namespace) -> Result<(), Error> {
         namespace.status = None::<NamespaceStatus>;
         let name = namespace.metadata.name.clone().unwrap_or_default();
@@ -206,7 +208,7 @@ impl Finaliser {
         self.api
             .replace_subresource("finalize", &name, &PostParams::default(), &namespace)
             .await
-            .or_absent()
+            .not_found_as_none()
             .map(drop)
             .map_err(Error::api(format!("finalize namespace {name}")))
     }

@@ -1,17 +1,16 @@
-//! The endpoints behind services.
+//! Endpoints of services.
 //!
-//! Three controllers, as in kube-controller-manager: EndpointSlices and the older Endpoints of
-//! services with a selector, and slices that mirror the Endpoints people write themselves for
-//! services without one.
+//! Three controllers, as in kube-controller-manager: EndpointSlices and legacy Endpoints of services
+//! with a selector, and slices that mirror user-managed Endpoints of services without one.
 //!
 //! ```text
-//! Service, Pods, Nodes --> slices     --> EndpointSlices (endpointslice-controller.k8s.io)
-//! Service, Pods        --> endpoints  --> Endpoints
-//! Endpoints by hand    --> mirror     --> EndpointSlices (endpointslicemirroring-controller.k8s.io)
+//! Service, Pods, Nodes   --> slices     --> EndpointSlices (endpointslice-controller.k8s.io)
+//! Service, Pods          --> endpoints  --> Endpoints
+//! user-managed Endpoints --> mirror     --> EndpointSlices (endpointslicemirroring-controller.k8s.io)
 //! ```
 //!
-//! Two things kube-controller-manager does are left out: the annotation with the time of the change
-//! that led to a write, which only measures latencies, and hints that share out zones by their CPUs
+//! Two features of kube-controller-manager are left out: the annotation with the time of the last
+//! change trigger, which only measures latencies, and hints that distribute zones by their CPUs
 //! (`topology-mode: Auto`), which `trafficDistribution` replaces.
 
 mod backends;
@@ -29,12 +28,12 @@ use runtime::{Cache, Change, Index, Key, Manager, Queue};
 
 use controllers::{EndpointsController, MirrorController, SliceController};
 
-/// How long changes of pods are gathered before their services are looked at: a rollout of a
-/// thousand pods is then not a thousand writes of a thousand addresses each.
-const BATCH: Duration = Duration::from_millis(50);
+/// Batch window of pod changes: without it a rollout of a thousand pods would be a thousand writes
+/// of a thousand addresses each.
+const BATCH_WINDOW: Duration = Duration::from_millis(50);
 const WORKERS: usize = 5;
 
-/// What the controllers look at.
+/// Caches shared by the controllers.
 #[derive(Clone)]
 struct Caches {
     services: Cache<Service>,
@@ -46,7 +45,7 @@ struct Caches {
     slices_by_service: Index<EndpointSlice>,
 }
 
-/// The queues of the three controllers; all go by the names of services.
+/// The queues of the three controllers, keyed by service.
 #[derive(Clone)]
 struct Queues {
     slices: Queue<Key>,
@@ -54,7 +53,7 @@ struct Queues {
     mirror: Queue<Key>,
 }
 
-/// Starts it.
+/// Starts the three controllers.
 pub async fn start(manager: &Manager) {
     let caches = Caches::new(manager);
     let queues = Queues {
@@ -124,7 +123,7 @@ impl Caches {
         pods
     }
 
-    /// The slices of a service that one controller looks after.
+    /// The slices of a service that one controller manages.
     fn slices_of(&self, service: &Key, manager: &str) -> Vec<Arc<EndpointSlice>> {
         let mut slices = self.slices_by_service.find(&service.to_string());
         slices.retain(|slice| {
@@ -169,13 +168,13 @@ fn subscribe(caches: &Caches, queues: &Queues, manager: &Manager) {
             return;
         }
         for key in services_of(&services, change) {
-            to.slices.add_after(key.clone(), BATCH);
-            to.endpoints.add_after(key, BATCH);
+            to.slices.add_after(key.clone(), BATCH_WINDOW);
+            to.endpoints.add_after(key, BATCH_WINDOW);
         }
     });
 
-    // A pod can be seen before the node it is on: its endpoint waits for the node's zone. The
-    // services of such pods are looked at again when the node comes.
+    // A pod can be observed before its node: its endpoint needs the node's zone. The services of
+    // such pods are enqueued when the node appears.
     let pods_by_node = manager.cache::<Pod>().index(|pod| {
         let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
         node.into_iter().collect()
@@ -195,7 +194,7 @@ fn subscribe(caches: &Caches, queues: &Queues, manager: &Manager) {
                 new: Some(pod),
             };
             for key in services_of(&services, &arrived) {
-                to.add_after(key, BATCH);
+                to.add_after(key, BATCH_WINDOW);
             }
         }
     });

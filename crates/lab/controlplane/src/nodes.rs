@@ -1,13 +1,13 @@
-//! Nodes that fell silent, and the pods on them.
+//! Unresponsive nodes, and the pods on them.
 //!
 //! ```text
 //! Leases, Node status --> lifecycle --> conditions Unknown, taints, pods not ready
 //! NoExecute taints    --> evictor   --> pods deleted when their tolerations end
-//! Nodes that are gone --> garbage   --> pods nobody would ever delete
+//! deleted Nodes       --> garbage   --> pods without a kubelet that would delete them
 //! ```
 //!
-//! Heartbeats only move a time stamp; a node is looked at when its time is up or when something
-//! about it changes. Thousands of nodes that are well cost next to nothing.
+//! Heartbeats only update a timestamp; a node is reconciled when its grace period ends or when
+//! another field changes, so thousands of healthy nodes cost next to nothing.
 
 mod eviction;
 mod evictor;
@@ -24,21 +24,21 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use runtime::{Cache, Index, Manager};
 
-/// How patient the controllers are.
+/// Timeouts of the node controllers.
 #[derive(Debug, Clone, Copy)]
 pub struct Timing {
-    /// How long a node may be silent (`--node-monitor-grace-period`). A lease that lasts longer
-    /// counts.
+    /// How long a node may miss heartbeats (`--node-monitor-grace-period`). A longer lease duration
+    /// takes precedence.
     pub grace: Duration,
-    /// How long a new node may take to say something (`--node-startup-grace-period`).
+    /// How long a new node may take to report (`--node-startup-grace-period`).
     pub startup_grace: Duration,
-    /// The time between two nodes of a zone that are cleared of their pods (`--node-eviction-rate`).
+    /// Interval between evictions of nodes in a zone (`--node-eviction-rate`).
     pub between_evictions: Duration,
-    /// The same in a large zone of which most is gone (`--secondary-node-eviction-rate`).
+    /// The same in a large zone with mostly unhealthy nodes (`--secondary-node-eviction-rate`).
     pub between_evictions_in_trouble: Duration,
-    /// How long a node is gone before its pods are.
+    /// Delay between the deletion of a node and that of its pods.
     pub quarantine: Duration,
-    /// How often pods that nobody looks after are looked for.
+    /// Interval of pod garbage collection.
     pub sweep: Duration,
 }
 
@@ -55,7 +55,7 @@ impl Default for Timing {
     }
 }
 
-/// What the controllers look at.
+/// Caches shared by the controllers.
 #[derive(Clone)]
 struct Caches {
     nodes: Cache<Node>,
@@ -64,12 +64,12 @@ struct Caches {
     pods_by_node: Index<Pod>,
 }
 
-/// Starts it.
+/// Starts the node controllers.
 pub async fn start(manager: &Manager) {
     start_with(manager, Timing::default()).await;
 }
 
-/// Starts it with another patience than kube-controller-manager's.
+/// Starts them with timeouts other than kube-controller-manager's.
 pub async fn start_with(manager: &Manager, timing: Timing) {
     let pods = manager.cache::<Pod>();
     let caches = Caches {
@@ -88,7 +88,7 @@ pub async fn start_with(manager: &Manager, timing: Timing) {
     garbage::start(manager, caches, timing);
 }
 
-/// The node a pod is on.
+/// The node of a pod.
 fn node_name(pod: &Pod) -> Option<&str> {
     let name = pod.spec.as_ref()?.node_name.as_deref();
     name.filter(|name| !name.is_empty())
@@ -103,7 +103,7 @@ fn condition<'a>(
     conditions.iter().find(|condition| condition.type_ == type_)
 }
 
-/// What a node says about being ready; nothing if it never said anything.
+/// The status of a node's `Ready` condition; `None` if it never reported.
 fn readiness(node: &Node) -> Option<&str> {
     condition(node, "Ready").map(|ready| ready.status.as_str())
 }

@@ -1,4 +1,4 @@
-//! Cluster roles made of other cluster roles.
+//! Aggregated cluster roles.
 
 mod aggregate;
 
@@ -12,16 +12,16 @@ use parking_lot::Mutex;
 use runtime::{Absent, Cache, Change, Error, Key, Manager, Next, Queue, Reconcile};
 use serde_json::json;
 
-/// The field manager of the rules.
+/// Field manager of the rules.
 const FIELD_MANAGER: &str = "clusterrole-aggregation-controller";
-/// Roles looked at at the same time (kube-controller-manager's 5).
+/// Roles processed concurrently (kube-controller-manager's 5).
 const WORKERS: usize = 5;
 
-/// Starts it.
+/// Starts the aggregation controller.
 pub async fn start(manager: &Manager) {
     let roles = manager.cache::<ClusterRole>();
     let queue = Queue::<Key>::new();
-    // Any role may be part of any aggregate, and aggregates are few: all are looked at.
+    // Any role may be part of any aggregate, and aggregates are few: all are enqueued.
     let aggregates = Arc::new(Mutex::new(BTreeSet::new()));
     roles.on_change({
         let queue = queue.clone();
@@ -79,7 +79,7 @@ impl Reconcile for Aggregation {
             .api
             .patch(&key.name, &params, &Patch::Apply(&patch))
             .await
-            .or_absent()
+            .not_found_as_none()
             .map_err(Error::api(format!("apply cluster role {key}")))?;
         if let Some(written) = written {
             self.roles.saw(&written).await;

@@ -1,15 +1,15 @@
-//! Claims and the volumes bound to them.
+//! Binding of claims and volumes.
 //!
 //! ```text
 //! claims, volumes, classes, pods --> claims::decide  --> bind, wait, ask a provisioner, lose
 //! volumes, claims                --> volumes::decide --> available, bound, released, unbind
-//! pods, claims, volumes          --> protection      --> finalizers of what is in use
-//! pods with templates of claims  --> ephemeral       --> those claims
+//! pods, claims, volumes          --> protection      --> finalizers of objects in use
+//! pods with claim templates      --> ephemeral       --> those claims
 //! ```
 //!
-//! A binding is four writes, each of which may be the last before a crash: the volume names the
-//! claim, the volume is bound, the claim names the volume, the claim is bound. Whoever looks next
-//! goes on from where it stopped, as kube-controller-manager's binder does.
+//! A binding is four writes, each of which may be the last before a crash: the volume references
+//! the claim, the volume is bound, the claim references the volume, the claim is bound. The next
+//! reconcile resumes at the first missing one, as kube-controller-manager's binder does.
 
 mod binder;
 mod claims;
@@ -32,14 +32,14 @@ const BETA_PROVISIONER: &str = "volume.beta.kubernetes.io/storage-provisioner";
 const BETA_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 const WORKERS: usize = 4;
 
-/// What the controllers look at.
+/// Caches shared by the controllers.
 #[derive(Clone)]
 struct Caches {
     claims: Cache<PersistentVolumeClaim>,
-    /// Claims without a volume by class, others by volume.
+    /// Unbound claims by class, others by volume.
     claims_by_need: Index<PersistentVolumeClaim>,
     volumes: Cache<PersistentVolume>,
-    /// Volumes without a claim by class, others by claim.
+    /// Unbound volumes by class, others by claim.
     volumes_by_use: Index<PersistentVolume>,
     classes: Cache<StorageClass>,
     nodes: Cache<Node>,
@@ -47,7 +47,7 @@ struct Caches {
     pods_by_claim: Index<Pod>,
 }
 
-/// Starts it.
+/// Starts the storage controllers.
 pub async fn start(manager: &Manager) {
     let caches = Caches::new(manager);
     let (claims, volumes) = (Queue::new(), Queue::new());
@@ -132,7 +132,7 @@ fn subscribe(caches: &Caches, claims: &Queue<Key>, volumes: &Queue<Key>) {
         to_volumes.add(key);
     });
 
-    // A class that is new or now the default is what claims may have waited for.
+    // A new class, or a new default class, enqueues the claims that may wait for it.
     let (all, to_claims) = (caches.claims.clone(), claims.clone());
     caches.classes.on_change(move |change| {
         if change.new.is_none() {
@@ -162,13 +162,13 @@ fn annotation<'a>(meta: &'a ObjectMeta, key: &str) -> Option<&'a str> {
     annotations.get(key).map(String::as_str)
 }
 
-/// The volume a claim names.
+/// The volume a claim references.
 fn volume_of(claim: &PersistentVolumeClaim) -> Option<&str> {
     let name = claim.spec.as_ref()?.volume_name.as_deref();
     name.filter(|name| !name.is_empty())
 }
 
-/// The claim a volume names.
+/// The claim a volume references.
 fn claim_of(volume: &PersistentVolume) -> Option<Key> {
     let claim = volume.spec.as_ref()?.claim_ref.as_ref()?;
     Some(Key::new(
@@ -177,7 +177,7 @@ fn claim_of(volume: &PersistentVolume) -> Option<Key> {
     ))
 }
 
-/// The class a claim asks for; the old annotation wins.
+/// The class of a claim; the deprecated annotation takes precedence.
 fn asked_class(claim: &PersistentVolumeClaim) -> Option<&str> {
     annotation(&claim.metadata, BETA_CLASS)
         .or_else(|| claim.spec.as_ref()?.storage_class_name.as_deref())
@@ -193,7 +193,7 @@ fn volume_class(volume: &PersistentVolume) -> &str {
         .unwrap_or_default()
 }
 
-/// The claims a pod names, and those that are made for it.
+/// The claims a pod references, and those created for it.
 fn claims_of(pod: &Pod) -> Vec<Key> {
     let namespace = pod.metadata.namespace.clone().unwrap_or_default();
     let name = pod.metadata.name.as_deref().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What runs pods, and how many of them.
+//! Controllers of workloads.
 
 mod cron_job;
 mod daemon_set;

@@ -1,6 +1,6 @@
-//! StatefulSets, Jobs, CronJobs and disruption budgets, run by our controllers.
+//! StatefulSets, Jobs, CronJobs and disruption budgets with our controllers.
 //!
-//! There are no nodes here: the tests say what becomes of pods.
+//! There are no nodes here: the tests write the status of pods.
 
 #[path = "common/controllers.rs"]
 mod controllers;
@@ -8,13 +8,13 @@ mod controllers;
 mod cron_job;
 #[path = "batch/disruption.rs"]
 mod disruption;
+#[path = "batch/fixture.rs"]
+mod fixture;
 #[path = "batch/job.rs"]
 mod job;
 #[path = "batch/kubectl.rs"]
 mod kubectl;
-#[path = "batch/looks.rs"]
-mod looks;
 #[path = "batch/stateful_set.rs"]
 mod stateful_set;
-#[path = "batch/world.rs"]
-mod world;
+#[path = "batch/written_objects.rs"]
+mod written_objects;

@@ -19,8 +19,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use testkit::TestCluster;
 
-/// Test machines are not quiet.
-const SOON: Duration = Duration::from_mins(1);
+/// Generous: test hosts are loaded.
+const WAIT_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Objects of one namespace.
 fn api<K>(cluster: &TestCluster, namespace: &str) -> Api<K>
@@ -30,7 +30,7 @@ where
     Api::namespaced(cluster.client(), namespace)
 }
 
-/// Creates an object from what a user would write.
+/// Creates an object from a manifest.
 async fn create<K>(api: &Api<K>, object: Value) -> anyhow::Result<K>
 where
     K: Clone + Debug + Serialize + DeserializeOwned,
@@ -39,8 +39,8 @@ where
     Ok(api.create(&PostParams::default(), &object).await?)
 }
 
-/// Writes a part of an object's status, as a kubelet does.
-async fn say<K>(api: &Api<K>, name: &str, status: Value) -> anyhow::Result<K>
+/// Patches the status of an object, as a kubelet does.
+async fn set_status<K>(api: &Api<K>, name: &str, status: Value) -> anyhow::Result<K>
 where
     K: Clone + Debug + DeserializeOwned,
 {
@@ -50,7 +50,7 @@ where
         .await?)
 }
 
-/// Waits until an object is as told, and returns it.
+/// Waits until an object satisfies the condition, and returns it.
 async fn until<K>(
     api: &Api<K>,
     name: &str,
@@ -60,18 +60,18 @@ async fn until<K>(
 where
     K: Clone + Debug + DeserializeOwned + Serialize,
 {
-    testkit::until(api, name, what, SOON, is).await
+    testkit::until(api, name, what, WAIT_TIMEOUT, is).await
 }
 
-/// Waits until an object is gone.
+/// Waits until an object is deleted.
 async fn until_gone<K>(api: &Api<K>, name: &str) -> anyhow::Result<()>
 where
     K: Clone + Debug + DeserializeOwned,
 {
-    testkit::until_gone(api, name, SOON).await
+    testkit::until_gone(api, name, WAIT_TIMEOUT).await
 }
 
-/// A pod that never was on any kubelet. The genuine server wants the service account it names.
+/// A pod without a kubelet. kube-apiserver requires the service account it names.
 fn pod(name: &str, spec: Value) -> Value {
     let mut pod = json!({
         "metadata": { "name": name, "labels": { "app": "web" } },
@@ -88,7 +88,7 @@ fn pod(name: &str, spec: Value) -> Value {
     pod
 }
 
-/// The service account that every pod has.
+/// The service account of every pod.
 async fn service_account(cluster: &TestCluster, namespace: &str) -> anyhow::Result<()> {
     let api: Api<k8s_openapi::api::core::v1::ServiceAccount> = api(cluster, namespace);
     if cluster.has_controllers() {
@@ -99,7 +99,7 @@ async fn service_account(cluster: &TestCluster, namespace: &str) -> anyhow::Resu
     Ok(())
 }
 
-/// Some controllers: ours, or on a genuine control plane its own, which show what ours should do.
+/// Controllers: ours, or on an upstream control plane its own, as the reference.
 struct Controllers<F> {
     cluster: TestCluster,
     manager: Option<Manager>,
@@ -119,7 +119,7 @@ impl<F: AsyncFn(&Manager)> Controllers<F> {
         Ok(controllers)
     }
 
-    /// Stops the controllers. Those that start next know nothing of what these remembered.
+    /// Stops the controllers. The next ones start without their in-memory state.
     async fn stop(&mut self) {
         if let Some(manager) = self.manager.take() {
             manager.stop().await;

@@ -1,7 +1,8 @@
-//! ReplicaSets, Deployments and DaemonSets against a server.
+//! ReplicaSets, Deployments and DaemonSets with an API server.
 //!
-//! Nobody runs pods here: `Stage::keep_running` says that they run, which is all that the
-//! controllers see of a kubelet. Pods without a node go at once when they are deleted.
+//! No kubelet runs here: `Stage::keep_running` sets the status of pods to running, which is all
+//! that the controllers see of a kubelet. Pods without a node are removed at once when they are
+//! deleted.
 
 #[path = "common/controllers.rs"]
 mod controllers;
@@ -11,6 +12,6 @@ mod rollout {
     pub(crate) mod daemon_sets;
     pub(crate) mod deployments;
     pub(crate) mod kubectl;
-    pub(crate) mod looks;
     pub(crate) mod stage;
+    pub(crate) mod written_objects;
 }

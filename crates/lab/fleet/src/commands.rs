@@ -1,5 +1,5 @@
-//! What one can do to a fleet while it runs. Everything goes through the API, so it works from
-//! another process, and on nothing more than a kubeconfig.
+//! Commands on a running fleet. They only use the API server, so they work from another process
+//! with nothing but a kubeconfig.
 
 mod drain;
 
@@ -10,13 +10,13 @@ use runtime::{Absent, Error};
 use serde_json::{Value, json};
 
 use crate::model::{Fleet, Pool, expand};
-use crate::names::{ARCH, CPU, FAILED, OS, POOL, SIMULATED, WINDOWS_BUILD, says_yes};
+use crate::names::{ARCH, CPU, FAILED, OS, POOL, SIMULATED, WINDOWS_BUILD, annotation_is_true};
 use crate::operators::MachineConfigPool;
 use crate::operators::names::DEGRADE;
 
 pub use drain::{DrainOptions, drain};
 
-/// What there is to say about a node in one line.
+/// Summary of a node, printed as one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a column of its own")]
 pub struct NodeLine {
@@ -28,15 +28,15 @@ pub struct NodeLine {
     pub os: String,
     /// Architecture.
     pub arch: String,
-    /// What KubeVirt would call its CPU.
+    /// CPU model as KubeVirt's node labeller reports it.
     pub cpu: Option<String>,
     /// Whether the fleet simulates it.
     pub simulated: bool,
-    /// Whether its kubelet has been told to fail.
+    /// Whether its kubelet is simulated as failed.
     pub failed: bool,
-    /// Whether it takes new pods.
+    /// Whether it accepts new pods (`spec.unschedulable` is unset).
     pub schedulable: bool,
-    /// Whether it says that it is ready.
+    /// Whether its `Ready` condition is true.
     pub ready: bool,
 }
 
@@ -67,8 +67,8 @@ impl NodeLine {
             },
             arch: label(ARCH).unwrap_or_default(),
             cpu: cpu.map(str::to_owned),
-            simulated: says_yes(&node.metadata, SIMULATED),
-            failed: says_yes(&node.metadata, FAILED),
+            simulated: annotation_is_true(&node.metadata, SIMULATED),
+            failed: annotation_is_true(&node.metadata, FAILED),
             schedulable: node.spec.as_ref().and_then(|spec| spec.unschedulable) != Some(true),
             ready: conditions
                 .into_iter()
@@ -87,8 +87,8 @@ pub async fn list(client: &Client) -> Result<Vec<NodeLine>, Error> {
     Ok(nodes.items.iter().map(NodeLine::of).collect())
 }
 
-/// Adds the nodes of a pool whose names are free, and says which. The fleet gives them addresses and
-/// keeps them alive.
+/// Adds the nodes of a pool whose names are free and returns their names. The running fleet assigns
+/// addresses and sends heartbeats for them.
 pub async fn add(client: &Client, pool: Pool) -> Result<Vec<String>, Error> {
     let fleet = Fleet::of_pools(vec![pool]);
     let fleet = fleet
@@ -113,8 +113,8 @@ pub async fn add(client: &Client, pool: Pool) -> Result<Vec<String>, Error> {
     Ok(added)
 }
 
-/// Adds nodes that are like one there is.
-pub async fn add_like(client: &Client, like: &str, names: &[String]) -> Result<(), Error> {
+/// Adds nodes that copy an existing one.
+pub async fn add_copies(client: &Client, like: &str, names: &[String]) -> Result<(), Error> {
     let model = simulated(client, like).await?;
     for name in names {
         let node = copy(&model, name);
@@ -126,7 +126,7 @@ pub async fn add_like(client: &Client, like: &str, names: &[String]) -> Result<(
     Ok(())
 }
 
-/// Another node like one there is: what belongs to that one alone is left out.
+/// Copies a node under a new name, without the fields that identify the original.
 fn copy(model: &Node, name: &str) -> Node {
     let mut node = Node::default();
     node.metadata.name = Some(name.to_owned());
@@ -141,7 +141,8 @@ fn copy(model: &Node, name: &str) -> Node {
         annotations.retain(|key, _| [SIMULATED, POOL, CPU].contains(&key.as_str()));
     }
     let taints = model.spec.as_ref().and_then(|spec| spec.taints.clone());
-    // What the state of the other node brought about is not a property of both.
+    // Taints that follow from the state of the original node (not ready, unreachable) are not
+    // copied.
     let lasting = taints.map(|mut taints| {
         taints.retain(|taint| {
             !taint.key.starts_with("node.kubernetes.io/") || taint.key == "node.kubernetes.io/os"
@@ -158,7 +159,7 @@ fn copy(model: &Node, name: &str) -> Node {
     node
 }
 
-/// Removes a node: no new pods come, then it is gone. Its pods are cleaned up by the control plane.
+/// Cordons and deletes a node. The control plane's pod garbage collection removes its pods.
 pub async fn remove(client: &Client, name: &str) -> Result<(), Error> {
     let node = simulated(client, name).await?;
     cordon(client, name).await?;
@@ -172,22 +173,22 @@ pub async fn remove(client: &Client, name: &str) -> Result<(), Error> {
     api(client)
         .delete(name, &options)
         .await
-        .or_absent()
+        .not_found_as_none()
         .map(drop)
         .map_err(Error::api(format!("delete node {name}")))
 }
 
-/// Has a node take no new pods.
+/// Marks a node unschedulable.
 pub async fn cordon(client: &Client, name: &str) -> Result<(), Error> {
     patch(client, name, json!({ "spec": { "unschedulable": true } })).await
 }
 
-/// Has a node take new pods again.
+/// Marks a node schedulable again.
 pub async fn uncordon(client: &Client, name: &str) -> Result<(), Error> {
     patch(client, name, json!({ "spec": { "unschedulable": null } })).await
 }
 
-/// Has the kubelet of a simulated node fall silent: no heartbeats, and nothing happens to its pods.
+/// Stops the kubelet of a simulated node: no heartbeats, and its pods no longer change.
 pub async fn fail(client: &Client, name: &str) -> Result<(), Error> {
     simulated(client, name).await?;
     let annotations = json!({ FAILED: "true" });
@@ -199,8 +200,8 @@ pub async fn fail(client: &Client, name: &str) -> Result<(), Error> {
     .await
 }
 
-/// Has the kubelet of a node that failed come back, and a node that failed to take on its machine
-/// configuration try again.
+/// Restarts the kubelet of a failed node, and lets a degraded node apply its machine configuration
+/// again.
 pub async fn recover(client: &Client, name: &str) -> Result<(), Error> {
     simulated(client, name).await?;
     let annotations = json!({ FAILED: null, DEGRADE: null });
@@ -212,7 +213,7 @@ pub async fn recover(client: &Client, name: &str) -> Result<(), Error> {
     .await
 }
 
-/// Has a simulated node fail to take on its machine configuration; this is what it says about it.
+/// Makes a simulated node fail to apply its machine configuration, with this message as the reason.
 pub async fn degrade(client: &Client, name: &str, message: &str) -> Result<(), Error> {
     simulated(client, name).await?;
     let annotations = json!({ DEGRADE: message });
@@ -224,7 +225,7 @@ pub async fn degrade(client: &Client, name: &str, message: &str) -> Result<(), E
     .await
 }
 
-/// Has the machines of a pool keep their configuration, or follow it again.
+/// Pauses or resumes the rollout of machine configuration to a pool.
 pub async fn pause(client: &Client, pool: &str, paused: bool) -> Result<(), Error> {
     let pools: Api<MachineConfigPool> = Api::all(client.clone());
     let change = json!({ "spec": { "paused": paused } });
@@ -247,13 +248,13 @@ async fn patch(client: &Client, name: &str, patch: Value) -> Result<(), Error> {
         .map_err(Error::api(format!("patch node {name}")))
 }
 
-/// A node the fleet simulates: what is done to others, machines decide.
+/// Gets a node and checks that the fleet simulates it; the state of real nodes cannot be set here.
 async fn simulated(client: &Client, name: &str) -> Result<Node, Error> {
     let node = api(client)
         .get(name)
         .await
         .map_err(Error::api(format!("get node {name}")))?;
-    if says_yes(&node.metadata, SIMULATED) {
+    if annotation_is_true(&node.metadata, SIMULATED) {
         return Ok(node);
     }
     Err(Error::Invalid(format!(

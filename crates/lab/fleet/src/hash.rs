@@ -1,5 +1,5 @@
-//! Numbers that look random and are the same every time: identifiers and the unevenness of
-//! simulated times come from names, so that a restart changes nothing.
+//! Deterministic pseudo-random numbers: identifiers and the jitter of simulated times are hashes of
+//! names, so that a restart changes nothing.
 
 /// FNV-1a, 128 bit.
 pub(crate) fn of(bytes: &[u8]) -> u128 {
@@ -10,7 +10,7 @@ pub(crate) fn of(bytes: &[u8]) -> u128 {
     })
 }
 
-/// A number from 0 up to 1 that belongs to a name.
+/// A number from 0 up to, but not including, 1, derived from a name.
 pub(crate) fn fraction(name: &str) -> f64 {
     let bits = u32::try_from((of(name.as_bytes()) >> 64) & 0xffff).unwrap_or_default();
     f64::from(bits) / 65536.0

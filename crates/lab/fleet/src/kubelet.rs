@@ -1,5 +1,5 @@
-//! The kubelets of all nodes, as one controller: a pod is looked at when it changes and when its
-//! time comes.
+//! The kubelets of all nodes, as one controller: a pod is reconciled when it changes and when its
+//! next transition is due.
 
 mod addresses;
 mod admit;
@@ -26,14 +26,14 @@ use serde_json::json;
 use crate::nodes::{address, is_alive};
 use crate::scheduler::pod::claims;
 use addresses::PodAddresses;
-use advance::{Clock, Facts, Said, advance};
+use advance::{Clock, KubeletEvent, LifecycleInputs, advance};
 use behaviour::Behaviour;
 pub use behaviour::{EverythingRuns, Outcome, Runtime};
 pub(crate) use pull::Puller;
 
 use pull::Sandbox;
 
-/// Pods looked at at the same time.
+/// Number of pods reconciled concurrently.
 const WORKERS: usize = 48;
 
 /// Starts the kubelets; they write with `client`.
@@ -108,7 +108,7 @@ pub(crate) async fn start(
             let Some(node) = node.filter(|node| is_alive(node)) else {
                 return;
             };
-            // A kubelet that comes, or comes back, looks after all that is on its node.
+            // When a kubelet starts or recovers, all pods on its node are reconciled.
             for pod in by_node.find(node.metadata.name.as_deref().unwrap_or_default()) {
                 queue.add(Key::of(&pod.metadata));
             }
@@ -141,8 +141,8 @@ struct Shared {
     by_node: Index<Pod>,
     events: Events,
     addresses: Mutex<PodAddresses>,
-    /// What was last written about pods that have something before them, with times more exact
-    /// than the server keeps them.
+    /// The last status written for pods with pending transitions. The API server truncates times to
+    /// seconds; these keep the fractions.
     exact: Mutex<HashMap<String, PodStatus>>,
 }
 
@@ -152,12 +152,12 @@ impl Reconcile for Kubelet {
     }
 
     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
-        self.0.look_at(key).await
+        self.0.reconcile_pod(key).await
     }
 }
 
 impl Shared {
-    async fn look_at(&self, key: &Key) -> Result<Next, Error> {
+    async fn reconcile_pod(&self, key: &Key) -> Result<Next, Error> {
         let Some(pod) = self.pods.find(key) else {
             return Ok(Next::Wait);
         };
@@ -178,8 +178,8 @@ impl Shared {
             None => HashMap::new(),
         };
         let next = self.next(&pod, &node, uid, &sandbox, &pulls);
-        for said in &next.said {
-            self.say(&pod, &node, said);
+        for event in &next.new_events {
+            self.emit_event(&pod, &node, event);
         }
         let there = pod.status.clone().unwrap_or_default();
         if let Some(changed) = write::difference(&there, &next.status) {
@@ -188,7 +188,7 @@ impl Shared {
             let written = api
                 .patch_status(&key.name, &PatchParams::default(), &Patch::Strategic(patch))
                 .await
-                .or_absent()
+                .not_found_as_none()
                 .map_err(Error::api(format!("patch status of pod {key}")))?;
             if let Some(written) = &written {
                 self.pods.saw(written).await;
@@ -207,7 +207,7 @@ impl Shared {
         Ok(Next::After(wait.max(Duration::from_millis(1))))
     }
 
-    /// What comes next for a pod.
+    /// Computes the next status of a pod.
     fn next(
         &self,
         pod: &Pod,
@@ -220,7 +220,7 @@ impl Shared {
         let there = pod.status.clone().unwrap_or_default();
         let mut status = self.exact.lock().get(uid).cloned();
         if let Some(exact) = &mut status {
-            // Others may have said something meanwhile, and what they say about the whole counts.
+            // Other writers may have changed conditions meanwhile; theirs take precedence.
             exact.conditions.clone_from(&there.conditions);
             let ended = |status: &PodStatus| {
                 matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"))
@@ -241,7 +241,7 @@ impl Shared {
             })
         };
         let node_name = node.metadata.name.as_deref().unwrap_or_default();
-        let facts = Facts {
+        let inputs = LifecycleInputs {
             pod,
             behaviour: &behaviour,
             outcome: &|container| match self.runtime.outcome(node, pod, container) {
@@ -255,10 +255,10 @@ impl Shared {
             no_sandbox: sandbox.refusal(),
         };
         let clock = Clock::new(Timestamp::now(), self.speed);
-        advance(status.unwrap_or(there), &facts, clock)
+        advance(status.unwrap_or(there), &inputs, clock)
     }
 
-    /// Takes a pod that has stopped out of the cluster.
+    /// Deletes a pod that has stopped.
     async fn delete(&self, pod: &Pod, key: &Key) -> Result<Next, Error> {
         let api: Api<Pod> = Api::namespaced(self.client.clone(), &key.namespace);
         let options = DeleteParams {
@@ -269,23 +269,23 @@ impl Shared {
             }),
             ..DeleteParams::default()
         };
-        match api.delete(&key.name, &options).await.or_absent() {
+        match api.delete(&key.name, &options).await.not_found_as_none() {
             Ok(_) => {}
-            // Another pod has the name: this one is gone.
+            // Another pod has the name, so this one is gone already.
             Err(kube::Error::Api(status)) if status.code == 409 => {}
             Err(error) => return Err(Error::api(format!("delete pod {key}"))(error)),
         }
         Ok(Next::Wait)
     }
 
-    fn say(&self, pod: &Pod, node: &Node, said: &Said) {
+    fn emit_event(&self, pod: &Pod, node: &Node, event: &KubeletEvent) {
         let name = node.metadata.name.as_deref().unwrap_or_default();
-        let message = said.message.clone();
-        if said.kind == "Normal" {
+        let message = event.message.clone();
+        if event.kind == "Normal" {
             self.events
-                .from_node(name, pod, said.part.as_deref(), &said.reason, message);
+                .from_node(name, pod, event.part.as_deref(), &event.reason, message);
         } else {
-            self.events.warning(pod, &said.reason, message);
+            self.events.warning(pod, &event.reason, message);
         }
     }
 }

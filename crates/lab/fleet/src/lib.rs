@@ -1,17 +1,17 @@
-//! A simulated fleet: nodes that are not alike, a scheduler, kubelets, storage, other people's
-//! operators and a registry, so that a laptop shows what a mixed cluster does.
+//! A simulated fleet: heterogeneous nodes, a scheduler, kubelets, storage, third-party operators
+//! and a registry, so that a laptop shows how a mixed cluster behaves.
 //!
 //! ```text
 //! fleet.yaml --model--> Node objects --nodes--> leases, status
 //!                                    \--scheduler--> bindings
 //!                                     \--kubelet--> statuses of pods, deletions
 //! claims ----------------storage--> volumes, snapshots
-//! configurations -------operators--> nodes that take them on, conditions
+//! configurations -------operators--> nodes that apply them, conditions
 //! revisions, releases ---registry--> images of boot disks and operators
 //! ```
 //!
-//! Everything is said through the API: nodes and pods live in the cluster, and what is simulated
-//! about them is in annotations ([`names`]).
+//! All state is in the API server: nodes and pods are ordinary objects, and the simulated
+//! properties are annotations on them ([`names`]).
 
 pub mod commands;
 mod hash;
@@ -36,51 +36,51 @@ use runtime::{Error, Manager};
 pub use kubelet::{EverythingRuns, Outcome, Runtime};
 pub use model::Fleet;
 
-/// Who writes what: each client says who it is.
+/// One client per simulated component, each with its own identity.
 #[derive(Clone)]
 pub struct Clients {
     /// Binds pods to nodes.
     pub scheduler: Client,
-    /// Speaks for nodes and the pods on them.
+    /// Writes nodes and the status of their pods.
     pub kubelet: Client,
     /// Provisions volumes.
     pub storage: Client,
-    /// Speaks for other people's operators.
+    /// Writes on behalf of the third-party operators.
     pub operators: Client,
 }
 
-/// How a fleet is run.
+/// Configuration of a fleet.
 #[derive(Clone)]
 pub struct Options {
-    /// Who writes what.
+    /// Clients of the components.
     pub clients: Clients,
-    /// The nodes to register, unless they have been registered before; the storage classes of the
-    /// simulated driver come with them. Nodes that are in the cluster
-    /// and say that they are simulated are kept alive in any case.
+    /// Nodes to register, unless they were registered before, with the storage classes of the
+    /// simulated driver. Nodes in the cluster that are annotated as simulated get heartbeats in any
+    /// case.
     pub fleet: Option<Fleet>,
-    /// How many times as fast as in reality simulated things happen.
+    /// Speed of simulated time, as a multiple of real time.
     pub speed: f64,
-    /// What becomes of containers.
+    /// Decides the outcome of containers.
     pub runtime: Arc<dyn Runtime>,
-    /// Whether nodes ask registries on this machine what images are for, and refuse those that are not for
-    /// them.
+    /// Whether nodes check the platforms of images in registries on localhost, and fail to pull
+    /// those that do not match.
     pub pulls: bool,
-    /// The other people's operators to install and run.
+    /// The third-party operators to install and run.
     pub operators: Option<operators::Installed>,
-    /// Whether to run a registry on this machine, with images of boot disks. With releases there is one in
-    /// any case, with their images.
+    /// Whether to run a registry on localhost with images of boot disks. Releases start one in any
+    /// case, with their own images.
     pub registry: bool,
 }
 
-/// What runs.
+/// The running fleet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Started {
-    /// Where the registry with boot images is.
+    /// Address of the registry with boot images.
     pub registry: Option<SocketAddr>,
 }
 
 impl Options {
-    /// A fleet at the speed of reality, with one client for everything.
+    /// A fleet in real time, with one client for all components.
     pub fn new(client: Client) -> Self {
         Self {
             clients: Clients {

@@ -1,4 +1,4 @@
-//! The virtual machines of a fleet's file: each is made once.
+//! The virtual machines of a fleet file: each is created once.
 
 use std::collections::BTreeSet;
 
@@ -6,24 +6,25 @@ use kube::api::{DynamicObject, PostParams};
 use kube::{Api, Client};
 use runtime::{Error, Key};
 
-use crate::memory::Memory;
+use crate::memory::CreatedNames;
 use crate::model::{Fleet, Machine};
 use crate::operators::{self, virtual_machine};
 
-/// The entry of what is remembered.
+/// Key in the fleet's ConfigMap.
 const ENTRY: &str = "machines";
 
-/// Makes the machines of a fleet that have never been made. Their kind has to be served.
+/// Creates the virtual machines of a fleet that were never created before. Requires the
+/// VirtualMachine kind to be served.
 pub(crate) async fn register(client: &Client, fleet: &Fleet) -> Result<(), Error> {
     if fleet.virtual_machines.is_empty() {
         return Ok(());
     }
-    let mut memory = Memory::read(client, ENTRY).await?;
+    let mut memory = CreatedNames::read(client, ENTRY).await?;
     let before = memory.known.len();
     let mut namespaces = BTreeSet::new();
     for object in fleet.virtual_machines.iter().flat_map(Machine::objects) {
         let machine: DynamicObject = serde_json::from_value(object)
-            .map_err(|error| Error::Invalid(format!("a machine of the fleet: {error}")))?;
+            .map_err(|error| Error::Invalid(format!("virtual machine of the fleet: {error}")))?;
         let key = Key::of(&machine.metadata);
         if !memory.known.insert(key.to_string()) {
             continue;
@@ -36,7 +37,7 @@ pub(crate) async fn register(client: &Client, fleet: &Fleet) -> Result<(), Error
         match api.create(&PostParams::default(), &machine).await {
             Err(kube::Error::Api(status)) if status.code == 409 => {}
             made => {
-                made.map_err(Error::api(format!("create machine {key}")))?;
+                made.map_err(Error::api(format!("create virtual machine {key}")))?;
             }
         }
     }

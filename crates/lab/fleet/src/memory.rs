@@ -1,7 +1,7 @@
-//! What a fleet remembers of its file: everything in it is made once.
+//! Names of objects that were created from the fleet file, so that each is created once.
 //!
-//! It is written down in the cluster, so that what somebody removed does not come back with the next
-//! start, and what the file has gained does come.
+//! They are stored in the cluster: an object that the user deleted does not come back at the next
+//! start, and objects added to the file are created.
 
 use std::collections::BTreeSet;
 
@@ -11,22 +11,22 @@ use kube::{Api, Client};
 use runtime::Error;
 use serde_json::json;
 
-/// Where it is.
+/// Namespace of the ConfigMap.
 const NAMESPACE: &str = "kube-system";
-/// The ConfigMap.
+/// Name of the ConfigMap.
 const NAME: &str = "medley-fleet";
 
-/// The names of one kind of thing that have been made: an entry with a name a line.
-pub(crate) struct Memory {
+/// Names created for one kind of object: a key of the ConfigMap, with one name per line.
+pub(crate) struct CreatedNames {
     api: Api<ConfigMap>,
     entry: &'static str,
     there: bool,
-    /// The names.
+    /// Names created so far.
     pub(crate) known: BTreeSet<String>,
 }
 
-impl Memory {
-    /// Reads what is remembered.
+impl CreatedNames {
+    /// Reads the names from the ConfigMap.
     pub(crate) async fn read(client: &Client, entry: &'static str) -> Result<Self, Error> {
         let api: Api<ConfigMap> = Api::namespaced(client.clone(), NAMESPACE);
         let found = api
@@ -41,7 +41,7 @@ impl Memory {
         })
     }
 
-    /// Writes down all that is known.
+    /// Stores the names in the ConfigMap.
     pub(crate) async fn write(&self) -> Result<(), Error> {
         let text = self.known.iter().cloned().collect::<Vec<_>>().join("\n");
         let written = if self.there {
@@ -61,7 +61,7 @@ impl Memory {
             self.api.create(&PostParams::default(), &map).await
         };
         written.map(drop).map_err(Error::api(format!(
-            "remember what has been made in config map {NAMESPACE}/{NAME}"
+            "record the created names in config map {NAMESPACE}/{NAME}"
         )))
     }
 }

@@ -1,4 +1,4 @@
-//! What a fleet is made of: pools of nodes that are alike, as a YAML file says it.
+//! The fleet file: pools of identical nodes and virtual machines, in YAML.
 
 mod cpu;
 mod expand;
@@ -16,35 +16,35 @@ pub use cpu::{Cpu, GENERATIONS, Generation};
 pub use expand::{complete, expand};
 pub use machines::Machine;
 
-/// The fleet `medley up` starts with when nothing else is asked for.
+/// The default fleet of `medley up`.
 pub const DEMO: &str = include_str!("model/demo.yaml");
 
-/// A fleet.
+/// A fleet, as its YAML file describes it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Fleet {
-    /// Groups of nodes that are alike.
+    /// Groups of identical nodes.
     #[serde(default)]
     pub pools: Vec<Pool>,
-    /// Virtual machines, which are made where KubeVirt is simulated.
+    /// Virtual machines, created where KubeVirt is simulated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub virtual_machines: Vec<Machine>,
 }
 
-/// Nodes that are alike.
+/// A group of identical nodes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Pool {
-    /// What the pool is called; its nodes are `<prefix>-1`, `<prefix>-2`, ...
+    /// Name of the pool; its nodes are `<prefix>-1`, `<prefix>-2`, ...
     pub name: String,
-    /// What names of nodes begin with, unless it is the name of the pool.
+    /// Prefix of node names; defaults to the name of the pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefix: Option<String>,
-    /// How many nodes.
+    /// Number of nodes.
     #[serde(default = "one")]
     pub count: u32,
-    /// Roles (`node-role.kubernetes.io/<role>`), `worker` unless told; a `control-plane` is a `master`
-    /// as well.
+    /// Roles (`node-role.kubernetes.io/<role>`), by default `worker`; a `control-plane` is a
+    /// `master` as well.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub roles: Vec<String>,
     /// Architecture, as Go names it.
@@ -55,19 +55,19 @@ pub struct Pool {
     /// Build of Windows (`10.0.20348`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub windows_build: Option<String>,
-    /// What `status.nodeInfo.osImage` says.
+    /// Value of `status.nodeInfo.osImage`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub os_image: Option<String>,
-    /// What `status.nodeInfo.kernelVersion` says.
+    /// Value of `status.nodeInfo.kernelVersion`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel_version: Option<String>,
-    /// What `status.nodeInfo.containerRuntimeVersion` says.
+    /// Value of `status.nodeInfo.containerRuntimeVersion`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container_runtime: Option<String>,
-    /// Handlers of the container runtime (`status.runtimeHandlers`), unless they are the usual ones.
+    /// Handlers of the container runtime (`status.runtimeHandlers`); empty means the usual ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub runtime_handlers: Vec<String>,
-    /// Zones, dealt out in turn.
+    /// Zones, assigned round-robin.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub zones: Vec<String>,
     /// Region.
@@ -82,13 +82,13 @@ pub struct Pool {
     /// Taints.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub taints: Vec<PoolTaint>,
-    /// What a node has: cpu, memory, pods, ephemeral-storage, hugepages, devices.
+    /// Capacity of a node: cpu, memory, pods, ephemeral-storage, hugepages, devices.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub capacity: BTreeMap<String, Amount>,
-    /// What of it is not for pods.
+    /// The part of the capacity that is not allocatable.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub reserved: BTreeMap<String, Amount>,
-    /// What KubeVirt would say about the CPU.
+    /// CPU labels as KubeVirt's node labeller sets them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<Cpu>,
 }
@@ -133,19 +133,19 @@ fn linux() -> String {
     "linux".into()
 }
 
-/// Why a file does not describe a fleet.
+/// Errors of a fleet file.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
-    /// It is not YAML of the shape of a fleet.
+    /// The file is not YAML in the schema of a fleet.
     #[error("reading the fleet: {0}")]
     Syntax(String),
-    /// It says things that cannot be.
+    /// The file has invalid fields.
     #[error("the fleet is not valid: {}", machinery::field::aggregate(.0))]
     Invalid(Vec<FieldError>),
 }
 
 impl Fleet {
-    /// Reads and checks a fleet.
+    /// Parses and validates a fleet.
     pub fn parse(text: &str) -> Result<Self, ModelError> {
         let fleet: Self =
             serde_saphyr::from_str(text).map_err(|error| ModelError::Syntax(error.to_string()))?;
@@ -157,7 +157,7 @@ impl Fleet {
         Self::parse(DEMO)
     }
 
-    /// A fleet of these nodes and nothing else.
+    /// A fleet of these pools, without virtual machines.
     pub fn of_pools(pools: Vec<Pool>) -> Self {
         Self {
             pools,
@@ -165,8 +165,8 @@ impl Fleet {
         }
     }
 
-    /// A fleet of so many workers, two thirds of them amd64 and one third arm64 in three zones: for
-    /// trying how things are at scale.
+    /// A fleet of this many workers, two thirds amd64 and one third arm64 in three zones, for scale
+    /// tests.
     pub fn of_size(nodes: u32) -> Self {
         let zones: Vec<String> = ["a", "b", "c"].map(|zone| format!("zone-{zone}")).into();
         let pool = |name: &str, arch: &str, count: u32| Pool {
@@ -182,7 +182,7 @@ impl Fleet {
         Self::of_pools(pools)
     }
 
-    /// The fleet, if everything it says can be.
+    /// Validates the fleet.
     pub fn checked(self) -> Result<Self, ModelError> {
         let errors = validate::fleet(&self);
         if errors.is_empty() {
@@ -194,7 +194,7 @@ impl Fleet {
 }
 
 impl Pool {
-    /// One Linux node of an architecture, with what nodes have by default.
+    /// One Linux node of an architecture, with the default capacity.
     pub fn new(name: &str, arch: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -219,7 +219,7 @@ impl Pool {
         }
     }
 
-    /// What names of nodes begin with.
+    /// Prefix of node names.
     pub fn prefix(&self) -> &str {
         self.prefix.as_deref().unwrap_or(&self.name)
     }

@@ -1,25 +1,25 @@
 //! The annotations and labels the fleet reads and writes.
 
-/// `"true"` on nodes the fleet keeps alive.
+/// `"true"` on nodes whose kubelet the fleet simulates.
 pub const SIMULATED: &str = "fleet.medley.dev/simulated";
-/// `"true"` on nodes whose kubelet is to fall silent.
+/// `"true"` on nodes whose simulated kubelet has failed.
 pub const FAILED: &str = "fleet.medley.dev/failed";
 /// The pool a node came from.
 pub const POOL: &str = "fleet.medley.dev/pool";
 /// The CPU of a node: the name of a generation, or a description in JSON as fleet files have it.
 pub const CPU: &str = "fleet.medley.dev/cpu";
-/// On the ConfigMap with the revisions of images: where the registry is.
+/// On the ConfigMap with the image revisions: the address of the registry.
 pub const REGISTRY: &str = "fleet.medley.dev/registry";
 
 /// How long the containers of a pod run before they end.
 pub const RUN_FOR: &str = "fleet.medley.dev/run-for";
-/// The code containers end with.
+/// Exit code of the containers.
 pub const EXIT_CODE: &str = "fleet.medley.dev/exit-code";
-/// How long containers run before they are ready.
+/// Time until containers are ready.
 pub const READY_AFTER: &str = "fleet.medley.dev/ready-after";
-/// How long containers take to stop when they are told to.
+/// Time until containers stop after SIGTERM.
 pub const STOP_AFTER: &str = "fleet.medley.dev/stop-after";
-/// Why images cannot be pulled: `ErrImagePull` or `InvalidImageName`.
+/// Why image pulls fail: `ErrImagePull` or `InvalidImageName`.
 pub const FAIL_IMAGE: &str = "fleet.medley.dev/fail-image";
 
 pub(crate) const ARCH: &str = "kubernetes.io/arch";
@@ -30,8 +30,8 @@ pub(crate) const REGION: &str = "topology.kubernetes.io/region";
 pub(crate) const WINDOWS_BUILD: &str = "node.kubernetes.io/windows-build";
 pub(crate) const ROLE: &str = "node-role.kubernetes.io/";
 
-/// Whether an annotation says yes.
-pub(crate) fn says_yes(meta: &kube::api::ObjectMeta, name: &str) -> bool {
+/// Whether the annotation is set to `true`.
+pub(crate) fn annotation_is_true(meta: &kube::api::ObjectMeta, name: &str) -> bool {
     meta.annotations
         .as_ref()
         .and_then(|annotations| annotations.get(name))

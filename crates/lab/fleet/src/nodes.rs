@@ -1,8 +1,8 @@
-//! Nodes that are alive: registered, with addresses, ready, and heard of.
+//! Simulated nodes: registration, addresses, conditions and heartbeats.
 //!
-//! Nodes live in the cluster. The file that describes a fleet is read when it is new; from then on a
-//! node is simulated because it says so (`fleet.medley.dev/simulated`), whoever created it, and a node
-//! that was removed stays removed.
+//! Node objects hold all state. The fleet file is only read for nodes that were never registered;
+//! from then on a node is simulated because of its annotation (`fleet.medley.dev/simulated`), no
+//! matter which client created it, and a deleted node stays deleted.
 
 pub(crate) mod address;
 mod heartbeat;
@@ -24,13 +24,13 @@ use tokio::time::Instant;
 
 use crate::hash;
 use crate::model::{Fleet, complete};
-use crate::names::{FAILED, SIMULATED, says_yes};
+use crate::names::{FAILED, SIMULATED, annotation_is_true};
 use address::Addresses;
 
-/// Workers that write about nodes: few, for heartbeats can wait and pods should not.
+/// Workers that write nodes: few, because heartbeats can wait and pods should not.
 const WORKERS: usize = 6;
 
-/// Registers the nodes of a fleet that are new and keeps all simulated nodes alive.
+/// Registers new nodes of a fleet and sends heartbeats for all simulated nodes.
 pub(crate) async fn start(
     manager: &Manager,
     client: &Client,
@@ -57,7 +57,7 @@ pub(crate) async fn start(
     if let Some(fleet) = fleet {
         register::register(client, &nodes, &addresses, fleet).await?;
     }
-    let keeper = Keeper {
+    let keeper = NodeController {
         client: client.clone(),
         nodes,
         addresses,
@@ -69,21 +69,21 @@ pub(crate) async fn start(
 
 /// Whether the fleet runs the kubelet of a node, and the kubelet has not failed.
 pub(crate) fn is_alive(node: &Node) -> bool {
-    says_yes(&node.metadata, SIMULATED)
-        && !says_yes(&node.metadata, FAILED)
+    annotation_is_true(&node.metadata, SIMULATED)
+        && !annotation_is_true(&node.metadata, FAILED)
         && node.metadata.deletion_timestamp.is_none()
 }
 
-/// Keeps nodes whole, ready, and heard of.
-struct Keeper {
+/// Keeps simulated nodes complete, ready, and their leases renewed.
+struct NodeController {
     client: Client,
     nodes: Cache<Node>,
     addresses: Arc<Mutex<Addresses>>,
-    /// When leases were last renewed.
+    /// Time of the last lease renewal, by node.
     renewed: Mutex<HashMap<String, Instant>>,
 }
 
-impl Reconcile for Keeper {
+impl Reconcile for NodeController {
     fn name(&self) -> &'static str {
         "fleet-nodes"
     }
@@ -93,7 +93,7 @@ impl Reconcile for Keeper {
             self.renewed.lock().remove(&key.name);
             return Ok(Next::Wait);
         };
-        let node = self.make_whole(node).await?;
+        let node = self.complete_node(node).await?;
         let now = Timestamp::now();
         let report_every = heartbeat::report_every(self.nodes.len());
         if let Some(wanted) = status::refreshed(&node, now, report_every) {
@@ -103,13 +103,13 @@ impl Reconcile for Keeper {
     }
 }
 
-impl Keeper {
+impl NodeController {
     fn api(&self) -> Api<Node> {
         Api::all(self.client.clone())
     }
 
-    /// Gives a node the labels and addresses that every node has.
-    async fn make_whole(&self, node: Arc<Node>) -> Result<Arc<Node>, Error> {
+    /// Sets the labels and addresses that every node has.
+    async fn complete_node(&self, node: Arc<Node>) -> Result<Arc<Node>, Error> {
         let name = node.metadata.name.clone().unwrap_or_default();
         let mut whole = Node::clone(&node);
         complete(&mut whole);
@@ -139,7 +139,7 @@ impl Keeper {
             .api()
             .patch_status(name, &PatchParams::default(), &Patch::Strategic(patch))
             .await
-            .or_absent()
+            .not_found_as_none()
             .map_err(Error::api(format!("patch status of node {name}")))?;
         if let Some(written) = written {
             self.nodes.saw(&written).await;
@@ -147,7 +147,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Renews the lease of a node if it is time, and says when it is time again.
+    /// Renews the lease of a node if it is due, and returns when the next renewal is due.
     async fn renew(&self, node: &Node) -> Result<Next, Error> {
         let name = node.metadata.name.as_deref().unwrap_or_default();
         let every = heartbeat::renew_every(self.nodes.len());
@@ -159,7 +159,8 @@ impl Keeper {
         }
         heartbeat::renew(&self.client, node, every).await?;
         self.renewed.lock().insert(name.to_owned(), Instant::now());
-        // After the first beat nodes fall out of step, so that they do not all speak at once.
+        // The second interval is jittered, so that nodes registered together do not renew at the
+        // same time.
         let wait = match last {
             Some(_) => every,
             None => every.mul_f64(hash::fraction(name)),

@@ -1,17 +1,17 @@
-//! Other people's operators, simulated: what is governed needs somebody who acts on it.
+//! Simulated third-party operators, which act on the configuration that Medley governs.
 //!
 //! ```text
 //! MachineConfigs --render--> rendered-<pool>-<hash> --roll out--> nodes, one after the other
 //! KubeDescheduler/cluster --> accepted, or refused while worker nodes lack PSI
 //! HyperConverged, NodeHealthCheck --> conditions
-//! StorageClass --> StorageProfile: how its volumes are best claimed and kept
+//! StorageClass --> StorageProfile: recommended claim properties and snapshot class
 //! ClusterVersion --> Deployments of cluster operators --> ClusterOperators, in the order of a release
 //! VirtualMachine --> VirtualMachineInstance --> launcher pod, running, migrating; labels of nodes
 //! ```
 //!
-//! Kinds, names, fields, defaults, rules and conditions are those of the real operators, in the words
-//! they use. What they do to machines is simulated: a node is cordoned, a reboot takes a while, and it
-//! is back.
+//! Kinds, names, fields, defaults, validation rules, conditions and messages are those of the real
+//! operators. The effect on nodes is simulated: a node is cordoned, a reboot takes a while, and the
+//! node becomes ready again.
 
 mod conditions;
 mod definitions;
@@ -28,7 +28,7 @@ pub(crate) mod release;
 mod report;
 mod start;
 
-pub use definitions::{DeschedulerVintage, HyperConvergedVersion, definitions};
+pub use definitions::{DeschedulerRelease, HyperConvergedVersion, definitions};
 pub use install::install;
 pub(crate) use install::{install_with, namespace};
 pub use kinds::{
@@ -40,7 +40,7 @@ pub use kinds::{
 pub(crate) use kubevirt::default_labels as node_labels;
 pub use start::start;
 
-/// Which operators a cluster has.
+/// The operators installed in a cluster.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is an operator of its own"
@@ -48,31 +48,32 @@ pub use start::start;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Installed {
     /// The descheduler operator.
-    pub descheduler: Option<DeschedulerVintage>,
+    pub descheduler: Option<DeschedulerRelease>,
     /// The machine-config operator.
     pub machine_config: bool,
     /// The virtualization operator.
     pub hyperconverged: Option<HyperConvergedVersion>,
-    /// Node health checks, and what remedies.
+    /// Node health checks and the remediation templates.
     pub node_health: bool,
-    /// The containerized data importer: its kinds, and profiles of storage. Somebody else imports.
+    /// The containerized data importer: its CRDs and storage profiles. Imports are left to Medley's
+    /// importer.
     pub cdi: bool,
-    /// The kind of the operator that schedules imports of boot images.
+    /// The CRD of SSP, the operator that schedules imports of boot images.
     pub ssp: bool,
-    /// The kind of templates of virtual machines, which OpenShift brings.
+    /// The kind of virtual machine templates, which OpenShift serves.
     pub templates: bool,
-    /// KubeVirt: virtual machines, and what runs them.
+    /// KubeVirt: virtual machines and the controllers that run them.
     pub virtual_machines: bool,
-    /// The cluster-version operator, cluster operators, and a release for one architecture that they
-    /// begin with beside one for several. Needs the machine-config operator.
+    /// The cluster-version operator, cluster operators, and a single-architecture release installed
+    /// next to a multi-architecture one. Requires the machine-config operator.
     pub release: bool,
 }
 
 impl Installed {
-    /// Everything, as of today.
+    /// All operators in their current versions.
     pub fn demo() -> Self {
         Self {
-            descheduler: Some(DeschedulerVintage::Current),
+            descheduler: Some(DeschedulerRelease::Current),
             machine_config: true,
             hyperconverged: Some(HyperConvergedVersion::V1),
             node_health: true,

@@ -1,4 +1,4 @@
-//! How long simulated operations take.
+//! Durations of simulated operations.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// Remembers when operations began; clones share it. After a restart they begin anew.
+/// Start times of operations, shared by clones. They are not persisted: after a restart operations
+/// start over.
 #[derive(Clone)]
 pub(crate) struct Pace {
     speed: f64,
@@ -21,7 +22,7 @@ impl Pace {
         }
     }
 
-    /// How long an operation still takes; nothing when it is done. The first who asks begins it.
+    /// The remaining time of an operation; `None` when it is done. The first call starts it.
     pub(crate) fn left(&self, operation: &str, takes: Duration) -> Option<Duration> {
         let now = Instant::now();
         let takes = Duration::try_from_secs_f64(takes.as_secs_f64() / self.speed);
@@ -36,7 +37,7 @@ impl Pace {
         Some(left)
     }
 
-    /// Takes back that an operation has begun.
+    /// Resets an operation.
     pub(crate) fn forget(&self, operation: &str) {
         self.begun.lock().remove(operation);
     }

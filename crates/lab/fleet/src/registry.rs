@@ -1,6 +1,6 @@
-//! A registry on this machine with images that are made here: boot disks for three architectures, so
-//! that imports, updates and roll-backs can be seen without any network; applications that not every node
-//! can run; and the images of releases, so that it can be asked what they are for.
+//! A registry on localhost with generated images: boot disks for three architectures, so that
+//! imports, updates and rollbacks work without a network; applications that not every node can run;
+//! and the images of releases, so that their platforms can be inspected.
 //!
 //! ```text
 //! ConfigMap kube-system/medley-registry --holdings--> revisions of images --library--> layers,
@@ -8,8 +8,8 @@
 //! `medley fleet publish`
 //! ```
 //!
-//! What there is follows from the revisions that are written down in the cluster: nothing else is
-//! stored, and after a restart everything has the digests it had.
+//! The content follows from the revisions in the ConfigMap; nothing else is stored, and after a
+//! restart all digests are the same.
 
 mod answer;
 mod apps;
@@ -38,33 +38,33 @@ use tracing::warn;
 
 pub use apps::{APPS, App, TAG as APP_TAG};
 pub use catalog::{Architecture, IMAGES, Image, UnknownArchitecture, image};
-pub use holdings::{HoldingsError, KEPT, Publication, Revision, Revisions, Version};
+pub use holdings::{HoldingsError, MAX_REVISIONS, Publication, Revision, Revisions, Version};
 pub use machines::machine_templates;
 pub use state::{CONFIG_MAP, NAMESPACE, publish};
 pub use templates::templates;
 
-pub(crate) use component::Shelved;
+pub(crate) use component::StaticImage;
 pub(crate) use image::Published as Component;
 
 use holdings::Holdings;
 use library::Library;
 
-/// A registry that has a place, but does not answer yet.
+/// A registry with a bound socket that does not serve yet.
 pub(crate) struct Opened {
     before: Option<ConfigMap>,
     listener: TcpListener,
-    /// Where it is.
+    /// Its address.
     pub(crate) address: SocketAddr,
 }
 
 impl Opened {
-    /// Takes a place: the same as last time, if nobody else has taken it.
+    /// Binds a socket: the address of the last run if it is free.
     pub(crate) async fn new(client: &Client) -> Result<Self, Error> {
         let before = state::read(client).await?;
         let listener = bind(before.as_ref().and_then(state::address)).await?;
         let address = listener
             .local_addr()
-            .map_err(|error| Error::Invalid(format!("asking for the own address: {error}")))?;
+            .map_err(|error| Error::Invalid(format!("get the listener address: {error}")))?;
         Ok(Self {
             before,
             listener,
@@ -72,20 +72,22 @@ impl Opened {
         })
     }
 
-    /// Answers until the manager stops, also with what is on the shelf. With boot images the cluster is
-    /// told where they are: templates of them point here, and importers are told that there is no TLS.
+    /// Serves until the manager stops, including the shelved images. With boot images it also
+    /// publishes the address in the cluster: templates point here, and importers get the registry
+    /// as an insecure one.
     pub(crate) async fn start(
         self,
         manager: &Manager,
         client: &Client,
-        mut shelf: Vec<Shelved>,
+        mut shelf: Vec<StaticImage>,
         boot_images: bool,
     ) -> Result<(), Error> {
         let old = self.before.as_ref().and_then(state::address);
         let map = state::begin(client, self.before, self.address).await?;
         let apps = apps::shelved();
-        shelf
-            .extend(apps.map_err(|error| Error::Invalid(format!("making applications: {error}")))?);
+        shelf.extend(
+            apps.map_err(|error| Error::Invalid(format!("build the application images: {error}")))?,
+        );
         let library = Arc::new(Library::new(read(&map, None), shelf));
         follow(manager, &library);
         manager.spawn(serve::listen(self.listener, library));
@@ -97,8 +99,8 @@ impl Opened {
     }
 }
 
-/// Starts a registry of boot images, which runs until the manager stops. Says its address, which is the
-/// same as last time if nobody else has taken it.
+/// Starts a registry of boot images, which runs until the manager stops. Returns its address, that
+/// of the last run if it is free.
 pub async fn start(manager: &Manager, client: &Client) -> Result<SocketAddr, Error> {
     let opened = Opened::new(client).await?;
     let address = opened.address;
@@ -106,7 +108,7 @@ pub async fn start(manager: &Manager, client: &Client) -> Result<SocketAddr, Err
     Ok(address)
 }
 
-/// The old place, or any that is free.
+/// Binds the old address, or any free port.
 async fn bind(old: Option<SocketAddr>) -> Result<TcpListener, Error> {
     if let Some(old) = old
         && let Ok(listener) = TcpListener::bind(old).await
@@ -122,7 +124,7 @@ async fn bind(old: Option<SocketAddr>) -> Result<TcpListener, Error> {
         })
 }
 
-/// Has the registry hold what is written down, from now on.
+/// Watches the ConfigMap of revisions and updates the registry.
 fn follow(manager: &Manager, library: &Arc<Library>) {
     let library = Arc::clone(library);
     manager.cache::<ConfigMap>().on_change(move |change| {
@@ -138,6 +140,6 @@ fn follow(manager: &Manager, library: &Arc<Library>) {
 fn read(map: &ConfigMap, before: Option<&Holdings>) -> Holdings {
     let data = map.data.clone().unwrap_or_default();
     Holdings::read(&data, before, |error| {
-        warn!(%error, "what the registry is to hold makes no sense; that stays as it was");
+        warn!(%error, "invalid image revisions; keeping the previous ones");
     })
 }

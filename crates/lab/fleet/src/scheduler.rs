@@ -1,5 +1,5 @@
-//! The scheduler: one task that knows the cluster, decides for one pod after the other, and has
-//! what it decided written by others meanwhile.
+//! The scheduler: one task that holds the cluster state, decides for one pod after the other, and
+//! has its decisions written concurrently.
 //!
 //! ```text
 //! caches --changes--> Actor: Cluster + Waiting --decide--> placed at once --bind--> API server
@@ -35,22 +35,22 @@ use tracing::debug;
 use cluster::Cluster;
 use decide::{Placement, decide};
 use pod::PodInfo;
-use preempt::Displacement;
+use preempt::Preemption;
 use queue::Waiting;
-use reason::Hope;
+use reason::ChangeKind;
 use volumes::Supply;
 
-/// The name pods ask for this scheduler by.
+/// The scheduler name of pods (`spec.schedulerName`).
 const NAME: &str = "default-scheduler";
-/// Decisions that may be on their way to the server at the same time.
-const IN_FLIGHT: usize = 64;
-/// How long a pod waits for its volumes, or for others to leave (upstream's bind timeout).
-const VOLUMES_WITHIN: Duration = Duration::from_mins(10);
-/// How long it decides before others have their turn: one decision a turn would starve it when there
-/// are many others.
-const TURN: Duration = Duration::from_millis(5);
-/// How long a scheduler with nothing to do sleeps at most.
-const IDLE: Duration = Duration::from_hours(1);
+/// Maximum number of concurrent writes.
+const MAX_IN_FLIGHT: usize = 64;
+/// How long a pod waits for its volumes, or for preempted pods to leave (upstream's bind timeout).
+const BIND_TIMEOUT: Duration = Duration::from_mins(10);
+/// Time slice for decisions before the task yields: one decision per turn would starve the
+/// scheduler among many other tasks.
+const TIME_SLICE: Duration = Duration::from_millis(5);
+/// Longest sleep of an idle scheduler.
+const MAX_IDLE_SLEEP: Duration = Duration::from_hours(1);
 
 /// Starts the scheduler; it writes with `client`.
 pub(crate) async fn start(manager: &Manager, client: Client) {
@@ -66,7 +66,7 @@ pub(crate) async fn start(manager: &Manager, client: Client) {
     volumes.synced().await;
     classes.synced().await;
     namespaces.synced().await;
-    // Pods come last: what they are compared with is there before them.
+    // Pods come last, so that the objects they depend on are known before them.
     follow(manager, &sender, Message::Pod);
     pods.synced().await;
     let actor = Actor {
@@ -75,13 +75,13 @@ pub(crate) async fn start(manager: &Manager, client: Client) {
         events: manager.events(NAME),
         cluster: Cluster::default(),
         waiting: Waiting::default(),
-        flying: HashMap::new(),
+        in_flight: HashMap::new(),
         tasks: JoinSet::new(),
     };
     manager.spawn(actor.run(messages));
 }
 
-/// Has the changes of a kind sent to the scheduler.
+/// Sends the changes of a kind to the scheduler.
 fn follow<K: Kind<DynamicType = ()>>(
     manager: &Manager,
     sender: &UnboundedSender<Message>,
@@ -90,13 +90,13 @@ fn follow<K: Kind<DynamicType = ()>>(
     let cache = manager.cache::<K>();
     let sender = sender.clone();
     cache.on_change(move |change| {
-        // An error means that the scheduler has ended.
+        // An error means that the scheduler has stopped.
         let _ = sender.send(message(change.clone()));
     });
     cache
 }
 
-/// What the scheduler hears.
+/// Inputs of the scheduler task.
 enum Message {
     Pod(Change<Pod>),
     Node(Change<Node>),
@@ -106,7 +106,7 @@ enum Message {
     Namespace(Change<Namespace>),
 }
 
-/// What became of something that was being written.
+/// The result of a write.
 struct Done {
     uid: String,
     step: Step,
@@ -121,13 +121,13 @@ enum Step {
     Report,
 }
 
-/// A decision that is being carried out.
-struct Flying {
+/// A decision that is being written.
+struct InFlight {
     pod: Arc<PodInfo>,
     placement: Placement,
-    /// Who has to leave the node first.
+    /// Pods that have to leave the node first.
     victims: Vec<String>,
-    /// Set while volumes are on their way, or others on their way out.
+    /// Deadline while volumes are provisioned or preempted pods terminate.
     until: Option<Instant>,
 }
 
@@ -137,7 +137,7 @@ struct Actor {
     events: Events,
     cluster: Cluster,
     waiting: Waiting,
-    flying: HashMap<String, Flying>,
+    in_flight: HashMap<String, InFlight>,
     tasks: JoinSet<Done>,
 }
 
@@ -145,38 +145,41 @@ impl Actor {
     async fn run(mut self, mut messages: UnboundedReceiver<Message>) {
         loop {
             while let Ok(message) = messages.try_recv() {
-                self.hear(message);
+                self.handle_message(message);
             }
             while let Some(done) = self.tasks.try_join_next() {
-                self.carried_out(done.ok());
+                self.handle_result(done.ok());
             }
             let now = Instant::now();
             self.give_up(now);
             let due = self.waiting.flush(now);
-            if self.take_a_turn(now) {
+            if self.run_time_slice(now) {
                 tokio::task::yield_now().await;
                 continue;
             }
-            let timeouts = self.flying.values().filter_map(|flying| flying.until);
+            let timeouts = self
+                .in_flight
+                .values()
+                .filter_map(|in_flight| in_flight.until);
             let wake = due.into_iter().chain(timeouts).min();
-            let wake = wake.unwrap_or_else(|| now + IDLE);
+            let wake = wake.unwrap_or_else(|| now + MAX_IDLE_SLEEP);
             tokio::select! {
                 message = messages.recv() => match message {
-                    Some(message) => self.hear(message),
+                    Some(message) => self.handle_message(message),
                     None => return,
                 },
                 Some(done) = self.tasks.join_next(), if !self.tasks.is_empty() => {
-                    self.carried_out(done.ok());
+                    self.handle_result(done.ok());
                 }
                 () = tokio::time::sleep_until(wake) => {}
             }
         }
     }
 
-    /// Decides for some pods; says whether there were any.
-    fn take_a_turn(&mut self, began: Instant) -> bool {
+    /// Decides for some pods; returns whether there were any.
+    fn run_time_slice(&mut self, began: Instant) -> bool {
         let mut any = false;
-        while self.tasks.len() < IN_FLIGHT && began.elapsed() < TURN {
+        while self.tasks.len() < MAX_IN_FLIGHT && began.elapsed() < TIME_SLICE {
             let Some(pod) = self.waiting.pop() else {
                 break;
             };
@@ -186,15 +189,15 @@ impl Actor {
         any
     }
 
-    fn hear(&mut self, message: Message) {
+    fn handle_message(&mut self, message: Message) {
         let now = Instant::now();
         match message {
-            Message::Pod(change) => self.hear_pod(&change, now),
+            Message::Pod(change) => self.handle_pod(&change, now),
             Message::Node(Change {
                 new: Some(node), ..
             }) => {
                 if self.cluster.set_node(&node) {
-                    self.waiting.changed(Hope::Node, now);
+                    self.waiting.changed(ChangeKind::Node, now);
                 }
             }
             Message::Node(Change {
@@ -202,8 +205,8 @@ impl Actor {
             }) => {
                 let name = node.metadata.name.as_deref().unwrap_or_default();
                 self.cluster.remove_node(name);
-                // What pods were told about nodes is not true any more.
-                self.waiting.changed(Hope::Node, now);
+                // The reported reasons about nodes may be outdated.
+                self.waiting.changed(ChangeKind::Node, now);
             }
             Message::Claim(change) => {
                 let claims = &mut self.cluster.volumes.claims;
@@ -214,8 +217,8 @@ impl Actor {
                         None => claims.remove(&key),
                     };
                 }
-                self.waiting.changed(Hope::Volume, now);
-                self.look_at_supplies();
+                self.waiting.changed(ChangeKind::Volume, now);
+                self.bind_supplied_pods();
             }
             Message::Volume(change) => {
                 let volumes = &mut self.cluster.volumes.existing;
@@ -226,7 +229,7 @@ impl Actor {
                         None => volumes.remove(&name),
                     };
                 }
-                self.waiting.changed(Hope::Volume, now);
+                self.waiting.changed(ChangeKind::Volume, now);
             }
             Message::Class(change) => {
                 let classes = &mut self.cluster.volumes.classes;
@@ -237,7 +240,7 @@ impl Actor {
                         None => classes.remove(&name),
                     };
                 }
-                self.waiting.changed(Hope::Volume, now);
+                self.waiting.changed(ChangeKind::Volume, now);
             }
             Message::Namespace(change) => {
                 if let Some(namespace) = change.object() {
@@ -256,11 +259,11 @@ impl Actor {
         }
     }
 
-    fn hear_pod(&mut self, change: &Change<Pod>, now: Instant) {
+    fn handle_pod(&mut self, change: &Change<Pod>, now: Instant) {
         let Some(pod) = change.object() else {
             return;
         };
-        // Of a pod that has been replaced by one of the same name nobody hears any more.
+        // The old pod was replaced by one of the same name and gets no further changes.
         if let (Some(old), Some(new)) = (&change.old, &change.new)
             && old.metadata.uid != new.metadata.uid
         {
@@ -283,7 +286,7 @@ impl Actor {
             let fresh = self.cluster.placed(uid).is_none();
             self.cluster.place(&Arc::new(PodInfo::new(pod)), node);
             if fresh {
-                self.waiting.changed(Hope::PodCame, now);
+                self.waiting.changed(ChangeKind::PodCame, now);
             }
             return;
         }
@@ -300,7 +303,7 @@ impl Actor {
             }
             return;
         }
-        if !self.flying.contains_key(uid) {
+        if !self.in_flight.contains_key(uid) {
             self.waiting.add(Arc::new(PodInfo::new(pod)));
         }
     }
@@ -308,12 +311,12 @@ impl Actor {
     fn gone(&mut self, pod: &Pod, now: Instant) {
         let uid = pod.metadata.uid.as_deref().unwrap_or_default();
         self.waiting.remove(&Key::of(&pod.metadata));
-        if let Some(flying) = self.flying.remove(uid) {
-            self.unpromise(&flying.placement.supplies);
+        if let Some(in_flight) = self.in_flight.remove(uid) {
+            self.unpromise(&in_flight.placement.supplies);
         }
         if self.cluster.remove(uid).is_some() {
-            self.waiting.changed(Hope::PodGone, now);
-            self.look_at_supplies();
+            self.waiting.changed(ChangeKind::PodGone, now);
+            self.bind_supplied_pods();
         }
     }
 
@@ -321,7 +324,7 @@ impl Actor {
         let placement = match decide(&mut self.cluster, pod) {
             Ok(placement) => placement,
             Err(unfit) => {
-                let displacement = preempt::displace(&mut self.cluster, pod);
+                let displacement = preempt::preempt_pods(&mut self.cluster, pod);
                 let message = match &displacement {
                     Some(_) => unfit.reasons(),
                     None => unfit.to_string(),
@@ -332,7 +335,7 @@ impl Actor {
                     self.report(&object, "Unschedulable", message);
                 }
                 match displacement {
-                    Some(displacement) => self.displace(pod, displacement),
+                    Some(displacement) => self.preempt_pods(pod, displacement),
                     None => self.waiting.unschedulable(&pod.key, unfit, Instant::now()),
                 }
                 return;
@@ -346,13 +349,13 @@ impl Actor {
         }
         let client = self.client.clone();
         let uid = pod.uid.clone();
-        let flying = Flying {
+        let in_flight = InFlight {
             pod: Arc::clone(pod),
             placement: placement.clone(),
             victims: Vec::new(),
             until: None,
         };
-        self.flying.insert(uid.clone(), flying);
+        self.in_flight.insert(uid.clone(), in_flight);
         if placement.supplies.is_empty() {
             self.bind(&uid);
         } else {
@@ -367,9 +370,10 @@ impl Actor {
         }
     }
 
-    /// Has others leave a node for a pod, which has its place from now on and comes when they are gone.
-    fn displace(&mut self, pod: &Arc<PodInfo>, displacement: Displacement) {
-        let Displacement { node, victims } = displacement;
+    /// Preempts pods on a node for a pod, which is counted there from now on and bound once they
+    /// are gone.
+    fn preempt_pods(&mut self, pod: &Arc<PodInfo>, displacement: Preemption) {
+        let Preemption { node, victims } = displacement;
         self.cluster.place(pod, &node);
         for victim in &victims {
             if let Some(object) = self.current(victim) {
@@ -377,19 +381,19 @@ impl Actor {
                 self.events.normal(&*object, "Preempted", message);
             }
         }
-        let flying = Flying {
+        let in_flight = InFlight {
             pod: Arc::clone(pod),
             placement: Placement {
                 node: node.clone(),
                 supplies: Vec::new(),
             },
             victims: victims.iter().map(|victim| victim.uid.clone()).collect(),
-            until: Some(Instant::now() + VOLUMES_WITHIN),
+            until: Some(Instant::now() + BIND_TIMEOUT),
         };
-        self.flying.insert(pod.uid.clone(), flying);
+        self.in_flight.insert(pod.uid.clone(), in_flight);
         let (client, pod) = (self.client.clone(), Arc::clone(pod));
         self.tasks.spawn(async move {
-            let result = write::displace(&client, &pod, &node, &victims).await;
+            let result = write::preempt_pods(&client, &pod, &node, &victims).await;
             Done {
                 uid: pod.uid.clone(),
                 step: Step::Displace,
@@ -399,12 +403,12 @@ impl Actor {
     }
 
     fn bind(&mut self, uid: &str) {
-        let Some(flying) = self.flying.get_mut(uid) else {
+        let Some(in_flight) = self.in_flight.get_mut(uid) else {
             return;
         };
-        flying.until = None;
+        in_flight.until = None;
         let client = self.client.clone();
-        let (pod, node) = (Arc::clone(&flying.pod), flying.placement.node.clone());
+        let (pod, node) = (Arc::clone(&in_flight.pod), in_flight.placement.node.clone());
         self.tasks.spawn(async move {
             let result = write::bind(&client, &pod, &node).await;
             Done {
@@ -415,57 +419,57 @@ impl Actor {
         });
     }
 
-    fn carried_out(&mut self, done: Option<Done>) {
+    fn handle_result(&mut self, done: Option<Done>) {
         let Some(done) = done else {
             return;
         };
         match (done.step, done.result) {
             (Step::Report | Step::Displace, Ok(())) => {}
             (Step::Report, Err(error)) => {
-                debug!(%error, "a condition is not written");
+                debug!(%error, "cannot write the pod condition");
             }
             (Step::Supply, Ok(())) => {
-                if let Some(flying) = self.flying.get_mut(&done.uid) {
-                    flying.until = Some(Instant::now() + VOLUMES_WITHIN);
+                if let Some(in_flight) = self.in_flight.get_mut(&done.uid) {
+                    in_flight.until = Some(Instant::now() + BIND_TIMEOUT);
                 }
-                self.look_at_supplies();
+                self.bind_supplied_pods();
             }
             (Step::Bind, Ok(())) => {
-                if let Some(flying) = self.flying.remove(&done.uid) {
-                    // Others may have waited for company.
-                    self.waiting.changed(Hope::PodCame, Instant::now());
-                    self.unpromise(&flying.placement.supplies);
-                    self.waiting.remove(&flying.pod.key);
-                    if let Some(object) = self.current(&flying.pod) {
-                        let (pod, node) = (&flying.pod.key, &flying.placement.node);
+                if let Some(in_flight) = self.in_flight.remove(&done.uid) {
+                    // Other pods may wait for this one because of pod affinity.
+                    self.waiting.changed(ChangeKind::PodCame, Instant::now());
+                    self.unpromise(&in_flight.placement.supplies);
+                    self.waiting.remove(&in_flight.pod.key);
+                    if let Some(object) = self.current(&in_flight.pod) {
+                        let (pod, node) = (&in_flight.pod.key, &in_flight.placement.node);
                         let message = format!("Successfully assigned {pod} to {node}");
                         self.events.normal(&*object, "Scheduled", message);
                     }
                 }
             }
             (Step::Supply | Step::Displace | Step::Bind, Err(error)) => {
-                debug!(%error, "a decision is not carried out");
-                self.take_back(&done.uid);
+                debug!(%error, "cannot carry out a scheduling decision; retrying");
+                self.revert(&done.uid);
             }
         }
     }
 
-    /// A decision came to nothing: the pod waits again, unless somebody else has placed it.
-    fn take_back(&mut self, uid: &str) {
-        let Some(flying) = self.flying.remove(uid) else {
+    /// Reverts a decision: the pod is queued again, unless it is on a node.
+    fn revert(&mut self, uid: &str) {
+        let Some(in_flight) = self.in_flight.remove(uid) else {
             return;
         };
-        self.unpromise(&flying.placement.supplies);
+        self.unpromise(&in_flight.placement.supplies);
         let now = Instant::now();
-        let placed = self.current(&flying.pod).is_some_and(|pod| {
+        let placed = self.current(&in_flight.pod).is_some_and(|pod| {
             pod.spec
                 .as_ref()
                 .is_some_and(|spec| spec.node_name.is_some())
         });
         if !placed {
             self.cluster.remove(uid);
-            self.waiting.changed(Hope::PodGone, now);
-            self.waiting.failed(&flying.pod.key, now);
+            self.waiting.changed(ChangeKind::PodGone, now);
+            self.waiting.failed(&in_flight.pod.key, now);
         }
     }
 
@@ -477,14 +481,15 @@ impl Actor {
         }
     }
 
-    /// Binds pods whose volumes have come and whose victims have gone; takes back decisions a provisioner could not follow.
-    fn look_at_supplies(&mut self) {
+    /// Binds pods whose volumes are provisioned and whose victims are gone; reverts decisions that
+    /// the provisioner rejected.
+    fn bind_supplied_pods(&mut self) {
         let (mut come, mut lost) = (Vec::new(), Vec::new());
-        for (uid, flying) in &self.flying {
-            if flying.until.is_none() {
+        for (uid, in_flight) in &self.in_flight {
+            if in_flight.until.is_none() {
                 continue;
             }
-            let supplies = &flying.placement.supplies;
+            let supplies = &in_flight.placement.supplies;
             let claims = &self.cluster.volumes.claims;
             let all = |test: &dyn Fn(&Supply, &PersistentVolumeClaim) -> bool| {
                 supplies.iter().all(|supply| {
@@ -492,9 +497,9 @@ impl Actor {
                     claim.is_some_and(|claim| test(supply, claim))
                 })
             };
-            let node = flying.placement.node.as_str();
+            let node = in_flight.placement.node.as_str();
             let stays = |uid: &String| self.cluster.placed(uid).is_some();
-            if flying.victims.iter().any(stays) {
+            if in_flight.victims.iter().any(stays) {
                 continue;
             }
             if all(&|_, claim| volumes::is_bound(claim)) {
@@ -511,34 +516,35 @@ impl Actor {
             self.bind(&uid);
         }
         for uid in lost {
-            self.take_back(&uid);
+            self.revert(&uid);
         }
     }
 
     fn give_up(&mut self, now: Instant) {
         let late: Vec<String> = self
-            .flying
+            .in_flight
             .iter()
-            .filter(|(_, flying)| flying.until.is_some_and(|until| until <= now))
+            .filter(|(_, in_flight)| in_flight.until.is_some_and(|until| until <= now))
             .map(|(uid, _)| uid.clone())
             .collect();
         for uid in late {
-            self.take_back(&uid);
+            self.revert(&uid);
         }
     }
 
-    /// The pod as the cache shows it, if it is still the same.
+    /// The pod in the cache, if its UID is the same.
     fn current(&self, pod: &PodInfo) -> Option<Arc<Pod>> {
         let found = self.pods.find(&pod.key)?;
         (found.metadata.uid.as_deref() == Some(&pod.uid)).then_some(found)
     }
 
-    /// Has it written that a pod is not scheduled, unless that is what it says.
+    /// Reports that a pod is unschedulable, unless its condition has this message already.
     fn report(&mut self, pod: &Pod, reason: &'static str, message: String) {
-        let said = write::condition(pod).is_some_and(|said| {
-            said.reason.as_deref() == Some(reason) && said.message.as_deref() == Some(&message)
+        let reported = write::condition(pod).is_some_and(|reported| {
+            reported.reason.as_deref() == Some(reason)
+                && reported.message.as_deref() == Some(&message)
         });
-        if said {
+        if reported {
             return;
         }
         let client = self.client.clone();
@@ -546,7 +552,8 @@ impl Actor {
             Key::of(&pod.metadata),
             pod.metadata.uid.clone().unwrap_or_default(),
         );
-        let since = write::condition(pod).and_then(|said| said.last_transition_time.clone());
+        let since =
+            write::condition(pod).and_then(|reported| reported.last_transition_time.clone());
         self.tasks.spawn(async move {
             let result = write::unscheduled(&client, &key, &uid, reason, &message, since).await;
             Done {
@@ -558,7 +565,7 @@ impl Actor {
     }
 }
 
-/// Whether a pod has ended and uses nothing any more.
+/// Whether a pod has terminated and uses no resources.
 pub(crate) fn is_over(pod: &Pod) -> bool {
     let phase = pod
         .status
@@ -567,7 +574,7 @@ pub(crate) fn is_over(pod: &Pod) -> bool {
     matches!(phase, Some("Succeeded" | "Failed"))
 }
 
-/// Whether nothing changed that decisions depend on.
+/// Whether no field changed that decisions depend on.
 fn same_to_the_scheduler(old: &Pod, new: &Pod) -> bool {
     old.metadata.uid == new.metadata.uid
         && old.metadata.labels == new.metadata.labels

@@ -1,15 +1,15 @@
-//! Simulated storage: a provisioner as a CSI driver's helpers are one, and snapshots.
+//! Simulated storage: a provisioner like the sidecars of a CSI driver, and snapshots.
 //!
 //! ```text
-//! claims that ask for it   --> provisioner --> volumes (pvc-<uid>), also copies and restored ones
-//! volumes nobody claims    --> reclaimer   --> gone
-//! claims that want more    --> resizer     --> larger volumes
+//! claims of its classes    --> provisioner --> volumes (pvc-<uid>), also clones and restored ones
+//! released volumes         --> reclaimer   --> deleted
+//! claims that grow         --> resizer     --> larger volumes
 //! VolumeSnapshots          --> snapshots   --> VolumeSnapshotContents, ready after a while
 //! ```
 //!
-//! No byte is stored. What can be seen of a driver is there: names, sizes, topology, times, errors,
-//! events and finalizers. A volume is named after the uid of its claim, so that there are never two
-//! for one.
+//! No data is stored. The observable behaviour of a driver is simulated: names, sizes, topology,
+//! times, errors, events and finalizers. A volume is named after the UID of its claim, so that a
+//! claim never gets two.
 
 mod install;
 mod names;
@@ -29,22 +29,22 @@ pub use names::DRIVER;
 pub(crate) use names::{DEFAULT_SNAPSHOT_CLASS, TOPOLOGY};
 use snapshots::{VolumeSnapshot, VolumeSnapshotClass, VolumeSnapshotContent};
 
-/// How storage is simulated.
+/// Configuration of the simulated storage.
 #[derive(Clone)]
 pub struct Options {
-    /// Who writes.
+    /// Client of the controllers.
     pub client: Client,
-    /// How many times as fast as in reality things happen.
+    /// Speed of simulated time, as a multiple of real time.
     pub speed: f64,
-    /// Whether to offer classes that use the driver: `fast`, which is the default, and `local`.
+    /// Whether to create storage classes of the driver: `fast`, which is the default, and `local`.
     pub classes: bool,
 }
 
-/// What the controllers look at.
+/// Caches shared by the controllers.
 #[derive(Clone)]
 struct Caches {
     claims: Cache<PersistentVolumeClaim>,
-    /// Claims by what they are to be copied from.
+    /// Claims by their data source.
     claims_by_source: Index<PersistentVolumeClaim>,
     volumes: Cache<PersistentVolume>,
     classes: Cache<StorageClass>,
@@ -54,7 +54,7 @@ struct Caches {
     snapshot_classes: Cache<VolumeSnapshotClass>,
 }
 
-/// What the controllers work with.
+/// State shared by the controllers.
 #[derive(Clone)]
 struct Context {
     client: Client,
@@ -62,8 +62,8 @@ struct Context {
     pace: Pace,
 }
 
-/// Starts the driver and the snapshot controller; they run until the manager stops. Definitions of
-/// snapshots and, if asked for, classes are made unless they are there.
+/// Starts the driver and the snapshot controller; they run until the manager stops. Creates the
+/// CRDs of snapshots and, if requested, the classes, unless they exist.
 pub async fn start(manager: &Manager, options: Options) -> Result<(), Error> {
     install::definitions(&options.client).await?;
     if options.classes {

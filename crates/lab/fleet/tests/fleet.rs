@@ -1,4 +1,4 @@
-//! A fleet on a cluster: what users see of it.
+//! A fleet on a cluster, as users see it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,20 +17,20 @@ use runtime::Manager;
 use serde_json::{Value, json};
 use testkit::{TestCluster, wait_until};
 
-const PATIENCE: Duration = Duration::from_mins(1);
+const WAIT_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A cluster with a running fleet.
-struct World {
+struct Fixture {
     cluster: TestCluster,
     manager: Manager,
     namespace: String,
 }
 
-impl World {
+impl Fixture {
     async fn start(fleet: &str, speed: f64) -> anyhow::Result<Self> {
         let cluster = TestCluster::start().await?;
         let namespace = cluster.namespace("fleet").await?;
-        // On a cluster without controllers nobody makes it, and pods need it.
+        // Without controllers the test has to create the service account that pods need.
         let account = serde_json::from_value(json!({ "metadata": { "name": "default" } }))?;
         let accounts: Api<ServiceAccount> = Api::namespaced(cluster.client(), &namespace);
         if let Err(error) = accounts.create(&PostParams::default(), &account).await {
@@ -38,13 +38,13 @@ impl World {
             anyhow::ensure!(there, error);
         }
         let manager = run(&cluster, Some(fleet), speed).await?;
-        let world = Self {
+        let fixture = Self {
             cluster,
             manager,
             namespace,
         };
-        world.untaint().await?;
-        Ok(world)
+        fixture.untaint().await?;
+        Ok(fixture)
     }
 
     /// Stops the fleet and starts it again, as another process would.
@@ -66,7 +66,8 @@ impl World {
         Api::namespaced(self.client(), &self.namespace)
     }
 
-    /// Takes away the taint the server gives new nodes: no controller here would.
+    /// Removes the not-ready taint that the API server adds to new nodes: no node lifecycle
+    /// controller runs here.
     async fn untaint(&self) -> anyhow::Result<()> {
         for node in self.nodes().list(&ListParams::default()).await? {
             let name = node.metadata.name.clone().unwrap_or_default();
@@ -101,14 +102,14 @@ impl World {
         Ok(self.pods().create(&PostParams::default(), &pod).await?)
     }
 
-    /// Waits until a pod is as told.
+    /// Waits until a pod satisfies the condition.
     async fn until(
         &self,
         name: &str,
         what: &str,
         test: impl Fn(&Pod) -> bool,
     ) -> anyhow::Result<Pod> {
-        wait_until(&format!("pod {name} {what}"), PATIENCE, async || {
+        wait_until(&format!("pod {name} {what}"), WAIT_TIMEOUT, async || {
             let pod = self.pods().get(name).await?;
             Ok(test(&pod).then_some(pod))
         })
@@ -116,12 +117,12 @@ impl World {
     }
 
     async fn until_ready(&self, name: &str) -> anyhow::Result<Pod> {
-        self.until(name, "is ready", |pod| says(pod, "Ready", "True"))
+        self.until(name, "is ready", |pod| has_condition(pod, "Ready", "True"))
             .await
     }
 
     async fn until_gone(&self, name: &str) -> anyhow::Result<()> {
-        wait_until(&format!("pod {name} is gone"), PATIENCE, async || {
+        wait_until(&format!("pod {name} is gone"), WAIT_TIMEOUT, async || {
             let pod = self.pods().get_opt(name).await?;
             Ok(pod.is_none().then_some(()))
         })
@@ -140,8 +141,8 @@ async fn run(cluster: &TestCluster, fleet: Option<&str>, speed: f64) -> anyhow::
     Ok(manager)
 }
 
-fn says(pod: &Pod, kind: &str, status: &str) -> bool {
-    condition(pod, kind).is_some_and(|(said, _, _)| said == status)
+fn has_condition(pod: &Pod, kind: &str, status: &str) -> bool {
+    condition(pod, kind).is_some_and(|(actual, _, _)| actual == status)
 }
 
 fn condition(pod: &Pod, kind: &str) -> Option<(String, String, String)> {
@@ -181,9 +182,9 @@ pools:
 ";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pods_run_where_they_belong() -> anyhow::Result<()> {
-    let world = World::start(MIXED, 50.0).await?;
-    world
+async fn pods_run_on_matching_nodes() -> anyhow::Result<()> {
+    let fixture = Fixture::start(MIXED, 50.0).await?;
+    fixture
         .pod(
             "arm",
             json!({ "nodeSelector": { "kubernetes.io/arch": "arm64" } }),
@@ -193,21 +194,21 @@ async fn pods_run_where_they_belong() -> anyhow::Result<()> {
         "nodeSelector": { "kubernetes.io/os": "windows" },
         "tolerations": [{ "key": "os", "operator": "Equal", "value": "windows" }],
     });
-    world.pod("windows", windows).await?;
-    world
+    fixture.pod("windows", windows).await?;
+    fixture
         .pod(
             "nowhere",
             json!({ "nodeSelector": { "kubernetes.io/arch": "s390x" } }),
         )
         .await?;
 
-    let arm = world.until_ready("arm").await?;
+    let arm = fixture.until_ready("arm").await?;
     assert_eq!(node_of(&arm), "arm-1");
-    assert_eq!(node_of(&world.until_ready("windows").await?), "win-1");
+    assert_eq!(node_of(&fixture.until_ready("windows").await?), "win-1");
     let status = arm.status.context("a status")?;
     assert_eq!(status.phase.as_deref(), Some("Running"));
     let address = status.pod_ip.context("an address")?;
-    let node = world.nodes().get("arm-1").await?;
+    let node = fixture.nodes().get("arm-1").await?;
     let range = node
         .spec
         .and_then(|spec| spec.pod_cidr)
@@ -215,9 +216,9 @@ async fn pods_run_where_they_belong() -> anyhow::Result<()> {
     let network = range.trim_end_matches("0/24");
     assert!(address.starts_with(network), "{address} is in {range}");
 
-    let nowhere = world
+    let nowhere = fixture
         .until("nowhere", "is unschedulable", |pod| {
-            says(pod, "PodScheduled", "False")
+            has_condition(pod, "PodScheduled", "False")
         })
         .await?;
     let (_, reason, message) = condition(&nowhere, "PodScheduled").context("a condition")?;
@@ -228,8 +229,8 @@ async fn pods_run_where_they_belong() -> anyhow::Result<()> {
          3 node(s) didn't match Pod's node affinity/selector. \
          preemption: 0/4 nodes are available: 4 Preemption is not helpful for scheduling."
     );
-    let events: Api<Event> = Api::namespaced(world.client(), &world.namespace);
-    wait_until("both outcomes are events", PATIENCE, async || {
+    let events: Api<Event> = Api::namespaced(fixture.client(), &fixture.namespace);
+    wait_until("both outcomes are events", WAIT_TIMEOUT, async || {
         let list = events.list(&ListParams::default()).await?.items;
         let has = |pod: &str, reason: &str| {
             list.iter().any(|event| {
@@ -242,30 +243,30 @@ async fn pods_run_where_they_belong() -> anyhow::Result<()> {
     })
     .await?;
 
-    // A node that fits comes: the pod does not wait for ever.
-    commands::add(&world.client(), fleet::model::Pool::new("ibmz", "s390x")).await?;
-    wait_until("the new node is ready", PATIENCE, async || {
-        let nodes = commands::list(&world.client()).await?;
+    // Once a matching node is added, the waiting pod is scheduled.
+    commands::add(&fixture.client(), fleet::model::Pool::new("ibmz", "s390x")).await?;
+    wait_until("the new node is ready", WAIT_TIMEOUT, async || {
+        let nodes = commands::list(&fixture.client()).await?;
         Ok(nodes
             .iter()
             .any(|node| node.name == "ibmz-1" && node.ready)
             .then_some(()))
     })
     .await?;
-    world.untaint().await?;
-    assert_eq!(node_of(&world.until_ready("nowhere").await?), "ibmz-1");
-    world.manager.stop().await;
+    fixture.untaint().await?;
+    assert_eq!(node_of(&fixture.until_ready("nowhere").await?), "ibmz-1");
+    fixture.manager.stop().await;
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nodes_are_registered_whole_and_heard_of() -> anyhow::Result<()> {
-    let mut world = World::start(fleet::model::DEMO, 50.0).await?;
-    let lines = commands::list(&world.client()).await?;
+async fn nodes_register_with_full_status_and_heartbeats() -> anyhow::Result<()> {
+    let mut fixture = Fixture::start(fleet::model::DEMO, 50.0).await?;
+    let lines = commands::list(&fixture.client()).await?;
     assert_eq!(lines.len(), 15);
     assert!(lines.iter().all(|line| line.ready && line.simulated));
-    let leases: Api<Lease> = Api::namespaced(world.client(), "kube-node-lease");
-    wait_until("every node has a lease", PATIENCE, async || {
+    let leases: Api<Lease> = Api::namespaced(fixture.client(), "kube-node-lease");
+    wait_until("every node has a lease", WAIT_TIMEOUT, async || {
         let count = leases.list(&ListParams::default()).await?.items.len();
         Ok((count == 15).then_some(()))
     })
@@ -276,12 +277,12 @@ async fn nodes_are_registered_whole_and_heard_of() -> anyhow::Result<()> {
         Some(40)
     );
 
-    // What was removed stays removed; what the file has gained comes.
-    commands::remove(&world.client(), "win2019-1").await?;
+    // A removed node stays removed; a node added to the file is created.
+    commands::remove(&fixture.client(), "win2019-1").await?;
     let extra = "pools:\n  - {name: extra, arch: ppc64le}\n";
     let more = fleet::model::DEMO.replacen("pools:\n", extra, 1);
-    world.restart(&more, 50.0).await?;
-    let names: Vec<String> = commands::list(&world.client())
+    fixture.restart(&more, 50.0).await?;
+    let names: Vec<String> = commands::list(&fixture.client())
         .await?
         .into_iter()
         .map(|line| line.name)
@@ -289,59 +290,61 @@ async fn nodes_are_registered_whole_and_heard_of() -> anyhow::Result<()> {
     assert!(names.contains(&"extra-1".to_owned()));
     assert!(!names.contains(&"win2019-1".to_owned()), "{names:?}");
     assert_eq!(names.len(), 15);
-    world.manager.stop().await;
+    fixture.manager.stop().await;
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_gated_pod_waits_and_then_runs() -> anyhow::Result<()> {
-    let world = World::start(MIXED, 50.0).await?;
+async fn gated_pod_runs_once_ungated() -> anyhow::Result<()> {
+    let fixture = Fixture::start(MIXED, 50.0).await?;
     let gates = json!({ "schedulingGates": [{ "name": "example.com/wait" }] });
-    world.pod("gated", gates).await?;
-    world.pod("free", json!({})).await?;
-    world.until_ready("free").await?;
-    let gated = world.pods().get("gated").await?;
+    fixture.pod("gated", gates).await?;
+    fixture.pod("free", json!({})).await?;
+    fixture.until_ready("free").await?;
+    let gated = fixture.pods().get("gated").await?;
     let (status, reason, _) = condition(&gated, "PodScheduled").context("a condition")?;
     assert_eq!(
         (status.as_str(), reason.as_str()),
         ("False", "SchedulingGated")
     );
     let open = Patch::Merge(json!({ "spec": { "schedulingGates": null } }));
-    world
+    fixture
         .pods()
         .patch("gated", &PatchParams::default(), &open)
         .await?;
-    world.until_ready("gated").await?;
-    world.manager.stop().await;
+    fixture.until_ready("gated").await?;
+    fixture.manager.stop().await;
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_wants_company_waits_for_it() -> anyhow::Result<()> {
-    let world = World::start(MIXED, 50.0).await?;
+async fn pod_affinity_waits_for_a_match() -> anyhow::Result<()> {
+    let fixture = Fixture::start(MIXED, 50.0).await?;
     let company = json!({ "affinity": { "podAffinity": {
     "requiredDuringSchedulingIgnoredDuringExecution": [
         { "topologyKey": "kubernetes.io/hostname", "labelSelector": { "matchLabels": { "app": "host" } } },
     ]}}});
-    world.pod("guest", company).await?;
-    world
-        .until("guest", "waits", |pod| says(pod, "PodScheduled", "False"))
+    fixture.pod("guest", company).await?;
+    fixture
+        .until("guest", "waits", |pod| {
+            has_condition(pod, "PodScheduled", "False")
+        })
         .await?;
     let arm = json!({ "nodeSelector": { "kubernetes.io/arch": "arm64" } });
-    world.pod("host", arm).await?;
-    assert_eq!(node_of(&world.until_ready("guest").await?), "arm-1");
-    world.manager.stop().await;
+    fixture.pod("host", arm).await?;
+    assert_eq!(node_of(&fixture.until_ready("guest").await?), "arm-1");
+    fixture.manager.stop().await;
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_important_displace_the_unimportant() -> anyhow::Result<()> {
-    let world = World::start(MIXED, 50.0).await?;
+async fn higher_priority_preempts_lower() -> anyhow::Result<()> {
+    let fixture = Fixture::start(MIXED, 50.0).await?;
     let class: PriorityClass = serde_json::from_value(json!({
-        "metadata": { "name": format!("high-{}", world.namespace) }, "value": 1000,
+        "metadata": { "name": format!("high-{}", fixture.namespace) }, "value": 1000,
     }))?;
     let high = class.metadata.name.clone();
-    Api::all(world.client())
+    Api::all(fixture.client())
         .create(&PostParams::default(), &class)
         .await?;
     let asking = |class: Option<&String>| {
@@ -354,47 +357,49 @@ async fn the_important_displace_the_unimportant() -> anyhow::Result<()> {
             }],
         })
     };
-    world.pod("low", asking(None)).await?;
-    world.until_ready("low").await?;
-    world.pod("other", asking(None)).await?;
-    world
-        .until("other", "waits", |pod| says(pod, "PodScheduled", "False"))
+    fixture.pod("low", asking(None)).await?;
+    fixture.until_ready("low").await?;
+    fixture.pod("other", asking(None)).await?;
+    fixture
+        .until("other", "waits", |pod| {
+            has_condition(pod, "PodScheduled", "False")
+        })
         .await?;
-    world.pod("high", asking(high.as_ref())).await?;
-    world.until_gone("low").await?;
-    assert_eq!(node_of(&world.until_ready("high").await?), "amd-1");
+    fixture.pod("high", asking(high.as_ref())).await?;
+    fixture.until_gone("low").await?;
+    assert_eq!(node_of(&fixture.until_ready("high").await?), "amd-1");
     assert_eq!(
-        node_of(&world.pods().get("other").await?),
+        node_of(&fixture.pods().get("other").await?),
         "",
         "it has not jumped the queue"
     );
-    world.manager.stop().await;
+    fixture.manager.stop().await;
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pods_end_fail_and_stop_as_they_are_told() -> anyhow::Result<()> {
-    let world = World::start(MIXED, 50.0).await?;
+async fn pods_follow_behaviour_annotations() -> anyhow::Result<()> {
+    let fixture = Fixture::start(MIXED, 50.0).await?;
     let once = json!({ "restartPolicy": "Never" });
-    world.pod("job", once.clone()).await?;
+    fixture.pod("job", once.clone()).await?;
     let failing = json!({ "fleet.medley.dev/exit-code": "3", "fleet.medley.dev/run-for": "100ms" });
-    world.annotated("failing", failing.clone(), once).await?;
-    world.annotated("crashing", failing, json!({})).await?;
+    fixture.annotated("failing", failing.clone(), once).await?;
+    fixture.annotated("crashing", failing, json!({})).await?;
     let broken = json!({ "fleet.medley.dev/fail-image": "ErrImagePull" });
-    world.annotated("broken", broken, json!({})).await?;
+    fixture.annotated("broken", broken, json!({})).await?;
     let inits = json!({ "initContainers": [
         { "name": "first", "image": "registry.example/init:1" },
         { "name": "beside", "image": "registry.example/side:1", "restartPolicy": "Always" },
     ]});
-    world.pod("prepared", inits).await?;
-    world
+    fixture.pod("prepared", inits).await?;
+    fixture
         .pod(
             "wrong",
             json!({ "nodeName": "win-1", "os": { "name": "linux" } }),
         )
         .await?;
 
-    let job = world
+    let job = fixture
         .until("job", "ends", |pod| phase(pod) == "Succeeded")
         .await?;
     assert_eq!(
@@ -403,7 +408,7 @@ async fn pods_end_fail_and_stop_as_they_are_told() -> anyhow::Result<()> {
             .as_deref(),
         Some("PodCompleted")
     );
-    let failed = world
+    let failed = fixture
         .until("failing", "fails", |pod| phase(pod) == "Failed")
         .await?;
     let ends = |pod: &Pod| {
@@ -411,17 +416,17 @@ async fn pods_end_fail_and_stop_as_they_are_told() -> anyhow::Result<()> {
         statuses.first()?.state.clone()?.terminated
     };
     assert_eq!(ends(&failed).context("an end")?.exit_code, 3);
-    world
+    fixture
         .until("crashing", "backs off", |pod| {
             waits(pod) == "CrashLoopBackOff"
         })
         .await?;
-    world
+    fixture
         .until("broken", "cannot pull", |pod| {
             waits(pod) == "ImagePullBackOff"
         })
         .await?;
-    let prepared = world.until_ready("prepared").await?;
+    let prepared = fixture.until_ready("prepared").await?;
     let status = prepared.status.context("a status")?;
     let inits = status.init_container_statuses.context("init containers")?;
     assert!(
@@ -436,17 +441,20 @@ async fn pods_end_fail_and_stop_as_they_are_told() -> anyhow::Result<()> {
             .as_ref()
             .is_some_and(|state| state.running.is_some())
     );
-    let wrong = world
+    let wrong = fixture
         .until("wrong", "is rejected", |pod| phase(pod) == "Failed")
         .await?;
     let reason = wrong.status.and_then(|status| status.reason);
     assert_eq!(reason.as_deref(), Some("PodOSNotSupported"));
 
     for name in ["prepared", "crashing", "broken", "job"] {
-        world.pods().delete(name, &DeleteParams::default()).await?;
-        world.until_gone(name).await?;
+        fixture
+            .pods()
+            .delete(name, &DeleteParams::default())
+            .await?;
+        fixture.until_gone(name).await?;
     }
-    world.manager.stop().await;
+    fixture.manager.stop().await;
     Ok(())
 }
 
@@ -459,19 +467,19 @@ fn waits(pod: &Pod) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn volumes_that_wait_for_a_consumer_come_to_its_node() -> anyhow::Result<()> {
-    let world = World::start(MIXED, 50.0).await?;
+async fn wait_for_first_consumer_binds_on_the_pods_node() -> anyhow::Result<()> {
+    let fixture = Fixture::start(MIXED, 50.0).await?;
     let class: StorageClass = serde_json::from_value(json!({
-        "metadata": { "name": format!("local-{}", world.namespace) },
+        "metadata": { "name": format!("local-{}", fixture.namespace) },
         "provisioner": "kubernetes.io/no-provisioner",
         "volumeBindingMode": "WaitForFirstConsumer",
     }))?;
     let class_name = class.metadata.name.clone();
-    Api::all(world.client())
+    Api::all(fixture.client())
         .create(&PostParams::default(), &class)
         .await?;
-    let volumes: Api<PersistentVolume> = Api::all(world.client());
-    let name = format!("disk-{}", world.namespace);
+    let volumes: Api<PersistentVolume> = Api::all(fixture.client());
+    let name = format!("disk-{}", fixture.namespace);
     let volume = serde_json::from_value(json!({
         "metadata": { "name": name },
         "spec": {
@@ -483,7 +491,7 @@ async fn volumes_that_wait_for_a_consumer_come_to_its_node() -> anyhow::Result<(
         },
     }))?;
     volumes.create(&PostParams::default(), &volume).await?;
-    let claims: Api<PersistentVolumeClaim> = Api::namespaced(world.client(), &world.namespace);
+    let claims: Api<PersistentVolumeClaim> = Api::namespaced(fixture.client(), &fixture.namespace);
     let claim = serde_json::from_value(json!({
         "metadata": { "name": "data" },
         "spec": {
@@ -495,17 +503,21 @@ async fn volumes_that_wait_for_a_consumer_come_to_its_node() -> anyhow::Result<(
     let volumes_of_pod = json!({ "volumes": [
         { "name": "data", "persistentVolumeClaim": { "claimName": "data" } },
     ]});
-    world.pod("stateful", volumes_of_pod).await?;
+    fixture.pod("stateful", volumes_of_pod).await?;
 
-    // The scheduler gives the volume to the claim; who completes it is the volume controller, which
-    // the test stands in for.
-    let given = wait_until("the volume is given to the claim", PATIENCE, async || {
-        let volume = volumes.get(&name).await?;
-        Ok(volume.spec.and_then(|spec| spec.claim_ref))
-    })
+    // The scheduler reserves the volume for the claim; the volume controller would complete the
+    // binding, which the test does in its place.
+    let given = wait_until(
+        "the volume is given to the claim",
+        WAIT_TIMEOUT,
+        async || {
+            let volume = volumes.get(&name).await?;
+            Ok(volume.spec.and_then(|spec| spec.claim_ref))
+        },
+    )
     .await?;
     assert_eq!(given.name.as_deref(), Some("data"));
-    assert_eq!(node_of(&world.pods().get("stateful").await?), "");
+    assert_eq!(node_of(&fixture.pods().get("stateful").await?), "");
     let bound = json!({
         "metadata": { "annotations": { "pv.kubernetes.io/bind-completed": "yes" } },
         "spec": { "volumeName": name },
@@ -517,71 +529,71 @@ async fn volumes_that_wait_for_a_consumer_come_to_its_node() -> anyhow::Result<(
     claims
         .patch_status("data", &PatchParams::default(), &Patch::Merge(phase))
         .await?;
-    assert_eq!(node_of(&world.until_ready("stateful").await?), "amd-2");
-    world.manager.stop().await;
+    assert_eq!(node_of(&fixture.until_ready("stateful").await?), "amd-2");
+    fixture.manager.stop().await;
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failed_node_falls_silent_and_comes_back() -> anyhow::Result<()> {
-    let world = World::start(MIXED, 50.0).await?;
+async fn failed_node_stops_heartbeats_and_recovers() -> anyhow::Result<()> {
+    let fixture = Fixture::start(MIXED, 50.0).await?;
     let pinned = json!({ "nodeSelector": { "kubernetes.io/hostname": "arm-1" } });
-    world.pod("pinned", pinned).await?;
-    world.until_ready("pinned").await?;
-    commands::fail(&world.client(), "arm-1").await?;
-    let lines = commands::list(&world.client()).await?;
+    fixture.pod("pinned", pinned).await?;
+    fixture.until_ready("pinned").await?;
+    commands::fail(&fixture.client(), "arm-1").await?;
+    let lines = commands::list(&fixture.client()).await?;
     assert!(lines.iter().any(|line| line.name == "arm-1" && line.failed));
-    // What a control plane would write about a node nobody hears of.
+    // The conditions a control plane sets on a node without heartbeats.
     let lost = json!({ "status": { "conditions": [
         { "type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown" },
     ]}});
-    world
+    fixture
         .nodes()
         .patch_status("arm-1", &PatchParams::default(), &Patch::Strategic(lost))
         .await?;
-    world
+    fixture
         .pods()
         .delete("pinned", &DeleteParams::default())
         .await?;
-    // Another pod lives and dies meanwhile: time enough for a kubelet that were not silent.
+    // Another pod runs to completion meanwhile, which gives an active kubelet enough time to act.
     let other = json!({ "nodeSelector": { "kubernetes.io/hostname": "amd-1" } });
-    world.pod("other", other).await?;
-    world.until_ready("other").await?;
-    world
+    fixture.pod("other", other).await?;
+    fixture.until_ready("other").await?;
+    fixture
         .pods()
         .delete("other", &DeleteParams::default())
         .await?;
-    world.until_gone("other").await?;
+    fixture.until_gone("other").await?;
     let ready = |node: &Node| {
         let conditions = node.status.as_ref()?.conditions.as_ref()?;
         let ready = conditions.iter().find(|known| known.type_ == "Ready")?;
         Some(ready.status.clone())
     };
-    assert!(world.pods().get_opt("pinned").await?.is_some());
-    let node = world.nodes().get("arm-1").await?;
+    assert!(fixture.pods().get_opt("pinned").await?.is_some());
+    let node = fixture.nodes().get("arm-1").await?;
     assert_eq!(ready(&node).as_deref(), Some("Unknown"));
 
-    commands::recover(&world.client(), "arm-1").await?;
-    wait_until("the node is ready again", PATIENCE, async || {
-        let node = world.nodes().get("arm-1").await?;
+    commands::recover(&fixture.client(), "arm-1").await?;
+    wait_until("the node is ready again", WAIT_TIMEOUT, async || {
+        let node = fixture.nodes().get("arm-1").await?;
         Ok((ready(&node).as_deref() == Some("True")).then_some(()))
     })
     .await?;
-    world.until_gone("pinned").await?;
-    world.manager.stop().await;
+    fixture.until_gone("pinned").await?;
+    fixture.manager.stop().await;
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_drained_node_is_empty_and_takes_nothing() -> anyhow::Result<()> {
-    let world = World::start(MIXED, 50.0).await?;
+async fn drained_node_is_empty_and_cordoned() -> anyhow::Result<()> {
+    let fixture = Fixture::start(MIXED, 50.0).await?;
     let on = |node: &str| json!({ "nodeSelector": { "kubernetes.io/hostname": node } });
-    world.pod("leaves", on("amd-1")).await?;
-    world.pod("stays", on("amd-2")).await?;
-    world.until_ready("leaves").await?;
-    world.until_ready("stays").await?;
+    fixture.pod("leaves", on("amd-1")).await?;
+    fixture.pod("stays", on("amd-2")).await?;
+    fixture.until_ready("leaves").await?;
+    fixture.until_ready("stays").await?;
     let careful = commands::DrainOptions::default();
-    let refused = commands::drain(&world.client(), "amd-1", &careful, drop).await;
+    let refused = commands::drain(&fixture.client(), "amd-1", &careful, drop).await;
     let text = refused
         .err()
         .context("a pod without a controller")?
@@ -589,85 +601,88 @@ async fn a_drained_node_is_empty_and_takes_nothing() -> anyhow::Result<()> {
     assert!(text.contains("declare no controller"), "{text}");
     let options = commands::DrainOptions {
         force: true,
-        timeout: Some(PATIENCE),
+        timeout: Some(WAIT_TIMEOUT),
         ..careful
     };
-    commands::drain(&world.client(), "amd-1", &options, drop).await?;
-    assert!(world.pods().get_opt("leaves").await?.is_none());
-    assert_eq!(phase(&world.pods().get("stays").await?), "Running");
-    world.pod("late", on("amd-1")).await?;
-    world
+    commands::drain(&fixture.client(), "amd-1", &options, drop).await?;
+    assert!(fixture.pods().get_opt("leaves").await?.is_none());
+    assert_eq!(phase(&fixture.pods().get("stays").await?), "Running");
+    fixture.pod("late", on("amd-1")).await?;
+    fixture
         .until("late", "has no node", |pod| {
             condition(pod, "PodScheduled")
                 .is_some_and(|(_, _, message)| message.contains("1 node(s) were unschedulable"))
         })
         .await?;
-    commands::uncordon(&world.client(), "amd-1").await?;
-    world.until_ready("late").await?;
-    world.manager.stop().await;
+    commands::uncordon(&fixture.client(), "amd-1").await?;
+    fixture.until_ready("late").await?;
+    fixture.manager.stop().await;
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_restart_goes_on_where_it_stopped() -> anyhow::Result<()> {
-    let mut world = World::start(MIXED, 50.0).await?;
-    world.pod("running", json!({})).await?;
-    let before = world.until_ready("running").await?;
+async fn restart_resumes_the_fleet() -> anyhow::Result<()> {
+    let mut fixture = Fixture::start(MIXED, 50.0).await?;
+    fixture.pod("running", json!({})).await?;
+    let before = fixture.until_ready("running").await?;
     let slow = json!({ "fleet.medley.dev/stop-after": "20s" });
-    world.annotated("stopping", slow, json!({})).await?;
-    world.until_ready("stopping").await?;
-    world
+    fixture.annotated("stopping", slow, json!({})).await?;
+    fixture.until_ready("stopping").await?;
+    fixture
         .pods()
         .delete("stopping", &DeleteParams::default())
         .await?;
-    world.manager.stop().await;
-    world.pod("waiting", json!({})).await?;
-    world.manager = run(&world.cluster, Some(MIXED), 50.0).await?;
-    world.until_ready("waiting").await?;
-    world.until_gone("stopping").await?;
-    let after = world.pods().get("running").await?;
+    fixture.manager.stop().await;
+    fixture.pod("waiting", json!({})).await?;
+    fixture.manager = run(&fixture.cluster, Some(MIXED), 50.0).await?;
+    fixture.until_ready("waiting").await?;
+    fixture.until_gone("stopping").await?;
+    let after = fixture.pods().get("running").await?;
     assert_eq!(after.status, before.status, "nothing happened to it");
     assert_eq!(node_of(&after), node_of(&before));
-    let waiting = world.pods().get("waiting").await?;
+    let waiting = fixture.pods().get("waiting").await?;
     let address = |pod: &Pod| pod.status.clone().and_then(|status| status.pod_ip);
     assert_ne!(address(&waiting), address(&after));
-    world.manager.stop().await;
+    fixture.manager.stop().await;
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nodes_are_never_asked_for_more_than_they_have() -> anyhow::Result<()> {
-    let world = Arc::new(World::start(MIXED, 200.0).await?);
+async fn nodes_are_never_overcommitted() -> anyhow::Result<()> {
+    let fixture = Arc::new(Fixture::start(MIXED, 200.0).await?);
     for index in 0..12 {
         let container = json!({ "containers": [{
             "name": "main", "image": "registry.example/app:1",
             "resources": { "requests": { "cpu": "1" } },
         }], "nodeSelector": { "kubernetes.io/arch": "amd64" } });
-        world.pod(&format!("p{index}"), container).await?;
+        fixture.pod(&format!("p{index}"), container).await?;
     }
     let count = async |test: fn(&Pod) -> bool| -> anyhow::Result<usize> {
-        let pods = world.pods().list(&ListParams::default()).await?.items;
+        let pods = fixture.pods().list(&ListParams::default()).await?.items;
         Ok(pods.iter().filter(|pod| test(pod)).count())
     };
-    let runs: fn(&Pod) -> bool = |pod| says(pod, "Ready", "True");
+    let runs: fn(&Pod) -> bool = |pod| has_condition(pod, "Ready", "True");
     let waits: fn(&Pod) -> bool = |pod| {
         condition(pod, "PodScheduled").is_some_and(|(_, _, message)| {
             message.contains("2 Insufficient cpu") && message.contains("No preemption victims")
         })
     };
     // Two nodes of four cores each.
-    wait_until("eight run and four wait", PATIENCE, async || {
+    wait_until("eight run and four wait", WAIT_TIMEOUT, async || {
         Ok((count(runs).await? == 8 && count(waits).await? == 4).then_some(()))
     })
     .await?;
-    let pods = world.pods().list(&ListParams::default()).await?.items;
+    let pods = fixture.pods().list(&ListParams::default()).await?.items;
     let leaver = pods.iter().find(|pod| runs(pod)).context("one that runs")?;
     let name = leaver.metadata.name.clone().unwrap_or_default();
-    world.pods().delete(&name, &DeleteParams::default()).await?;
-    wait_until("another takes its place", PATIENCE, async || {
+    fixture
+        .pods()
+        .delete(&name, &DeleteParams::default())
+        .await?;
+    wait_until("another takes its place", WAIT_TIMEOUT, async || {
         Ok((count(runs).await? == 8 && count(waits).await? == 3).then_some(()))
     })
     .await?;
-    world.manager.stop().await;
+    fixture.manager.stop().await;
     Ok(())
 }

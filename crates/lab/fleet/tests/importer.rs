@@ -1,4 +1,5 @@
-//! Kinds of boot images on an API server, and what becomes of storage classes and settings.
+//! CRDs of boot images on an API server, and the resulting storage profiles and import
+//! configuration.
 
 use std::time::Duration;
 
@@ -15,9 +16,9 @@ use runtime::{Error, Manager};
 use serde_json::{Value, json};
 use testkit::{TestCluster, wait_until};
 
-const PATIENCE: Duration = Duration::from_mins(1);
+const WAIT_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Creates something, and says what became of it.
+/// Creates an object and returns the stored one.
 async fn make(
     cluster: &TestCluster,
     kind: &ApiResource,
@@ -58,7 +59,7 @@ fn cron_spec() -> Value {
 }
 
 #[tokio::test]
-async fn objects_of_boot_images_are_kept_as_they_are_written() -> anyhow::Result<()> {
+async fn boot_image_objects_are_stored_unchanged() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     install(&cluster.client(), &Installed::demo()).await?;
     let images = Some(names::BOOT_IMAGE_NAMESPACE);
@@ -79,7 +80,7 @@ async fn objects_of_boot_images_are_kept_as_they_are_written() -> anyhow::Result
             json!({
                 "metadata": { "name": "fedora-image-cron-arm64" },
                 "spec": cron_spec(),
-                // There is no status of its own: it is written with the object.
+                // There is no status subresource: it is written with the object.
                 "status": {
                     "currentImports": [{ "DataVolumeName": place["name"], "Digest": "sha256:01" }],
                     "lastImportedPVC": place,
@@ -172,7 +173,7 @@ async fn objects_of_boot_images_are_kept_as_they_are_written() -> anyhow::Result
 }
 
 #[tokio::test]
-async fn objects_that_lack_something_are_refused() -> anyhow::Result<()> {
+async fn incomplete_objects_are_rejected() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     install(&cluster.client(), &Installed::demo()).await?;
     let images = Some(names::BOOT_IMAGE_NAMESPACE);
@@ -215,7 +216,7 @@ async fn objects_that_lack_something_are_refused() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn virtualization_has_the_switch_under_all_its_names() -> anyhow::Result<()> {
+async fn hyperconverged_accepts_all_names_of_the_switch() -> anyhow::Result<()> {
     for (version, spec) in [
         (
             HyperConvergedVersion::V1,
@@ -284,7 +285,7 @@ async fn virtualization_has_the_switch_under_all_its_names() -> anyhow::Result<(
 }
 
 #[tokio::test]
-async fn every_storage_class_has_a_profile() -> anyhow::Result<()> {
+async fn every_storage_class_gets_a_profile() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let client = cluster.client();
     let manager = Manager::new(client.clone());
@@ -298,11 +299,15 @@ async fn every_storage_class_has_a_profile() -> anyhow::Result<()> {
     operators::start(&manager, client.clone(), 100.0).await;
     let profiles: Api<DynamicObject> = Api::all_with(client.clone(), &importer("StorageProfile"));
     let advised = async |name: &str, format: &str| {
-        wait_until(&format!("{name} is kept as {format}"), PATIENCE, || async {
-            let profile = profiles.get_opt(name).await?;
-            let status = profile.map(|it| it.data["status"].clone());
-            Ok(status.filter(|it| it["dataImportCronSourceFormat"] == format))
-        })
+        wait_until(
+            &format!("{name} is kept as {format}"),
+            WAIT_TIMEOUT,
+            || async {
+                let profile = profiles.get_opt(name).await?;
+                let status = profile.map(|it| it.data["status"].clone());
+                Ok(status.filter(|it| it["dataImportCronSourceFormat"] == format))
+            },
+        )
         .await
     };
     let fast = advised("fast", "snapshot").await?;
@@ -311,7 +316,7 @@ async fn every_storage_class_has_a_profile() -> anyhow::Result<()> {
     let local = advised("local", "pvc").await?;
     assert_eq!(local["claimPropertySets"][0]["volumeMode"], "Filesystem");
 
-    // The user knows better, and changes their mind.
+    // The user overrides the recommendation, and removes the override.
     let params = PatchParams::default();
     for (wanted, format) in [(json!("pvc"), "pvc"), (json!(null), "snapshot")] {
         let patch = json!({ "spec": { "dataImportCronSourceFormat": wanted } });
@@ -321,13 +326,13 @@ async fn every_storage_class_has_a_profile() -> anyhow::Result<()> {
         advised("fast", format).await?;
     }
 
-    // A profile comes back, and goes with its class.
+    // A deleted profile is created again, and is deleted with its class.
     let gone = DeleteParams::default();
     profiles.delete("fast", &gone).await?;
     advised("fast", "snapshot").await?;
     let classes: Api<StorageClass> = Api::all(client.clone());
     classes.delete("local", &gone).await?;
-    wait_until("the profile of local is gone", PATIENCE, || async {
+    wait_until("the profile of local is gone", WAIT_TIMEOUT, || async {
         let there = profiles.get_opt("local").await?;
         Ok(there.is_none().then_some(()))
     })
@@ -335,7 +340,7 @@ async fn every_storage_class_has_a_profile() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn settings_of_imports_are_handed_on() -> anyhow::Result<()> {
+async fn import_settings_reach_the_cdi_config() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let client = cluster.client();
     install(&client, &Installed::demo()).await?;
@@ -345,7 +350,7 @@ async fn settings_of_imports_are_handed_on() -> anyhow::Result<()> {
     let configs: Api<DynamicObject> = Api::all_with(client.clone(), &importer("CDIConfig"));
     let params = PatchParams::default();
     let until = async |spec: Value, overhead: &str| {
-        wait_until("the settings are there", PATIENCE, || async {
+        wait_until("the settings are there", WAIT_TIMEOUT, || async {
             let config = configs.get(names::IMPORTER_CONFIG).await?;
             let found = config.data.pointer("/status/filesystemOverhead/global");
             let same = config.data["spec"] == spec && found == Some(&json!(overhead));
@@ -359,11 +364,11 @@ async fn settings_of_imports_are_handed_on() -> anyhow::Result<()> {
     let patch = Patch::Merge(json!({ "spec": { "config": wanted } }));
     importers.patch(names::IMPORTER, &params, &patch).await?;
     until(wanted, "0.1").await?;
-    // What is taken back is gone.
+    // Removed settings are removed from the CDIConfig.
     let patch = Patch::Merge(json!({ "spec": { "config": null } }));
     importers.patch(names::IMPORTER, &params, &patch).await?;
     until(json!({}), "0.06").await?;
-    wait_until("the importer is deployed", PATIENCE, || async {
+    wait_until("the importer is deployed", WAIT_TIMEOUT, || async {
         let object = importers.get(names::IMPORTER).await?;
         Ok((object.data["status"]["phase"] == "Deployed").then_some(()))
     })

@@ -1,7 +1,7 @@
-//! Kinds of other people's operators on an API server: what is there, what is refused, what is filled in.
+//! CRDs of third-party operators on an API server: served kinds, validation, defaults.
 
 use fleet::operators::{
-    self, DeschedulerVintage, HyperConvergedVersion, Installed, hyperconverged, install,
+    self, DeschedulerRelease, HyperConvergedVersion, Installed, hyperconverged, install,
     kube_descheduler, names, node_health_check,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -16,7 +16,7 @@ fn namespaced(cluster: &TestCluster, kind: &ApiResource, namespace: &str) -> Api
     Api::namespaced_with(cluster.client(), namespace, kind)
 }
 
-/// What becomes of an object that somebody tries to create; nothing is stored.
+/// The result of a dry-run create.
 async fn attempt(
     api: &Api<DynamicObject>,
     kind: &ApiResource,
@@ -40,7 +40,7 @@ async fn attempt(
         .map_err(|error| Error::api("create")(error).to_string())
 }
 
-/// What a definition says a field may be.
+/// The schema of a field in a CRD.
 async fn schema(cluster: &TestCluster, name: &str, path: &str) -> anyhow::Result<Value> {
     let api: Api<CustomResourceDefinition> = Api::all(cluster.client());
     let definition = json!(api.get(name).await?);
@@ -49,17 +49,17 @@ async fn schema(cluster: &TestCluster, name: &str, path: &str) -> anyhow::Result
 }
 
 #[tokio::test]
-async fn a_descheduler_takes_what_its_release_knows() -> anyhow::Result<()> {
+async fn descheduler_profiles_depend_on_the_release() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let kind = kube_descheduler();
     let api = namespaced(&cluster, &kind, names::DESCHEDULER_NAMESPACE);
-    // Each is installed over the one before, as upgrades are.
+    // Each release is installed over the previous one, like an upgrade.
     for (vintage, dev, ga, node) in [
-        (DeschedulerVintage::V5_10, false, false, false),
-        (DeschedulerVintage::V5_14, true, false, false),
-        (DeschedulerVintage::V5_21, true, false, false),
-        (DeschedulerVintage::V5_32, true, true, true),
-        (DeschedulerVintage::Current, false, true, true),
+        (DeschedulerRelease::V5_10, false, false, false),
+        (DeschedulerRelease::V5_14, true, false, false),
+        (DeschedulerRelease::V5_21, true, false, false),
+        (DeschedulerRelease::V5_32, true, true, true),
+        (DeschedulerRelease::Current, false, true, true),
     ] {
         let installed = Installed {
             descheduler: Some(vintage),
@@ -93,7 +93,7 @@ async fn a_descheduler_takes_what_its_release_knows() -> anyhow::Result<()> {
         .await?;
         assert_eq!(
             !cooldown.is_null(),
-            vintage == DeschedulerVintage::Current,
+            vintage == DeschedulerRelease::Current,
             "{vintage:?}"
         );
         let made = attempt(
@@ -111,10 +111,10 @@ async fn a_descheduler_takes_what_its_release_knows() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn a_descheduler_refuses_what_does_not_go_together() -> anyhow::Result<()> {
+async fn conflicting_descheduler_profiles_are_rejected() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let installed = Installed {
-        descheduler: Some(DeschedulerVintage::V5_32),
+        descheduler: Some(DeschedulerRelease::V5_32),
         ..Installed::default()
     };
     install(&cluster.client(), &installed).await?;
@@ -160,7 +160,7 @@ async fn a_descheduler_refuses_what_does_not_go_together() -> anyhow::Result<()>
 }
 
 #[tokio::test]
-async fn virtualization_says_its_defaults_where_its_version_has_them() -> anyhow::Result<()> {
+async fn hyperconverged_defaults_follow_its_version() -> anyhow::Result<()> {
     for (version, at) in [
         (HyperConvergedVersion::V1, "/spec/virtualization"),
         (HyperConvergedVersion::V1Beta1, "/spec"),
@@ -208,7 +208,7 @@ async fn virtualization_says_its_defaults_where_its_version_has_them() -> anyhow
 }
 
 #[tokio::test]
-async fn a_health_check_says_one_threshold_and_one_remedy() -> anyhow::Result<()> {
+async fn health_check_needs_one_threshold_and_one_remediation() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let installed = Installed {
         node_health: true,
@@ -240,7 +240,7 @@ async fn a_health_check_says_one_threshold_and_one_remedy() -> anyhow::Result<()
 }
 
 #[tokio::test]
-async fn installing_again_changes_nothing() -> anyhow::Result<()> {
+async fn second_install_changes_nothing() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let client = cluster.client();
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
@@ -248,7 +248,7 @@ async fn installing_again_changes_nothing() -> anyhow::Result<()> {
     let installed = Installed::demo();
     install(&client, &installed).await?;
 
-    // What users changed stays as it is.
+    // Changes by users are kept.
     let paused = Patch::Merge(json!({ "spec": { "paused": true } }));
     pools
         .patch("worker", &PatchParams::default(), &paused)
@@ -269,11 +269,11 @@ async fn installing_again_changes_nothing() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn definitions_of_somebody_else_are_left_alone() -> anyhow::Result<()> {
+async fn foreign_crds_are_left_alone() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let client = cluster.client();
     let installed = Installed {
-        descheduler: Some(DeschedulerVintage::V5_14),
+        descheduler: Some(DeschedulerRelease::V5_14),
         hyperconverged: Some(HyperConvergedVersion::V1Beta1),
         ..Installed::default()
     };

@@ -1,4 +1,5 @@
-//! Other people's operators on an API server: configurations reach machines, and wishes are refused.
+//! Third-party operators on an API server: configurations are rolled out, and invalid ones
+//! rejected.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,27 +21,27 @@ use runtime::Manager;
 use serde_json::{Value, json};
 use testkit::{TestCluster, wait_until};
 
-const PATIENCE: Duration = Duration::from_mins(1);
+const WAIT_TIMEOUT: Duration = Duration::from_mins(1);
 /// A reboot takes a tenth of a second.
-const FAST: f64 = 600.0;
+const SPEED: f64 = 600.0;
 
-/// A cluster with operators and machines, and nothing else.
-struct World {
+/// A cluster with operators and nodes only.
+struct Fixture {
     cluster: TestCluster,
     manager: Manager,
 }
 
-impl World {
+impl Fixture {
     async fn start(nodes: &[(&str, &[&str])]) -> anyhow::Result<Self> {
         let cluster = TestCluster::start().await?;
         operators::install(&cluster.client(), &Installed::demo()).await?;
         let manager = Manager::new(cluster.client());
-        operators::start(&manager, cluster.client(), FAST).await;
-        let world = Self { cluster, manager };
+        operators::start(&manager, cluster.client(), SPEED).await;
+        let fixture = Self { cluster, manager };
         for (name, roles) in nodes {
-            world.node(name, roles).await?;
+            fixture.node(name, roles).await?;
         }
-        Ok(world)
+        Ok(fixture)
     }
 
     async fn node(&self, name: &str, roles: &[&str]) -> anyhow::Result<()> {
@@ -106,21 +107,22 @@ impl World {
         Ok(patched)
     }
 
-    /// Waits until a pool is as told.
+    /// Waits until a pool satisfies the condition.
     async fn until(
         &self,
         pool: &str,
         what: &str,
         holds: impl Fn(&MachineConfigPool) -> bool,
     ) -> anyhow::Result<MachineConfigPool> {
-        wait_until(&format!("pool {pool} {what}"), PATIENCE, async || {
+        wait_until(&format!("pool {pool} {what}"), WAIT_TIMEOUT, async || {
             let found = self.pools().get_opt(pool).await?;
             Ok(found.filter(&holds))
         })
         .await
     }
 
-    /// Waits until all machines of a pool run with what was made of these, and says what that is.
+    /// Waits until all nodes of a pool run a configuration rendered from these, and returns its
+    /// name.
     async fn until_updated(
         &self,
         pool: &str,
@@ -136,21 +138,21 @@ impl World {
         pool.spec.configuration.name.context("it has a target")
     }
 
-    /// What all machines say about one thing, by name.
+    /// An annotation of all nodes, by node name.
     async fn annotations(&self, key: &str) -> anyhow::Result<Vec<(String, String)>> {
         let nodes = self.nodes().list(&ListParams::default()).await?;
-        let said = nodes.items.into_iter().map(|node| {
-            let said = node.metadata.annotations.unwrap_or_default();
+        let values = nodes.items.into_iter().map(|node| {
+            let annotations = node.metadata.annotations.unwrap_or_default();
             let name = node.metadata.name.unwrap_or_default();
-            (name, said.get(key).cloned().unwrap_or_default())
+            (name, annotations.get(key).cloned().unwrap_or_default())
         });
-        Ok(said.collect())
+        Ok(values.collect())
     }
 
-    /// Waits until the condition of the descheduler is as told, and says its reason.
+    /// Waits until the condition of the descheduler has this status, and returns its reason.
     async fn until_descheduler(&self, degraded: &str) -> anyhow::Result<String> {
         let what = format!("the descheduler is degraded: {degraded}");
-        wait_until(&what, PATIENCE, async || {
+        wait_until(&what, WAIT_TIMEOUT, async || {
             let object = json!(self.deschedulers().get("cluster").await?);
             let status = &object["status"];
             let condition = &status["conditions"][0];
@@ -184,18 +186,18 @@ fn is(pool: &MachineConfigPool, name: &str) -> bool {
     condition(pool, name).0 == "True"
 }
 
-/// What a pool has to say before its machines count as updated.
+/// Whether the status of a pool shows all nodes as updated.
 fn is_updated(pool: &MachineConfigPool, machines: i32) -> bool {
-    let said = status(pool);
+    let pool_status = status(pool);
     is(pool, "Updated")
         && !is(pool, "Updating")
         && !is(pool, "Degraded")
-        && said.configuration == pool.spec.configuration
-        && Some(said.observed_generation) == pool.metadata.generation
-        && said.machine_count == machines
-        && said.updated_machine_count == machines
-        && said.ready_machine_count == machines
-        && said.unavailable_machine_count == 0
+        && pool_status.configuration == pool.spec.configuration
+        && Some(pool_status.observed_generation) == pool.metadata.generation
+        && pool_status.machine_count == machines
+        && pool_status.updated_machine_count == machines
+        && pool_status.ready_machine_count == machines
+        && pool_status.unavailable_machine_count == 0
 }
 
 fn psi() -> Value {
@@ -210,17 +212,17 @@ const WORKERS: [(&str, &[&str]); 3] = [
 ];
 
 #[tokio::test]
-async fn a_configuration_reaches_machines_one_after_the_other() -> anyhow::Result<()> {
-    let world = World::start(&WORKERS).await?;
-    world.node("m-1", &["control-plane", "master"]).await?;
-    let before = world.until_updated("worker", 3, &["00-worker"]).await?;
-    let masters = world.until_updated("master", 1, &["00-master"]).await?;
+async fn configuration_rolls_out_one_node_at_a_time() -> anyhow::Result<()> {
+    let fixture = Fixture::start(&WORKERS).await?;
+    fixture.node("m-1", &["control-plane", "master"]).await?;
+    let before = fixture.until_updated("worker", 3, &["00-worker"]).await?;
+    let masters = fixture.until_updated("master", 1, &["00-master"]).await?;
 
-    // Everything the pool says from here on, and how many machines take no pods meanwhile.
+    // Records all statuses of the pool from here on, and the number of cordoned nodes.
     let seen: Arc<Mutex<Vec<MachineConfigPoolStatus>>> = Arc::default();
     let most_away: Arc<Mutex<usize>> = Arc::default();
     let to = Arc::clone(&seen);
-    let pools = world.manager.cache::<MachineConfigPool>();
+    let pools = fixture.manager.cache::<MachineConfigPool>();
     pools.on_change(move |change| {
         if let Some(pool) = &change.new
             && pool.metadata.name.as_deref() == Some("worker")
@@ -230,7 +232,7 @@ async fn a_configuration_reaches_machines_one_after_the_other() -> anyhow::Resul
     });
     let away: Mutex<BTreeSet<String>> = Mutex::default();
     let most = Arc::clone(&most_away);
-    world.manager.cache::<Node>().on_change(move |change| {
+    fixture.manager.cache::<Node>().on_change(move |change| {
         if let Some(node) = &change.new {
             let name = node.metadata.name.clone().unwrap_or_default();
             let mut away = away.lock();
@@ -243,22 +245,22 @@ async fn a_configuration_reaches_machines_one_after_the_other() -> anyhow::Resul
             *most = away.len().max(*most);
         }
     });
-    world.configure(PSI, "worker", psi()).await?;
-    let after = world
+    fixture.configure(PSI, "worker", psi()).await?;
+    let after = fixture
         .until_updated("worker", 3, &["00-worker", PSI])
         .await?;
     assert_ne!(after, before);
     assert!(after.starts_with("rendered-worker-"), "{after}");
-    let rendered = world.configs().get(&after).await?.spec;
+    let rendered = fixture.configs().get(&after).await?.spec;
     assert_eq!(rendered.kernel_arguments, Some(vec!["psi=1".to_owned()]));
 
-    pools.saw(&world.pools().get("worker").await?).await;
+    pools.saw(&fixture.pools().get("worker").await?).await;
     let seen = seen.lock().clone();
     let counts: BTreeSet<i32> = seen.iter().map(|it| it.updated_machine_count).collect();
     assert_eq!(counts, (0..=3).collect());
     assert!(seen.iter().all(|it| it.unavailable_machine_count <= 1));
     assert_eq!(*most_away.lock(), 1);
-    // What all run with changes when all do, not before.
+    // The pool's current configuration changes only once all nodes run it.
     let early = seen
         .iter()
         .find(|it| it.configuration.name.as_ref() == Some(&after) && it.updated_machine_count < 3);
@@ -271,37 +273,37 @@ async fn a_configuration_reaches_machines_one_after_the_other() -> anyhow::Resul
             after.clone()
         }
     };
-    for (name, current) in world.annotations(names::CURRENT_CONFIG).await? {
+    for (name, current) in fixture.annotations(names::CURRENT_CONFIG).await? {
         assert_eq!(current, workers(&name), "{name}");
     }
-    for (name, psi) in world.annotations(names::PSI).await? {
+    for (name, psi) in fixture.annotations(names::PSI).await? {
         assert_eq!(psi == "true", name != "m-1", "{name}");
     }
 
-    // Without it, all is as it was, and that takes another round.
+    // Without the configuration the previous state is restored by another rollout.
     let delete = DeleteParams::default();
-    world.configs().delete(PSI, &delete).await?;
-    let again = world.until_updated("worker", 3, &["00-worker"]).await?;
+    fixture.configs().delete(PSI, &delete).await?;
+    let again = fixture.until_updated("worker", 3, &["00-worker"]).await?;
     assert_eq!(again, before);
-    for (name, psi) in world.annotations(names::PSI).await? {
+    for (name, psi) in fixture.annotations(names::PSI).await? {
         assert_eq!(psi, "", "{name}");
     }
-    world.manager.stop().await;
+    fixture.manager.stop().await;
     Ok(())
 }
 
 #[tokio::test]
-async fn a_paused_pool_waits_and_then_takes_everything_at_once() -> anyhow::Result<()> {
-    let world = World::start(&WORKERS).await?;
-    let before = world.until_updated("worker", 3, &["00-worker"]).await?;
-    world
+async fn resumed_pool_rolls_out_all_changes_at_once() -> anyhow::Result<()> {
+    let fixture = Fixture::start(&WORKERS).await?;
+    let before = fixture.until_updated("worker", 3, &["00-worker"]).await?;
+    fixture
         .patch_pool("worker", json!({ "paused": true }))
         .await?;
-    world.configure(PSI, "worker", psi()).await?;
+    fixture.configure(PSI, "worker", psi()).await?;
     let more = json!({ "kernelArguments": ["quiet"] });
-    world.configure("98-worker-quiet", "worker", more).await?;
+    fixture.configure("98-worker-quiet", "worker", more).await?;
     let all = ["00-worker", "98-worker-quiet", PSI];
-    let pool = world
+    let pool = fixture
         .until("worker", "is aimed at all", |pool| {
             let observed = Some(status(pool).observed_generation) == pool.metadata.generation;
             sources(pool) == all && !is(pool, "Updated") && observed
@@ -318,73 +320,73 @@ async fn a_paused_pool_waits_and_then_takes_everything_at_once() -> anyhow::Resu
     assert_eq!(status(&pool).configuration.name.as_ref(), Some(&before));
     assert_eq!(status(&pool).updated_machine_count, 0);
 
-    // A machine that joins meanwhile comes up as the others are.
-    world.node("w-4", &["worker"]).await?;
-    world
+    // A new node starts with the current configuration of the pool.
+    fixture.node("w-4", &["worker"]).await?;
+    fixture
         .until("worker", "has four machines", |pool| {
             status(pool).machine_count == 4 && status(pool).unavailable_machine_count == 0
         })
         .await?;
-    for (name, desired) in world.annotations(names::DESIRED_CONFIG).await? {
+    for (name, desired) in fixture.annotations(names::DESIRED_CONFIG).await? {
         assert_eq!(desired, before, "{name}");
     }
 
-    world
+    fixture
         .patch_pool("worker", json!({ "paused": false }))
         .await?;
-    assert_eq!(world.until_updated("worker", 4, &all).await?, target);
-    world.manager.stop().await;
+    assert_eq!(fixture.until_updated("worker", 4, &all).await?, target);
+    fixture.manager.stop().await;
     Ok(())
 }
 
 #[tokio::test]
-async fn a_machine_that_fails_holds_the_others_up() -> anyhow::Result<()> {
-    let world = World::start(&WORKERS).await?;
-    world.until_updated("worker", 3, &["00-worker"]).await?;
+async fn degraded_node_blocks_the_rollout() -> anyhow::Result<()> {
+    let fixture = Fixture::start(&WORKERS).await?;
+    fixture.until_updated("worker", 3, &["00-worker"]).await?;
     let trouble = json!({ "annotations": { names::DEGRADE: "the disk is full" } });
-    world.patch_node("w-1", trouble).await?;
-    let degraded = world
+    fixture.patch_node("w-1", trouble).await?;
+    let degraded = fixture
         .until("worker", "is degraded", |pool| is(pool, "Degraded"))
         .await?;
     assert_eq!(status(&degraded).degraded_machine_count, 1);
     let (_, message) = condition(&degraded, "NodeDegraded");
     assert_eq!(message, "Node w-1 is reporting: \"the disk is full\"");
 
-    world.configure(PSI, "worker", psi()).await?;
-    world
-        .until("worker", "has told the failing machine", |pool| {
+    fixture.configure(PSI, "worker", psi()).await?;
+    fixture
+        .until("worker", "has updated the failing node", |pool| {
             let target = pool.spec.configuration.name.as_deref();
             sources(pool).contains(&PSI) && target.is_some() && is(pool, "Updating")
         })
         .await?;
-    let told = wait_until("w-1 is told", PATIENCE, async || {
-        let desired = world.annotations(names::DESIRED_CONFIG).await?;
-        let current = world.annotations(names::CURRENT_CONFIG).await?;
+    let assigned = wait_until("w-1 is assigned the target", WAIT_TIMEOUT, async || {
+        let desired = fixture.annotations(names::DESIRED_CONFIG).await?;
+        let current = fixture.annotations(names::CURRENT_CONFIG).await?;
         Ok((desired[0].1 != current[0].1).then_some((desired, current)))
     })
     .await?;
-    // The others would exceed what may be unavailable if the first recovered.
-    assert_eq!(told.0[1..], told.1[1..]);
+    // If the first node recovered, further ones would exceed the maximum of unavailable nodes.
+    assert_eq!(assigned.0[1..], assigned.1[1..]);
 
     let gone = json!({ "annotations": { names::DEGRADE: null } });
-    world.patch_node("w-1", gone).await?;
-    world
+    fixture.patch_node("w-1", gone).await?;
+    fixture
         .until_updated("worker", 3, &["00-worker", PSI])
         .await?;
-    let states = world.annotations(names::STATE).await?;
+    let states = fixture.annotations(names::STATE).await?;
     assert!(
         states.iter().all(|(_, state)| state == "Done"),
         "{states:?}"
     );
-    world.manager.stop().await;
+    fixture.manager.stop().await;
     Ok(())
 }
 
 #[tokio::test]
-async fn a_custom_pool_has_its_own_machines_and_what_workers_have() -> anyhow::Result<()> {
-    let world = World::start(&WORKERS).await?;
-    world.node("i-1", &["worker", "infra"]).await?;
-    world.until_updated("worker", 4, &["00-worker"]).await?;
+async fn custom_pool_inherits_worker_configurations() -> anyhow::Result<()> {
+    let fixture = Fixture::start(&WORKERS).await?;
+    fixture.node("i-1", &["worker", "infra"]).await?;
+    fixture.until_updated("worker", 4, &["00-worker"]).await?;
     let infra = serde_json::from_value(json!({
         "apiVersion": "machineconfiguration.openshift.io/v1",
         "kind": "MachineConfigPool",
@@ -396,45 +398,50 @@ async fn a_custom_pool_has_its_own_machines_and_what_workers_have() -> anyhow::R
             "nodeSelector": { "matchLabels": { "node-role.kubernetes.io/infra": "" } },
         },
     }))?;
-    world.pools().create(&PostParams::default(), &infra).await?;
-    world.until_updated("infra", 1, &["00-worker"]).await?;
-    world.until_updated("worker", 3, &["00-worker"]).await?;
-    world
+    fixture
+        .pools()
+        .create(&PostParams::default(), &infra)
+        .await?;
+    fixture.until_updated("infra", 1, &["00-worker"]).await?;
+    fixture.until_updated("worker", 3, &["00-worker"]).await?;
+    fixture
         .configure("50-infra", "infra", json!({ "kernelArguments": ["quiet"] }))
         .await?;
-    world.configure(PSI, "worker", psi()).await?;
-    world
+    fixture.configure(PSI, "worker", psi()).await?;
+    fixture
         .until_updated("worker", 3, &["00-worker", PSI])
         .await?;
-    let name = world
+    let name = fixture
         .until_updated("infra", 1, &["00-worker", PSI, "50-infra"])
         .await?;
-    let arguments = world.configs().get(&name).await?.spec.kernel_arguments;
+    let arguments = fixture.configs().get(&name).await?.spec.kernel_arguments;
     assert_eq!(
         arguments,
         Some(vec!["psi=1".to_owned(), "quiet".to_owned()])
     );
 
-    // Nobody is left, and the pool is none the less updated.
+    // An empty pool counts as updated.
     let label = json!({ "labels": { "node-role.kubernetes.io/infra": null } });
-    world.patch_node("i-1", label).await?;
-    world
+    fixture.patch_node("i-1", label).await?;
+    fixture
         .until_updated("infra", 0, &["00-worker", PSI, "50-infra"])
         .await?;
-    world
+    fixture
         .until_updated("worker", 4, &["00-worker", PSI])
         .await?;
-    world.manager.stop().await;
+    fixture.manager.stop().await;
     Ok(())
 }
 
 #[tokio::test]
-async fn what_cannot_be_rendered_is_said_and_changes_nothing() -> anyhow::Result<()> {
-    let world = World::start(&WORKERS[..1]).await?;
-    let before = world.until_updated("worker", 1, &["00-worker"]).await?;
+async fn render_failure_is_reported_and_changes_nothing() -> anyhow::Result<()> {
+    let fixture = Fixture::start(&WORKERS[..1]).await?;
+    let before = fixture.until_updated("worker", 1, &["00-worker"]).await?;
     let wrong = json!({ "config": { "storage": { "files": [] } } });
-    world.configure("99-worker-wrong", "worker", wrong).await?;
-    let pool = world
+    fixture
+        .configure("99-worker-wrong", "worker", wrong)
+        .await?;
+    let pool = fixture
         .until("worker", "cannot render", |pool| is(pool, "RenderDegraded"))
         .await?;
     let (_, message) = condition(&pool, "RenderDegraded");
@@ -446,7 +453,7 @@ async fn what_cannot_be_rendered_is_said_and_changes_nothing() -> anyhow::Result
     assert!(is(&pool, "Degraded") && is(&pool, "Updated"));
     assert_eq!(pool.spec.configuration.name.as_ref(), Some(&before));
     let right = json!({ "spec": { "config": { "ignition": { "version": "3.2.0" } } } });
-    world
+    fixture
         .configs()
         .patch(
             "99-worker-wrong",
@@ -454,16 +461,16 @@ async fn what_cannot_be_rendered_is_said_and_changes_nothing() -> anyhow::Result
             &Patch::Merge(right),
         )
         .await?;
-    world
+    fixture
         .until_updated("worker", 1, &["00-worker", "99-worker-wrong"])
         .await?;
-    world.manager.stop().await;
+    fixture.manager.stop().await;
     Ok(())
 }
 
 #[tokio::test]
-async fn the_descheduler_wants_psi_on_all_workers() -> anyhow::Result<()> {
-    let world = World::start(&WORKERS[..2]).await?;
+async fn descheduler_requires_psi_on_all_workers() -> anyhow::Result<()> {
+    let fixture = Fixture::start(&WORKERS[..2]).await?;
     let create = json!({
         "apiVersion": "operator.openshift.io/v1",
         "kind": "KubeDescheduler",
@@ -471,53 +478,53 @@ async fn the_descheduler_wants_psi_on_all_workers() -> anyhow::Result<()> {
         "spec": { "managementState": "Managed", "profiles": ["KubeVirtRelieveAndMigrate"] },
     });
     let create = serde_json::from_value(create)?;
-    world
+    fixture
         .deschedulers()
         .create(&PostParams::default(), &create)
         .await?;
-    let reason = world.until_descheduler("True").await?;
+    let reason = fixture.until_descheduler("True").await?;
     assert!(reason.contains("interval"), "{reason}");
 
     let refused = "profile KubeVirtRelieveAndMigrate can only be used when PSI metrics are enabled for the worker nodes";
     let interval = Patch::Merge(json!({ "spec": { "deschedulingIntervalSeconds": 60 } }));
-    world
+    fixture
         .deschedulers()
         .patch("cluster", &PatchParams::default(), &interval)
         .await?;
-    let reason = wait_until("the descheduler wants PSI", PATIENCE, async || {
-        let reason = world.until_descheduler("True").await?;
+    let reason = wait_until("the descheduler wants PSI", WAIT_TIMEOUT, async || {
+        let reason = fixture.until_descheduler("True").await?;
         Ok(reason.contains("PSI").then_some(reason))
     })
     .await?;
     assert_eq!(reason, refused);
 
-    world.configure(PSI, "worker", psi()).await?;
-    world.until_descheduler("False").await?;
-    // It was not content before the last worker was.
-    world
+    fixture.configure(PSI, "worker", psi()).await?;
+    fixture.until_descheduler("False").await?;
+    // It was degraded until the last worker was updated.
+    fixture
         .until_updated("worker", 2, &["00-worker", PSI])
         .await?;
     let delete = DeleteParams::default();
-    world.configs().delete(PSI, &delete).await?;
-    assert_eq!(world.until_descheduler("True").await?, refused);
-    world.manager.stop().await;
+    fixture.configs().delete(PSI, &delete).await?;
+    assert_eq!(fixture.until_descheduler("True").await?, refused);
+    fixture.manager.stop().await;
     Ok(())
 }
 
 #[tokio::test]
-async fn operators_come_with_their_kinds_and_rest_when_all_is_done() -> anyhow::Result<()> {
+async fn operators_start_with_their_crds_and_become_idle() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let client = cluster.client();
     let manager = Manager::new(client.clone());
-    // Nothing is there yet.
-    operators::start(&manager, client.clone(), FAST).await;
+    // No CRD is installed yet.
+    operators::start(&manager, client.clone(), SPEED).await;
     operators::install(&client, &Installed::demo()).await?;
-    let mut world = World { cluster, manager };
-    world.node("w-1", &["worker"]).await?;
-    world.until_updated("worker", 1, &["00-worker"]).await?;
-    world.until_updated("master", 0, &["00-master"]).await?;
+    let mut fixture = Fixture { cluster, manager };
+    fixture.node("w-1", &["worker"]).await?;
+    fixture.until_updated("worker", 1, &["00-worker"]).await?;
+    fixture.until_updated("master", 0, &["00-master"]).await?;
 
-    let health = world.all(&node_health_check());
+    let health = fixture.all(&node_health_check());
     let check = json!({
         "apiVersion": "remediation.medik8s.io/v1alpha1",
         "kind": "NodeHealthCheck",
@@ -535,17 +542,17 @@ async fn operators_come_with_their_kinds_and_rest_when_all_is_done() -> anyhow::
         names::VIRTUALIZATION_NAMESPACE,
         &hyperconverged(HyperConvergedVersion::V1),
     );
-    let configuration = world.all(&machine_configuration());
+    let configuration = fixture.all(&machine_configuration());
     let objects = async || {
         anyhow::Ok([
             json!(health.get("workers").await?),
             json!(converged.get(names::HYPERCONVERGED).await?),
             json!(configuration.get("cluster").await?),
-            json!(world.pools().get("worker").await?),
-            json!(world.nodes().get("w-1").await?),
+            json!(fixture.pools().get("worker").await?),
+            json!(fixture.nodes().get("w-1").await?),
         ])
     };
-    let settled = wait_until("all have reported", PATIENCE, async || {
+    let settled = wait_until("all have reported", WAIT_TIMEOUT, async || {
         let all = objects().await?;
         let done = all[..3].iter().all(|it| it["status"].is_object());
         Ok(done.then_some(all))
@@ -560,41 +567,41 @@ async fn operators_come_with_their_kinds_and_rest_when_all_is_done() -> anyhow::
     let policies = &settled[2]["status"]["nodeDisruptionPolicyStatus"]["clusterPolicies"];
     assert_eq!(policies["sshkey"]["actions"][0]["type"], "None");
 
-    // A new start finds nothing to write: only what is new is worked on.
+    // A restart has no changes to write.
     let before = settled.map(|it| it["metadata"]["resourceVersion"].clone());
-    world.manager.stop().await;
-    world.manager = Manager::new(client.clone());
-    operators::start(&world.manager, client, FAST).await;
-    world.configure("99-master", "master", psi()).await?;
-    world
+    fixture.manager.stop().await;
+    fixture.manager = Manager::new(client.clone());
+    operators::start(&fixture.manager, client, SPEED).await;
+    fixture.configure("99-master", "master", psi()).await?;
+    fixture
         .until_updated("master", 0, &["00-master", "99-master"])
         .await?;
     let objects = [
         json!(health.get("workers").await?),
         json!(converged.get(names::HYPERCONVERGED).await?),
         json!(configuration.get("cluster").await?),
-        json!(world.pools().get("worker").await?),
-        json!(world.nodes().get("w-1").await?),
+        json!(fixture.pools().get("worker").await?),
+        json!(fixture.nodes().get("w-1").await?),
     ];
     let after = objects.map(|it| it["metadata"]["resourceVersion"].clone());
     assert_eq!(after, before);
 
-    // Somebody asks for a pause.
+    // A pause is requested.
     let pause = Patch::Merge(json!({ "spec": { "pauseRequests": ["rolling out"] } }));
     health
         .patch("workers", &PatchParams::default(), &pause)
         .await?;
-    wait_until("the check is paused", PATIENCE, async || {
+    wait_until("the check is paused", WAIT_TIMEOUT, async || {
         let check = json!(health.get("workers").await?);
         Ok((check["status"]["phase"] == "Paused").then_some(()))
     })
     .await?;
-    world.manager.stop().await;
+    fixture.manager.stop().await;
     Ok(())
 }
 
 #[tokio::test]
-async fn a_whole_fleet_follows_its_configuration() -> anyhow::Result<()> {
+async fn fleet_follows_its_machine_configuration() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let client = cluster.client();
     let manager = Manager::new(client.clone());
@@ -606,73 +613,73 @@ pools:
 ";
     let options = fleet::Options {
         fleet: Some(Fleet::parse(fleet)?),
-        speed: FAST,
+        speed: SPEED,
         operators: Some(Installed::demo()),
         ..fleet::Options::new(client.clone())
     };
     fleet::start(&manager, options).await?;
-    let world = World { cluster, manager };
-    // The windows node is a worker, but nobody configures it.
-    world.until_updated("worker", 2, &["00-worker"]).await?;
-    world.until_updated("master", 1, &["00-master"]).await?;
+    let fixture = Fixture { cluster, manager };
+    // The Windows node is a worker, but is not configured.
+    fixture.until_updated("worker", 2, &["00-worker"]).await?;
+    fixture.until_updated("master", 1, &["00-master"]).await?;
 
     commands::pause(&client, "worker", true).await?;
-    world.configure(PSI, "worker", psi()).await?;
-    world
+    fixture.configure(PSI, "worker", psi()).await?;
+    fixture
         .until("worker", "waits", |pool| {
             sources(pool).contains(&PSI) && condition(pool, "Updating").1.contains("paused")
         })
         .await?;
     commands::degrade(&client, "plain-1", "no").await?;
     commands::pause(&client, "worker", false).await?;
-    world
+    fixture
         .until("worker", "is degraded", |pool| is(pool, "Degraded"))
         .await?;
     commands::recover(&client, "plain-1").await?;
-    world
+    fixture
         .until_updated("worker", 2, &["00-worker", PSI])
         .await?;
-    let nodes = world.nodes().list(&ListParams::default()).await?;
+    let nodes = fixture.nodes().list(&ListParams::default()).await?;
     let cordoned = nodes.iter().filter(|node| {
         let spec = node.spec.as_ref();
         spec.and_then(|spec| spec.unschedulable) == Some(true)
     });
     assert_eq!(cordoned.count(), 0);
-    world.manager.stop().await;
+    fixture.manager.stop().await;
     Ok(())
 }
 
 #[tokio::test]
-async fn a_copied_cluster_keeps_what_its_machines_run_with() -> anyhow::Result<()> {
+async fn copied_cluster_keeps_its_rendered_configurations() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let client = cluster.client();
     operators::install(&client, &Installed::demo()).await?;
     let manager = Manager::new(client.clone());
-    let world = World { cluster, manager };
-    // As another operator has left it.
+    let fixture = Fixture { cluster, manager };
+    // A configuration rendered by another operator.
     let theirs = "rendered-worker-0123";
-    world.configure(theirs, "", json!({})).await?;
+    fixture.configure(theirs, "", json!({})).await?;
     let source = json!([{
         "apiVersion": "machineconfiguration.openshift.io/v1",
         "kind": "MachineConfig",
         "name": "00-worker",
     }]);
     let target = json!({ "configuration": { "name": theirs, "source": source } });
-    world.patch_pool("worker", target).await?;
-    world.node("w-1", &["worker"]).await?;
+    fixture.patch_pool("worker", target).await?;
+    fixture.node("w-1", &["worker"]).await?;
     let runs = json!({ "annotations": {
         names::CURRENT_CONFIG: theirs, names::DESIRED_CONFIG: theirs, names::STATE: "Done",
     } });
-    world.patch_node("w-1", runs).await?;
-    operators::start(&world.manager, client, FAST).await;
-    let kept = world.until_updated("worker", 1, &["00-worker"]).await?;
+    fixture.patch_node("w-1", runs).await?;
+    operators::start(&fixture.manager, client, SPEED).await;
+    let kept = fixture.until_updated("worker", 1, &["00-worker"]).await?;
     assert_eq!(kept, theirs);
-    // What changes from now on is ours.
-    world.configure(PSI, "worker", psi()).await?;
-    let ours = world
+    // Later changes are rendered here.
+    fixture.configure(PSI, "worker", psi()).await?;
+    let ours = fixture
         .until_updated("worker", 1, &["00-worker", PSI])
         .await?;
     assert_ne!(ours, theirs);
-    world.manager.stop().await;
+    fixture.manager.stop().await;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The registry of the demo as clients meet it: skopeo, and whoever publishes.
+//! The demo registry as clients use it: skopeo, and `publish`.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -16,16 +16,16 @@ use serde_json::{Value, json};
 use testkit::{TestCluster, wait_until};
 use tokio::process::Command;
 
-const PATIENCE: Duration = Duration::from_mins(1);
+const WAIT_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A cluster with the registry.
-struct World {
+struct Fixture {
     cluster: TestCluster,
     manager: Manager,
     address: SocketAddr,
 }
 
-impl World {
+impl Fixture {
     async fn start() -> anyhow::Result<Self> {
         let cluster = TestCluster::start().await?;
         operators::install(&cluster.client(), &Installed::demo()).await?;
@@ -42,7 +42,7 @@ impl World {
         format!("docker://{}/containerdisks/{name}", self.address)
     }
 
-    /// What stands under a name.
+    /// The raw manifest of a reference.
     async fn raw(&self, name: &str) -> anyhow::Result<Value> {
         let url = self.url(name);
         let text = run("skopeo", &["inspect", "--tls-verify=false", "--raw", &url]).await?;
@@ -62,20 +62,20 @@ impl World {
 async fn run(program: &str, arguments: &[&str]) -> anyhow::Result<String> {
     let mut command = Command::new(program);
     command.args(arguments).kill_on_drop(true);
-    let output = tokio::time::timeout(PATIENCE, command.output()).await??;
+    let output = tokio::time::timeout(WAIT_TIMEOUT, command.output()).await??;
     ensure!(output.status.success(), "{arguments:?}: {output:?}");
     Ok(String::from_utf8(output.stdout)?)
 }
 
 #[tokio::test]
 async fn skopeo_inspects_and_copies_every_image() -> anyhow::Result<()> {
-    let world = World::start().await?;
+    let fixture = Fixture::start().await?;
     let folder = tempfile::tempdir()?;
     for image in &IMAGES {
         let name = format!("{}:{}", image.repository, image.tag);
-        let url = format!("docker://{}/{name}", world.address);
+        let url = format!("docker://{}/{name}", fixture.address);
         let to = format!("oci:{}", folder.path().join(image.name).display());
-        // Every layer is fetched, and compared with its digest.
+        // Every layer is downloaded and verified.
         run(
             "skopeo",
             &[
@@ -97,12 +97,12 @@ async fn skopeo_inspects_and_copies_every_image() -> anyhow::Result<()> {
                 architecture.name(),
                 &url,
             ];
-            let said: Value = serde_json::from_str(&run("skopeo", &arguments).await?)?;
-            assert_eq!(said["Architecture"], architecture.name(), "{name}");
-            assert!(said["Labels"]["shasum"].is_string(), "{said}");
-            let tags = said["RepoTags"].as_array().map_or(0, Vec::len);
+            let inspected: Value = serde_json::from_str(&run("skopeo", &arguments).await?)?;
+            assert_eq!(inspected["Architecture"], architecture.name(), "{name}");
+            assert!(inspected["Labels"]["shasum"].is_string(), "{inspected}");
+            let tags = inspected["RepoTags"].as_array().map_or(0, Vec::len);
             let expected = IMAGES.iter().filter(|it| it.repository == image.repository);
-            assert_eq!(tags, expected.count() * 2, "{said}");
+            assert_eq!(tags, expected.count() * 2, "{inspected}");
         }
     }
     Ok(())
@@ -152,10 +152,10 @@ async fn disk(folder: &Path, url: &str, architecture: &str) -> anyhow::Result<Ve
 }
 
 #[tokio::test]
-async fn disks_are_those_of_their_architecture() -> anyhow::Result<()> {
-    let world = World::start().await?;
+async fn disks_match_their_architecture() -> anyhow::Result<()> {
+    let fixture = Fixture::start().await?;
     let folder = tempfile::tempdir()?;
-    let url = world.url("centos-stream:9");
+    let url = fixture.url("centos-stream:9");
     for architecture in Architecture::ALL {
         let disk = disk(folder.path(), &url, architecture.name()).await?;
         let text = format!("This stands for a system: centos-stream9 1, {architecture}\n");
@@ -166,55 +166,56 @@ async fn disks_are_those_of_their_architecture() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn only_what_is_published_changes_and_the_rest_stays() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    let client = world.cluster.client();
+async fn only_published_images_change() -> anyhow::Result<()> {
+    let fixture = Fixture::start().await?;
+    let client = fixture.cluster.client();
     let mut before = Vec::new();
     for it in Architecture::ALL {
-        before.push(world.digest("fedora:latest", it.name()).await?);
+        before.push(fixture.digest("fedora:latest", it.name()).await?);
     }
     let revision =
         registry::publish(&client, "fedora", Publication::One(Architecture::Arm64)).await?;
     assert_eq!(revision.to_string(), "2: amd64=1 arm64=2 s390x=1");
-    wait_until("the new revision is served", PATIENCE, || async {
-        let now = world.digest("fedora:latest", "arm64").await?;
+    wait_until("the new revision is served", WAIT_TIMEOUT, || async {
+        let now = fixture.digest("fedora:latest", "arm64").await?;
         Ok((now != before[1]).then_some(()))
     })
     .await?;
     for (it, before) in Architecture::ALL.into_iter().zip(&before) {
-        let now = world.digest("fedora:latest", it.name()).await?;
+        let now = fixture.digest("fedora:latest", it.name()).await?;
         assert_eq!(now == *before, it != Architecture::Arm64, "{it}");
-        // What was there can still be had.
-        assert_eq!(world.digest("fedora:latest-1", it.name()).await?, *before);
-        let pinned = world.raw(&format!("fedora@{before}")).await?;
+        // The previous revision is still available.
+        assert_eq!(fixture.digest("fedora:latest-1", it.name()).await?, *before);
+        let pinned = fixture.raw(&format!("fedora@{before}")).await?;
         assert_eq!(pinned["schemaVersion"], 2);
     }
     let error = registry::publish(&client, "vista", Publication::All).await;
     let error = error.map_err(|error| error.to_string()).unwrap_err();
-    assert!(error.contains("no image \"vista\""), "{error}");
+    assert!(error.contains("image \"vista\" not found"), "{error}");
     Ok(())
 }
 
 #[tokio::test]
-async fn a_restart_changes_neither_place_nor_digests() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    let client = world.cluster.client();
+async fn restart_keeps_address_and_digests() -> anyhow::Result<()> {
+    let fixture = Fixture::start().await?;
+    let client = fixture.cluster.client();
     registry::publish(&client, "fedora", Publication::All).await?;
-    wait_until("the new revision is served", PATIENCE, || async {
-        Ok(world.raw("fedora:latest-2").await.ok().map(drop))
+    wait_until("the new revision is served", WAIT_TIMEOUT, || async {
+        Ok(fixture.raw("fedora:latest-2").await.ok().map(drop))
     })
     .await?;
-    let before = world.raw("fedora:latest").await?;
-    world.manager.stop().await;
-    let refused = world.raw("fedora:latest").await;
+    let before = fixture.raw("fedora:latest").await?;
+    fixture.manager.stop().await;
+    let refused = fixture.raw("fedora:latest").await;
     assert!(refused.is_err(), "{refused:?}");
 
     let manager = Manager::new(client.clone());
     let address = registry::start(&manager, &client).await?;
-    assert_eq!(address, world.address);
-    assert_eq!(world.raw("fedora:latest").await?, before);
+    assert_eq!(address, fixture.address);
+    assert_eq!(fixture.raw("fedora:latest").await?, before);
 
-    // While somebody else has the place, another will do, and the cluster is told.
+    // While the port is taken by another process, the registry uses another one and publishes it in
+    // the cluster.
     let other = Manager::new(client.clone());
     let moved = registry::start(&other, &client).await?;
     assert_ne!(moved, address);
@@ -226,14 +227,14 @@ async fn a_restart_changes_neither_place_nor_digests() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn the_cluster_knows_what_to_import() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    let client = world.cluster.client();
+async fn boot_image_templates_are_published() -> anyhow::Result<()> {
+    let fixture = Fixture::start().await?;
+    let client = fixture.cluster.client();
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), names::VIRTUALIZATION_NAMESPACE);
     let map = maps.get(hco::TEMPLATES).await?;
     let data = map.data.unwrap_or_default();
     let templates: Vec<Value> = serde_saphyr::from_str(&data[hco::TEMPLATES_KEY])?;
-    assert_eq!(templates, registry::templates(world.address));
+    assert_eq!(templates, registry::templates(fixture.address));
     let machines: Vec<Value> = serde_saphyr::from_str(&data[hco::MACHINES_KEY])?;
     let api: Api<DynamicObject> = Api::namespaced_with(
         client.clone(),
@@ -246,7 +247,7 @@ async fn the_cluster_knows_what_to_import() -> anyhow::Result<()> {
         assert_eq!(made.data["objects"], machine["objects"]);
     }
 
-    // As the virtualization operator has them in its status, and a cron that is made of one.
+    // The templates as in the status of the virtualization operator, and a cron created from one.
     let kind = operators::hyperconverged(operators::HyperConvergedVersion::V1);
     let api: Api<DynamicObject> =
         Api::namespaced_with(client.clone(), names::VIRTUALIZATION_NAMESPACE, &kind);
@@ -266,10 +267,10 @@ async fn the_cluster_knows_what_to_import() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn nonsense_that_somebody_writes_changes_nothing() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    let client = world.cluster.client();
-    let before = world.raw("debian:13").await?;
+async fn malformed_revisions_change_nothing() -> anyhow::Result<()> {
+    let fixture = Fixture::start().await?;
+    let client = fixture.cluster.client();
+    let before = fixture.raw("debian:13").await?;
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), registry::NAMESPACE);
     let patch = |text: &str| Patch::Merge(json!({ "data": { "debian": text } }));
     let params = PatchParams::default();
@@ -281,12 +282,12 @@ async fn nonsense_that_somebody_writes_changes_nothing() -> anyhow::Result<()> {
         &Patch::Merge(json!({ "data": { "fedora": "7: amd64=1 arm64=1 s390x=1" } })),
     )
     .await?;
-    // The second is seen, so the first has been.
-    wait_until("the second change is seen", PATIENCE, || async {
-        Ok(world.raw("fedora:latest-7").await.ok().map(drop))
+    // Changes arrive in order: once the second is visible, the first has been processed.
+    wait_until("the second change is seen", WAIT_TIMEOUT, || async {
+        Ok(fixture.raw("fedora:latest-7").await.ok().map(drop))
     })
     .await?;
-    assert_eq!(world.raw("debian:13").await?, before);
+    assert_eq!(fixture.raw("debian:13").await?, before);
     let refused = registry::publish(&client, "debian", Publication::All).await;
     let refused = refused.map_err(|error| error.to_string()).unwrap_err();
     assert!(

@@ -1,6 +1,6 @@
-//! The simulated cluster-version operator and cluster operators: a release is installed, and another of the
-//! same version takes its place, level after level, as operators truly arrive. What writes the status of
-//! the ClusterVersion is played by the test.
+//! The simulated cluster-version operator and cluster operators: a release is installed, and
+//! another of the same version replaces it, level by level, as the operators report completion. The
+//! test writes the status of the ClusterVersion.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,28 +25,28 @@ use runtime::{Cache, Manager};
 use serde_json::json;
 use testkit::{TestCluster, wait_until};
 
-const PATIENCE: Duration = Duration::from_mins(2);
+const WAIT_TIMEOUT: Duration = Duration::from_mins(2);
 /// A reboot takes a tenth of a second.
-const FAST: f64 = 600.0;
+const SPEED: f64 = 600.0;
 const FLEET: &str = "
 pools:
 - {name: master, count: 2, roles: [control-plane], arch: amd64}
 - {name: worker, count: 1, roles: [worker], arch: amd64}
 ";
 
-struct World {
+struct Fixture {
     cluster: TestCluster,
     _manager: Manager,
 }
 
-/// A release of the cluster.
-struct Kept {
+/// A release stored in the cluster.
+struct StoredRelease {
     image: String,
     payload: Payload,
     plan: Plan,
 }
 
-impl World {
+impl Fixture {
     async fn start() -> anyhow::Result<Self> {
         let cluster = TestCluster::controlled().await?;
         let manager = Manager::new(cluster.client());
@@ -58,7 +58,7 @@ impl World {
         }
         let options = Options {
             fleet: Some(Fleet::parse(FLEET)?),
-            speed: FAST,
+            speed: SPEED,
             operators: Some(Installed {
                 machine_config: true,
                 release: true,
@@ -77,8 +77,8 @@ impl World {
         self.cluster.client()
     }
 
-    /// The releases: for one architecture, and for several.
-    async fn releases(&self) -> anyhow::Result<[Kept; 2]> {
+    /// The single-architecture and the multi-architecture release.
+    async fn releases(&self) -> anyhow::Result<[StoredRelease; 2]> {
         let api: Api<ConfigMap> = Api::namespaced(self.client(), payloads::NAMESPACE);
         let labelled = format!("{}={}", payloads::LABEL, payloads::LABELLED);
         let found = api.list(&ListParams::default().labels(&labelled)).await?;
@@ -89,14 +89,14 @@ impl World {
             let files = map.data.unwrap_or_default();
             let payload = Payload::read(&image, &files)?;
             let plan = Plan::new(&payload);
-            kept.push(Kept {
+            kept.push(StoredRelease {
                 image,
                 payload,
                 plan,
             });
         }
         kept.sort_by_key(|it| it.payload.metadata.is_multi());
-        let kept: Result<[Kept; 2], _> = kept.try_into();
+        let kept: Result<[StoredRelease; 2], _> = kept.try_into();
         kept.ok().context("there are two")
     }
 
@@ -106,9 +106,9 @@ impl World {
         Ok(found.into_iter().map(|it| (it.name_any(), it)).collect())
     }
 
-    async fn until_arrived(&self, at: &Kept, phase: Phase) -> anyhow::Result<()> {
+    async fn until_arrived(&self, at: &StoredRelease, phase: Phase) -> anyhow::Result<()> {
         let what = format!("all operators arrive at {}", at.image);
-        wait_until(&what, PATIENCE, async || {
+        wait_until(&what, WAIT_TIMEOUT, async || {
             let evaluation = at.plan.evaluate(&self.operators().await?, phase);
             let all = evaluation.operators.iter().all(|it| it.undone.is_empty());
             Ok((all && evaluation.is_complete()).then_some(()))
@@ -116,8 +116,12 @@ impl World {
         .await
     }
 
-    /// Says which release is wanted, as whoever judges releases does.
-    async fn decide(&self, wanted: &Kept, history: serde_json::Value) -> anyhow::Result<()> {
+    /// Records the accepted release, as the release migration does.
+    async fn decide(
+        &self,
+        wanted: &StoredRelease,
+        history: serde_json::Value,
+    ) -> anyhow::Result<()> {
         let api: Api<ClusterVersion> = Api::all(self.client());
         let status = json!({ "status": {
             "desired": { "version": "4.18.0", "image": wanted.image },
@@ -133,7 +137,7 @@ impl World {
         Ok(())
     }
 
-    /// Where daemons of machines run.
+    /// The nodes that run the daemon.
     async fn daemons(&self) -> anyhow::Result<BTreeSet<String>> {
         let api: Api<Pod> = Api::namespaced(self.client(), names::MACHINE_CONFIG_NAMESPACE);
         let params = ListParams::default().labels("name=machine-config-daemon");
@@ -150,7 +154,7 @@ impl World {
     }
 }
 
-fn entry(kept: &Kept, state: &str) -> serde_json::Value {
+fn entry(kept: &StoredRelease, state: &str) -> serde_json::Value {
     let ended = (state == "Completed").then_some("2026-01-01T00:00:00Z");
     json!({
         "state": state, "version": "4.18.0", "image": kept.image, "verified": false,
@@ -158,32 +162,34 @@ fn entry(kept: &Kept, state: &str) -> serde_json::Value {
     })
 }
 
-/// What an operator ever said, in order.
-type Said = BTreeMap<String, Vec<(Vec<OperandVersion>, bool)>>;
+/// All reports of the operators, in order.
+type OperatorReports = BTreeMap<String, Vec<(Vec<OperandVersion>, bool)>>;
 
-/// Takes down everything that operators say from now on.
-async fn listen(manager: &Manager) -> (Cache<ClusterOperator>, Arc<Mutex<Said>>) {
+/// Records all reports of the operators from now on.
+async fn record_reports(
+    manager: &Manager,
+) -> (Cache<ClusterOperator>, Arc<Mutex<OperatorReports>>) {
     let cache: Cache<ClusterOperator> = manager.cache();
-    let said: Arc<Mutex<Said>> = Arc::default();
-    let to = Arc::clone(&said);
+    let recorded: Arc<Mutex<OperatorReports>> = Arc::default();
+    let to = Arc::clone(&recorded);
     cache.on_change(move |change| {
         if let Some(operator) = &change.new {
             let degraded = operator
                 .condition("Degraded")
                 .is_some_and(Condition::is_true);
             let versions = operator.versions().to_vec();
-            let mut said = to.lock();
-            let of = said.entry(operator.name_any()).or_default();
+            let mut recorded = to.lock();
+            let of = recorded.entry(operator.name_any()).or_default();
             if of.last() != Some(&(versions.clone(), degraded)) {
                 of.push((versions, degraded));
             }
         }
     });
     cache.synced().await;
-    (cache, said)
+    (cache, recorded)
 }
 
-fn expected(kept: &Kept, name: &str) -> Vec<OperandVersion> {
+fn expected(kept: &StoredRelease, name: &str) -> Vec<OperandVersion> {
     let operators = kept.plan.operators().iter();
     let mut found = operators.filter(|it| it.name == name);
     let versions = found.next().map(|it| it.expected.versions().to_vec());
@@ -193,36 +199,35 @@ fn expected(kept: &Kept, name: &str) -> Vec<OperandVersion> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_release_is_installed_and_another_of_the_same_version_takes_its_place()
--> anyhow::Result<()> {
-    let world = World::start().await?;
-    let [single, multi] = world.releases().await?;
-    world.until_arrived(&single, Phase::Initializing).await?;
+async fn release_is_installed_and_replaced_by_the_multi_architecture_one() -> anyhow::Result<()> {
+    let fixture = Fixture::start().await?;
+    let [single, multi] = fixture.releases().await?;
+    fixture.until_arrived(&single, Phase::Initializing).await?;
     let nodes: BTreeSet<String> = ["master-1", "master-2", "worker-1"]
         .map(str::to_owned)
         .into();
-    wait_until("daemons run", PATIENCE, async || {
-        Ok((world.daemons().await? == nodes).then_some(()))
+    wait_until("daemons run", WAIT_TIMEOUT, async || {
+        Ok((fixture.daemons().await? == nodes).then_some(()))
     })
     .await?;
 
-    // A machine of another architecture comes too early: nothing of the release runs there.
-    commands::add(&world.client(), Pool::new("early", "arm64")).await?;
+    // A node of another architecture is added too early: no pod of the release runs there.
+    commands::add(&fixture.client(), Pool::new("early", "arm64")).await?;
 
-    let listener = Manager::new(world.client());
-    let (_cache, said) = listen(&listener).await;
-    world
+    let listener = Manager::new(fixture.client());
+    let (_cache, recorded) = record_reports(&listener).await;
+    fixture
         .decide(&single, json!([entry(&single, "Completed")]))
         .await?;
     let history = json!([entry(&multi, "Partial"), entry(&single, "Completed")]);
-    world.decide(&multi, history).await?;
+    fixture.decide(&multi, history).await?;
 
-    // No level begins before all operators of those before it have arrived.
-    let deployments: Api<Deployment> = Api::all(world.client());
+    // No level starts before all operators of earlier levels have completed.
+    let deployments: Api<Deployment> = Api::all(fixture.client());
     let total = multi.payload.manifests.len();
-    wait_until("the migration ends", PATIENCE, async || {
+    wait_until("the migration ends", WAIT_TIMEOUT, async || {
         let rolled = deployments.list(&ListParams::default()).await?;
-        let operators = world.operators().await?;
+        let operators = fixture.operators().await?;
         let mut open: Vec<u32> = Vec::new();
         for manifest in &multi.payload.manifests {
             let level = FileName::read(&manifest.file).map_or(0, |it| it.level);
@@ -243,8 +248,8 @@ async fn a_release_is_installed_and_another_of_the_same_version_takes_its_place(
                 let early = open.iter().any(|before| *before < level);
                 let same = single.payload.images.image(manifest.name())
                     == multi.payload.images.image(manifest.name());
-                // What was looked at first may have arrived since; only what was looked at later may
-                // not be ahead of it. The list of Deployments is the older one.
+                // Operators may complete between the two reads; only the later read may be ahead.
+                // The list of Deployments is the older one.
                 anyhow::ensure!(
                     !(begun && early) || same,
                     "{} began while levels {open:?} were not done",
@@ -255,31 +260,31 @@ async fn a_release_is_installed_and_another_of_the_same_version_takes_its_place(
         Ok(open.is_empty().then_some(()))
     })
     .await?;
-    world.until_arrived(&multi, Phase::Updating).await?;
+    fixture.until_arrived(&multi, Phase::Updating).await?;
 
-    // Nobody was ever between the two: all versions of an operator change in one write.
-    let heard = wait_until("all is heard", PATIENCE, async || {
-        let said = said.lock().clone();
-        let all = said.iter().all(|(name, of)| {
+    // An operator is never between the two releases: all its versions change in one write.
+    let all_reports = wait_until("all reports are recorded", WAIT_TIMEOUT, async || {
+        let recorded = recorded.lock().clone();
+        let all = recorded.iter().all(|(name, of)| {
             of.last()
                 .is_some_and(|(versions, _)| *versions == expected(&multi, name))
         });
-        Ok((all && said.len() == 13).then_some(said))
+        Ok((all && recorded.len() == 13).then_some(recorded))
     })
     .await?;
-    for (name, of) in &heard {
+    for (name, of) in &all_reports {
         for (versions, _) in of {
             let known = [expected(&single, name), expected(&multi, name)];
-            assert!(known.contains(versions), "{name} said {versions:?}");
+            assert!(known.contains(versions), "{name} reported {versions:?}");
         }
     }
-    let troubled = |name: &str| heard[name].iter().any(|(_, degraded)| *degraded);
-    assert!(troubled("dns"), "{:?}", heard["dns"]);
-    assert!(!troubled("etcd"), "{:?}", heard["etcd"]);
+    let troubled = |name: &str| all_reports[name].iter().any(|(_, degraded)| *degraded);
+    assert!(troubled("dns"), "{:?}", all_reports["dns"]);
+    assert!(!troubled("etcd"), "{:?}", all_reports["etcd"]);
 
-    // Machines of the control plane run the operating system of the release.
-    let pools: Api<MachineConfigPool> = Api::all(world.client());
-    let configs: Api<MachineConfig> = Api::all(world.client());
+    // Control-plane nodes run the operating system of the release.
+    let pools: Api<MachineConfigPool> = Api::all(fixture.client());
+    let configs: Api<MachineConfig> = Api::all(fixture.client());
     let pool = pools.get("master").await?;
     let status = pool.status.context("it says how far it is")?;
     assert_eq!((status.machine_count, status.updated_machine_count), (2, 2));
@@ -291,45 +296,45 @@ async fn a_release_is_installed_and_another_of_the_same_version_takes_its_place(
         multi.payload.images.image("rhel-coreos")
     );
 
-    // Now machines of other architectures are looked after, also the one that came too early.
-    commands::add(&world.client(), Pool::new("late", "s390x")).await?;
+    // Now nodes of other architectures are included, also the one that was added too early.
+    commands::add(&fixture.client(), Pool::new("late", "s390x")).await?;
     let mut all = nodes.clone();
     all.extend(["early-1".to_owned(), "late-1".to_owned()]);
-    wait_until("daemons run everywhere", PATIENCE, async || {
-        Ok((world.daemons().await? == all).then_some(()))
+    wait_until("daemons run everywhere", WAIT_TIMEOUT, async || {
+        Ok((fixture.daemons().await? == all).then_some(()))
     })
     .await?;
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_of_a_release_is_taken_away_comes_back() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    let [single, _] = world.releases().await?;
-    world.until_arrived(&single, Phase::Initializing).await?;
-    let api: Api<Deployment> = Api::namespaced(world.client(), "openshift-dns-operator");
+async fn deleted_manifests_are_applied_again() -> anyhow::Result<()> {
+    let fixture = Fixture::start().await?;
+    let [single, _] = fixture.releases().await?;
+    fixture.until_arrived(&single, Phase::Initializing).await?;
+    let api: Api<Deployment> = Api::namespaced(fixture.client(), "openshift-dns-operator");
     let old = api.get("cluster-dns-operator").await?;
     api.delete(
         "cluster-dns-operator",
         &kube::api::DeleteParams::background(),
     )
     .await?;
-    wait_until("it is there again", PATIENCE, async || {
+    wait_until("it is there again", WAIT_TIMEOUT, async || {
         let found = api.get_opt("cluster-dns-operator").await?;
         Ok(found.filter(|it| it.uid() != old.uid()))
     })
     .await?;
-    world.until_arrived(&single, Phase::Initializing).await
+    fixture.until_arrived(&single, Phase::Initializing).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_report_is_written_at_once_by_however_many_and_not_twice() -> anyhow::Result<()> {
+async fn concurrent_reports_are_written_once() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let client = cluster.client();
     let versions = Versions::default().with("operator", "4.18.0")?;
     let state = State::of(&Rollout::Done, &versions);
     let reporter = Reporter::new(client.clone(), "mine");
-    // Without the kind there is nobody to tell.
+    // The ClusterOperator CRD is not installed yet.
     assert_eq!(
         reporter.report(&versions, &state).await?,
         Written::NotInstalled
@@ -350,7 +355,7 @@ async fn a_report_is_written_at_once_by_however_many_and_not_twice() -> anyhow::
         Written::Unchanged
     );
 
-    // Several write at the same time, each under its own name: none is lost.
+    // Concurrent writers with different field managers: no write is lost.
     let reports = (0..6).map(|number| {
         let reporter = reporter.clone();
         async move {

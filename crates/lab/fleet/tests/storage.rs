@@ -1,4 +1,4 @@
-//! Simulated storage on a real API server, together with the binder of the control plane.
+//! Simulated storage on a real API server, with the control plane's volume binder.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -15,8 +15,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use testkit::{TestCluster, wait_until};
 
-/// Test machines are not quiet.
-const SOON: Duration = Duration::from_mins(1);
+/// Generous: test hosts are loaded.
+const WAIT_TIMEOUT: Duration = Duration::from_mins(1);
 
 async fn start(cluster: &TestCluster) -> anyhow::Result<Manager> {
     let manager = Manager::new(cluster.client());
@@ -55,14 +55,16 @@ where
     K: Clone + Debug + Serialize + DeserializeOwned,
 {
     let is = |object: &K| is(&json!(object));
-    Ok(json!(testkit::until(api, name, what, SOON, is).await?))
+    Ok(json!(
+        testkit::until(api, name, what, WAIT_TIMEOUT, is).await?
+    ))
 }
 
 async fn until_gone<K>(api: &Api<K>, name: &str) -> anyhow::Result<()>
 where
     K: Clone + Debug + DeserializeOwned,
 {
-    testkit::until_gone(api, name, SOON).await
+    testkit::until_gone(api, name, WAIT_TIMEOUT).await
 }
 
 fn claim(name: &str, size: &str, rest: &Value) -> Value {
@@ -95,23 +97,27 @@ async fn until_said(
     reason: &str,
     part: &str,
 ) -> anyhow::Result<()> {
-    wait_until(&format!("{about}: {reason} ..{part}.."), SOON, || async {
-        let list = events.list(&ListParams::default()).await?.items;
-        let said = list.iter().any(|event| {
-            event.involved_object.name.as_deref() == Some(about)
-                && event.reason.as_deref() == Some(reason)
-                && event
-                    .message
-                    .as_deref()
-                    .is_some_and(|message| message.contains(part))
-        });
-        Ok(said.then_some(()))
-    })
+    wait_until(
+        &format!("{about}: {reason} ..{part}.."),
+        WAIT_TIMEOUT,
+        || async {
+            let list = events.list(&ListParams::default()).await?.items;
+            let emitted = list.iter().any(|event| {
+                event.involved_object.name.as_deref() == Some(about)
+                    && event.reason.as_deref() == Some(reason)
+                    && event
+                        .message
+                        .as_deref()
+                        .is_some_and(|message| message.contains(part))
+            });
+            Ok(emitted.then_some(()))
+        },
+    )
     .await
 }
 
 #[tokio::test]
-async fn claims_get_volumes_that_grow_and_go() -> anyhow::Result<()> {
+async fn claims_get_volumes_that_expand_and_are_deleted() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let namespace = cluster.namespace("fleet").await?;
     let manager = start(&cluster).await?;
@@ -119,7 +125,7 @@ async fn claims_get_volumes_that_grow_and_go() -> anyhow::Result<()> {
     let claims: Api<PersistentVolumeClaim> = api(&cluster, &namespace);
     let events: Api<Event> = api(&cluster, &namespace);
 
-    // The default class makes volumes at once.
+    // The default class provisions volumes immediately.
     let created = create(&claims, claim("data", "2Gi", &json!({}))).await?;
     let bound = until(&claims, "data", "is bound", is_bound).await?;
     let name = format!("pvc-{}", created.metadata.uid.unwrap_or_default());
@@ -127,7 +133,7 @@ async fn claims_get_volumes_that_grow_and_go() -> anyhow::Result<()> {
     assert_eq!(bound["spec"]["storageClassName"], json!("fast"));
     until_said(&events, "data", "ProvisioningSucceeded", &name).await?;
 
-    // More is asked for, and the manager stops before it is there.
+    // The claim is expanded, and the manager stops before the expansion completes.
     let more =
         Patch::Merge(json!({ "spec": { "resources": { "requests": { "storage": "3Gi" } } } }));
     claims.patch("data", &PatchParams::default(), &more).await?;
@@ -150,7 +156,7 @@ async fn claims_get_volumes_that_grow_and_go() -> anyhow::Result<()> {
     )
     .await?;
 
-    // A copy of it, and a copy that is too small.
+    // A clone of it, and a clone that is too small.
     let source = json!({ "dataSource": { "kind": "PersistentVolumeClaim", "name": "data" } });
     create(&claims, claim("copy", "3Gi", &source)).await?;
     let copy = until(&claims, "copy", "is bound", is_bound).await?;
@@ -183,7 +189,7 @@ async fn claims_get_volumes_that_grow_and_go() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn local_volumes_wait_for_a_node_and_stay_there() -> anyhow::Result<()> {
+async fn local_volumes_bind_to_the_selected_node() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let namespace = cluster.namespace("fleet").await?;
     let manager = start(&cluster).await?;
@@ -211,7 +217,7 @@ async fn local_volumes_wait_for_a_node_and_stay_there() -> anyhow::Result<()> {
     .await?;
     assert!(volumes.list(&ListParams::default()).await?.items.is_empty());
 
-    // A node that is gone is not waited for.
+    // A selected node that no longer exists is dropped.
     let select = |node: &str| {
         let annotations = json!({ "volume.kubernetes.io/selected-node": node });
         Patch::Merge(json!({ "metadata": { "annotations": annotations } }))
@@ -255,7 +261,7 @@ async fn snapshots_are_taken_restored_and_deleted() -> anyhow::Result<()> {
     let snapshots: Api<VolumeSnapshot> = api(&cluster, &namespace);
     let contents: Api<VolumeSnapshotContent> = Api::all(cluster.client());
 
-    // A snapshot of what is not there says so, and is taken when it is.
+    // A snapshot of a missing claim reports an error, and is taken once the claim exists.
     let created = create(&snapshots, snapshot("early", "data")).await?;
     let wrong = until(&snapshots, "early", "says what is wrong", |snapshot| {
         snapshot["status"]["error"]["message"].is_string()
@@ -289,7 +295,7 @@ async fn snapshots_are_taken_restored_and_deleted() -> anyhow::Result<()> {
     })
     .await?;
 
-    // A volume from it outlives it. The manager stops in between.
+    // A volume restored from it outlives it. The manager restarts in between.
     manager.stop().await;
     let manager = start(&cluster).await?;
     let source = json!({ "dataSourceRef": {
@@ -310,7 +316,7 @@ async fn snapshots_are_taken_restored_and_deleted() -> anyhow::Result<()> {
     until_gone(&contents, &content).await?;
     assert!(is_bound(&json!(claims.get("restored").await?)));
 
-    // What is to be kept is kept, and can be bound to another snapshot.
+    // A retained content is kept, and can be bound to another snapshot.
     let classes: Api<VolumeSnapshotClass> = Api::all(cluster.client());
     create(
         &classes,
@@ -373,9 +379,9 @@ async fn snapshots_are_taken_restored_and_deleted() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Managers that are dropped are not asked to stop: what they were at ends where it is.
+/// Dropped managers do not shut down gracefully: their reconciles stop at any await point.
 #[tokio::test]
-async fn nothing_is_lost_or_doubled_by_those_who_are_killed() -> anyhow::Result<()> {
+async fn killed_controllers_lose_and_duplicate_nothing() -> anyhow::Result<()> {
     const CLAIMS: usize = 24;
     let cluster = TestCluster::start().await?;
     let namespace = cluster.namespace("fleet").await?;
@@ -394,10 +400,10 @@ async fn nothing_is_lost_or_doubled_by_those_who_are_killed() -> anyhow::Result<
             .count())
     };
     let mut manager = Some(manager);
-    // Each ends as soon as it has brought something about, in the middle of the next.
+    // Each manager is dropped as soon as it has made progress, in the middle of the next operation.
     for _ in 0..5 {
         let before = volumes.list(&ListParams::default()).await?.items.len();
-        wait_until("something happens", SOON, || async {
+        wait_until("something happens", WAIT_TIMEOUT, || async {
             let now = volumes.list(&ListParams::default()).await?.items.len();
             Ok((now > before || now == CLAIMS).then_some(()))
         })
@@ -405,7 +411,7 @@ async fn nothing_is_lost_or_doubled_by_those_who_are_killed() -> anyhow::Result<
         drop(manager.take());
         manager = Some(start(&cluster).await?);
     }
-    wait_until("all claims are bound", SOON, || async {
+    wait_until("all claims are bound", WAIT_TIMEOUT, || async {
         Ok((bound().await? == CLAIMS).then_some(()))
     })
     .await?;

@@ -1,6 +1,6 @@
-//! Certificates for servers on this machine.
+//! Certificates for servers on localhost.
 
-/// A certificate for this machine and its key, and the authority that vouches for it, all in PEM.
+/// A certificate for localhost, its key, and its certificate authority, all in PEM.
 pub fn certificate() -> anyhow::Result<(String, String, String)> {
     let key = rcgen::KeyPair::generate()?;
     let mut parameters = rcgen::CertificateParams::new(Vec::<String>::new())?;

@@ -1,4 +1,4 @@
-//! A cluster for a test.
+//! API servers for tests.
 
 use std::path::Path;
 
@@ -20,10 +20,10 @@ use crate::genuine::{self, Fsync, Genuine};
 use crate::lines::Lines;
 use crate::served::ServedCluster;
 
-/// The common name under which a server presents itself to webhooks.
+/// Common name of the client certificate that the API server presents to webhooks.
 pub const WEBHOOK_CALLER: &str = "kube-apiserver";
 
-/// An API server of one's own, gone when dropped.
+/// An API server for one test; dropped servers are stopped.
 pub struct TestCluster {
     backend: Backend,
 }
@@ -34,7 +34,7 @@ enum Backend {
 }
 
 impl TestCluster {
-    /// Starts the embedded server, or the genuine one if `KUBEBUILDER_ASSETS` has it.
+    /// Starts the embedded server, or kube-apiserver if `KUBEBUILDER_ASSETS` names it.
     pub async fn start() -> anyhow::Result<Self> {
         match genuine::assets() {
             Some(assets) => Self::genuine(&assets, Fsync::Off).await,
@@ -42,9 +42,9 @@ impl TestCluster {
         }
     }
 
-    /// Starts a server that relies on controllers, as one in a cluster does: a pod needs its service
-    /// account. On the genuine side kube-controller-manager runs if `KUBEBUILDER_ASSETS` has it;
-    /// unless [there are controllers](Self::has_controllers) the caller starts some.
+    /// Starts a server that relies on controllers, as in a cluster: a pod needs its service
+    /// account. For kube-apiserver, kube-controller-manager runs if `KUBEBUILDER_ASSETS` has it;
+    /// unless [controllers run](Self::has_controllers), the caller starts them.
     pub async fn controlled() -> anyhow::Result<Self> {
         crate::install_crypto();
         let backend = match genuine::assets() {
@@ -57,7 +57,8 @@ impl TestCluster {
         Ok(Self { backend })
     }
 
-    /// Starts the embedded server, whatever the environment says: for tests that need its insides.
+    /// Starts the embedded server regardless of the environment, for tests that access its
+    /// internals.
     pub async fn embedded() -> anyhow::Result<Self> {
         crate::install_crypto();
         Ok(Self {
@@ -65,7 +66,7 @@ impl TestCluster {
         })
     }
 
-    /// Starts `etcd` and `kube-apiserver` of a folder.
+    /// Starts `etcd` and `kube-apiserver` from a folder.
     pub async fn genuine(assets: &Path, sync: Fsync) -> anyhow::Result<Self> {
         crate::install_crypto();
         Ok(Self {
@@ -73,7 +74,7 @@ impl TestCluster {
         })
     }
 
-    /// The processes of a genuine server.
+    /// Process IDs of etcd and kube-apiserver; empty for the embedded server.
     pub fn process_ids(&self) -> Vec<u32> {
         match &self.backend {
             Backend::Embedded(_) => Vec::new(),
@@ -81,7 +82,7 @@ impl TestCluster {
         }
     }
 
-    /// Whether this is the genuine kube-apiserver.
+    /// Whether this is kube-apiserver.
     pub fn is_genuine(&self) -> bool {
         matches!(self.backend, Backend::Genuine(_))
     }
@@ -102,12 +103,12 @@ impl TestCluster {
         }
     }
 
-    /// Has the server present a client certificate to webhooks, as [`WEBHOOK_CALLER`] and of its own
-    /// [authority](Self::root_ca).
+    /// Makes the server present a client certificate to webhooks, for [`WEBHOOK_CALLER`] and signed
+    /// by its own [authority](Self::root_ca).
     pub fn present_to_webhooks(&self) -> anyhow::Result<()> {
         match &self.backend {
             Backend::Embedded(embedded) => embedded.present_to_webhooks(),
-            // Its AdmissionConfiguration says so from the beginning.
+            // Its AdmissionConfiguration has it from the start.
             Backend::Genuine(_) => Ok(()),
         }
     }
@@ -123,7 +124,7 @@ impl TestCluster {
         Ok((identity.certificate, identity.key))
     }
 
-    /// The store of an embedded server.
+    /// The store of the embedded server; `None` for kube-apiserver.
     pub fn store(&self) -> Option<&Store> {
         match &self.backend {
             Backend::Embedded(embedded) => Some(&embedded.store),
@@ -131,7 +132,7 @@ impl TestCluster {
         }
     }
 
-    /// A client for an administrator.
+    /// A client with cluster-admin permissions.
     pub fn client(&self) -> Client {
         match &self.backend {
             Backend::Embedded(embedded) => {
@@ -141,7 +142,7 @@ impl TestCluster {
         }
     }
 
-    /// A client for somebody; the genuine server is asked by an administrator in their name.
+    /// A client for a user with groups; on kube-apiserver by impersonation.
     pub fn client_as(&self, user: &str, groups: &[&str]) -> anyhow::Result<Client> {
         Ok(match &self.backend {
             Backend::Embedded(embedded) => Client::new(
@@ -154,7 +155,7 @@ impl TestCluster {
         })
     }
 
-    /// Sends a request as it is, as an administrator, and reads the whole answer.
+    /// Sends a raw request as administrator, and reads the whole response.
     pub async fn request(&self, request: Request<Vec<u8>>) -> anyhow::Result<Response<Bytes>> {
         let (parts, body) = self.send(request).await?.into_parts();
         let body = body
@@ -165,7 +166,7 @@ impl TestCluster {
         Ok(Response::from_parts(parts, body))
     }
 
-    /// Sends a request as it is, as an administrator, and reads the answer line by line.
+    /// Sends a raw request as administrator, and reads the response line by line.
     pub async fn stream(&self, request: Request<Vec<u8>>) -> anyhow::Result<Lines> {
         Ok(Lines::new(self.send(request).await?))
     }
@@ -191,7 +192,7 @@ impl TestCluster {
         }
     }
 
-    /// Makes the server reachable for other programs.
+    /// Makes the server reachable on a socket for other programs.
     pub async fn serve(&self) -> anyhow::Result<ServedCluster> {
         match &self.backend {
             Backend::Embedded(embedded) => embedded.serve().await,
@@ -199,7 +200,7 @@ impl TestCluster {
         }
     }
 
-    /// Creates a namespace nobody else uses; its name begins as told.
+    /// Creates a namespace with a unique name that begins with `prefix`.
     pub async fn namespace(&self, prefix: &str) -> anyhow::Result<String> {
         let namespace = Namespace {
             metadata: ObjectMeta {
@@ -216,10 +217,10 @@ impl TestCluster {
     }
 }
 
-/// The body of all answers.
+/// The body of all responses.
 pub(crate) type Answer = UnsyncBoxBody<Bytes, tower::BoxError>;
 
-/// Makes bodies of different servers one type.
+/// Boxes bodies of different servers into one type.
 pub(crate) fn boxed<B>(body: B) -> Answer
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,

@@ -1,26 +1,26 @@
-//! Container disks, made by `qemu-img` and `tar`.
+//! Container disks, built with `qemu-img` and `tar`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, ensure};
 
-/// Bytes of a disk.
+/// Size of a disk in bytes.
 const SIZE: usize = 8 << 20;
-/// Where on it something is written.
+/// The written range of the disk.
 const WRITTEN: std::ops::Range<usize> = 1 << 20..4 << 20;
 
-/// A disk in a layer, and what it has to become.
+/// A disk in a layer, and the expected result of its import.
 #[derive(Debug, Clone)]
 pub struct ContainerDisk {
     /// A plain tar file with a qcow2 of 8 MiB in `/disk`.
     pub layer: Vec<u8>,
-    /// What `qemu-img` makes of the qcow2.
+    /// The raw disk that `qemu-img` converts the qcow2 to.
     pub raw: PathBuf,
 }
 
 impl ContainerDisk {
-    /// Makes a disk in a folder, under a name. Other seeds, other contents.
+    /// Builds a disk in a folder, under a name. The seed determines its content.
     pub fn make(folder: &Path, name: &str, seed: u64) -> anyhow::Result<Self> {
         let own = folder.join(name);
         std::fs::create_dir_all(own.join("disk"))
@@ -54,12 +54,12 @@ fn run(command: &mut Command) -> anyhow::Result<()> {
     let output = command
         .output()
         .with_context(|| format!("the tests need {}", command.get_program().display()))?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{command:?}: {said}");
+    let error_output = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{command:?}: {error_output}");
     Ok(())
 }
 
-/// Bytes that do not repeat and are others for every seed.
+/// Non-repeating bytes that differ for every seed.
 fn noise(seed: u64, length: usize) -> Vec<u8> {
     let mut state = seed;
     let mut next = || {
@@ -71,7 +71,7 @@ fn noise(seed: u64, length: usize) -> Vec<u8> {
     (0..length).map(|_| next()).collect()
 }
 
-/// Says whether two files hold the same, and where they do not.
+/// Compares two files; the error names the first difference.
 pub fn same_bytes(found: &Path, expected: &Path) -> anyhow::Result<()> {
     let read =
         |path: &Path| std::fs::read(path).with_context(|| format!("reading {}", path.display()));

@@ -1,4 +1,4 @@
-//! A client of the CRI's image service, as a kubelet is one.
+//! A client of the CRI's image service, like that of a kubelet.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,16 +13,16 @@ use tonic::Status;
 use tonic::client::Grpc;
 use tonic::transport::{Channel, Endpoint};
 
-/// A client. Clones use the same connection.
+/// A client; clones share the connection.
 #[derive(Debug, Clone)]
 pub struct CriClient {
     channel: Channel,
-    /// How long answers are waited for.
+    /// Timeout of requests.
     timeout: Option<Duration>,
 }
 
 impl CriClient {
-    /// A client of the service on a socket. It connects when it asks, and again when that is needed.
+    /// A client of the service on a socket. It connects on first use, and reconnects when needed.
     pub fn new(path: &Path) -> Self {
         let path = path.to_owned();
         let connector = tower::service_fn(move |_: http::Uri| {
@@ -39,7 +39,7 @@ impl CriClient {
         }
     }
 
-    /// The same with a deadline.
+    /// The same client with a deadline for each request.
     #[must_use]
     pub fn within(&self, timeout: Duration) -> Self {
         Self {
@@ -64,7 +64,7 @@ impl CriClient {
         request
     }
 
-    /// Asks anything.
+    /// Sends any unary request.
     pub async fn ask<T: Message + Default>(
         &self,
         path: &'static str,
@@ -113,7 +113,7 @@ impl CriClient {
         images.collect()
     }
 
-    /// `ImageStatus`, with all that it tells.
+    /// `ImageStatus` in verbose mode: the whole response.
     pub async fn inspect(&self, image: api::ImageSpec) -> Result<api::ImageStatusResponse, Status> {
         let request = api::ImageStatusRequest {
             image: Some(image),
@@ -122,7 +122,7 @@ impl CriClient {
         self.ask(calls::IMAGE_STATUS, &request).await
     }
 
-    /// `ImageStatus`: the image, if it is there.
+    /// `ImageStatus`: the image, if it exists.
     pub async fn status(&self, image: api::ImageSpec) -> Result<Option<api::Image>, Status> {
         let request = api::ImageStatusRequest {
             image: Some(image),
@@ -130,7 +130,7 @@ impl CriClient {
         };
         let answer: api::ImageStatusResponse = self.ask(calls::IMAGE_STATUS, &request).await?;
         if !answer.info.is_empty() {
-            return Err(Status::internal("nobody asked for more than the image"));
+            return Err(Status::internal("unexpected second message"));
         }
         Ok(answer.image)
     }

@@ -1,4 +1,4 @@
-//! The embedded server in the process of the test.
+//! The embedded server in the test's process.
 
 use std::net::Ipv4Addr;
 
@@ -20,7 +20,7 @@ pub(crate) struct Embedded {
 }
 
 impl Embedded {
-    /// Starts the server; `controlled` says that it may rely on controllers.
+    /// Starts the server; with `controlled` it relies on controllers.
     pub(crate) async fn start(controlled: bool) -> anyhow::Result<Self> {
         let store = Store::memory();
         let authority = Authority::generate().context("making keys")?;
@@ -58,7 +58,7 @@ impl Embedded {
         self.authority.certificate()
     }
 
-    /// Opens a socket for the server.
+    /// Serves the API on a socket.
     pub(crate) async fn serve(&self) -> anyhow::Result<ServedCluster> {
         let folder = TempDir::new().context("making a folder for a kubeconfig")?;
         let listener = serve::listen((Ipv4Addr::LOCALHOST, 0).into()).await?;
@@ -85,7 +85,7 @@ impl Embedded {
             listener,
             tls,
             async move {
-                // The sender is never used: it is dropped.
+                // The sender is only dropped, never used.
                 let _ = stopped.await;
             },
         ));

@@ -1,4 +1,4 @@
-//! The genuine etcd, kube-apiserver and kube-controller-manager as child processes.
+//! etcd, kube-apiserver and kube-controller-manager as child processes.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -22,21 +22,22 @@ use crate::remote::Remote;
 use crate::served::ServedCluster;
 use crate::wait::wait_until;
 
-/// The program with the controllers.
+/// The binary of the controllers.
 const CONTROLLERS: &str = "kube-controller-manager";
-/// Starting takes seconds on a quiet machine, and test machines are not quiet.
-const START: Duration = Duration::from_mins(2);
+/// Startup timeout: seconds are enough on an idle host, but test hosts are loaded.
+const START_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// Whether etcd waits for the disk.
+/// Whether etcd syncs its writes to disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fsync {
-    /// As it does in a cluster.
+    /// Synced, as in a cluster.
     On,
-    /// As tests like it: nothing of theirs outlives them.
+    /// Not synced, which is faster; data of tests need not survive them.
     Off,
 }
 
-/// The processes; each goes before what it needs, and the folder last.
+/// The processes. Fields drop in order: each process before those it depends on, and the folder
+/// last.
 pub(crate) struct Genuine {
     pub(crate) remote: Remote,
     url: String,
@@ -48,7 +49,7 @@ pub(crate) struct Genuine {
     _folder: TempDir,
 }
 
-/// The folder with the genuine binaries, if there is one.
+/// The folder with the upstream binaries, if `KUBEBUILDER_ASSETS` names one.
 pub(crate) fn assets() -> Option<PathBuf> {
     let folder = PathBuf::from(std::env::var_os("KUBEBUILDER_ASSETS")?);
     ["etcd", "kube-apiserver"]
@@ -59,7 +60,7 @@ pub(crate) fn assets() -> Option<PathBuf> {
 
 impl Genuine {
     /// Starts etcd and the server. With `controlled`, the server relies on controllers as in a
-    /// cluster, and kube-controller-manager runs if it is there.
+    /// cluster, and kube-controller-manager runs if its binary is there.
     pub(crate) async fn start(
         assets: &Path,
         sync: Fsync,
@@ -78,22 +79,26 @@ impl Genuine {
             .context("making a certificate")?;
         let kubeconfig = kubeconfig::kubeconfig(&url, authority.certificate(), &admin);
         let remote = Remote::new(&kubeconfig).await?;
-        // The default namespace comes a little after the server says it is ready.
+        // The default namespace is created shortly after the server reports ready.
         for path in ["/readyz", "/api/v1/namespaces/default"] {
-            wait_until(&format!("kube-apiserver answers {path}"), START, || {
-                let (remote, checked) = (remote.clone(), server.check());
-                async move {
-                    checked?;
-                    let request = Request::get(path)
-                        .body(Body::empty())
-                        .context("a request")?;
-                    let answer = remote.oneshot(request).await;
-                    Ok(answer
-                        .ok()
-                        .filter(|answer| answer.status().is_success())
-                        .map(drop))
-                }
-            })
+            wait_until(
+                &format!("kube-apiserver answers {path}"),
+                START_TIMEOUT,
+                || {
+                    let (remote, checked) = (remote.clone(), server.check());
+                    async move {
+                        checked?;
+                        let request = Request::get(path)
+                            .body(Body::empty())
+                            .context("a request")?;
+                        let answer = remote.oneshot(request).await;
+                        Ok(answer
+                            .ok()
+                            .filter(|answer| answer.status().is_success())
+                            .map(drop))
+                    }
+                },
+            )
             .await?;
         }
         let controllers = match assets.join(CONTROLLERS) {
@@ -146,7 +151,7 @@ impl Genuine {
     }
 }
 
-/// etcd with the flags envtest gives it.
+/// Starts etcd with envtest's flags.
 async fn start_etcd(
     assets: &Path,
     folder: &Path,
@@ -164,7 +169,7 @@ async fn start_etcd(
         arguments.push("--unsafe-no-fsync".to_owned());
     }
     let mut etcd = Process::start(&assets.join("etcd"), arguments, folder)?;
-    wait_until("etcd listens", START, || {
+    wait_until("etcd listens", START_TIMEOUT, || {
         let checked = etcd.check();
         async move {
             checked?;
@@ -194,7 +199,7 @@ fn write_keys(folder: &Path) -> anyhow::Result<Authority> {
     Ok(authority)
 }
 
-/// Has the server present a client certificate to every webhook that asks for one.
+/// Makes the server present a client certificate to every webhook that requests one.
 fn write_admission_configuration(folder: &Path, authority: &Authority) -> anyhow::Result<()> {
     let identity = authority.client(WEBHOOK_CALLER, "tests");
     let identity = identity.context("making a certificate")?;
@@ -236,7 +241,7 @@ fn write_admission_configuration(folder: &Path, authority: &Authority) -> anyhow
     Ok(())
 }
 
-/// kube-controller-manager with nothing but what it cannot do without.
+/// Starts kube-controller-manager with the minimum of flags.
 fn start_controllers(program: &Path, kubeconfig: &str, folder: &Path) -> anyhow::Result<Process> {
     let path = folder.join("kubeconfig");
     kubeconfig::write(&path, kubeconfig).context("writing a kubeconfig")?;
@@ -268,7 +273,7 @@ fn server_arguments(etcd: &str, port: u16, controlled: bool) -> Vec<OsString> {
         "--admission-control-config-file=admission.json".to_owned(),
     ];
     if !controlled {
-        // Without its controller pods would wait for their account.
+        // Without its controller pods would wait for their service account.
         arguments.push("--disable-admission-plugins=ServiceAccount".to_owned());
     }
     arguments.into_iter().map(OsString::from).collect()

@@ -1,4 +1,4 @@
-//! A server that misbehaves as told: it cuts off, lies, dawdles, and never ends.
+//! A server that misbehaves by a script: it truncates, lies, delays, and sends endless responses.
 
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
@@ -12,10 +12,10 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-/// The first byte of whoever wants TLS.
+/// The first byte of a TLS handshake.
 const TLS_HANDSHAKE: u8 = 0x16;
 
-/// A request that came.
+/// A received request.
 #[derive(Debug, Clone)]
 pub struct Asked {
     /// `GET`, `HEAD`, ...
@@ -23,12 +23,12 @@ pub struct Asked {
     /// The path with the query.
     pub path: String,
     headers: Vec<(String, String)>,
-    /// What was sent along.
+    /// The body.
     pub body: String,
 }
 
 impl Asked {
-    /// A header, if there is one.
+    /// A header's value, if it is present.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers
             .iter()
@@ -36,7 +36,7 @@ impl Asked {
             .map(|(_, value)| value.as_str())
     }
 
-    /// The first byte that is asked for by a range, or 0.
+    /// The start of the requested range, or 0.
     pub fn offset(&self) -> usize {
         self.header("range")
             .and_then(|range| {
@@ -50,9 +50,9 @@ impl Asked {
     }
 }
 
-/// An answer.
+/// A response, well-formed or not.
 #[derive(Debug, Clone)]
-pub struct Misdeed {
+pub struct ScriptedResponse {
     code: u16,
     headers: Vec<(String, String)>,
     body: Body,
@@ -60,25 +60,25 @@ pub struct Misdeed {
 
 #[derive(Debug, Clone)]
 enum Body {
-    /// As it should be.
+    /// A complete response.
     Whole(Bytes),
-    /// Says that there is more than comes, and closes.
+    /// Announces more bytes than it sends, and closes.
     Cut(Bytes, usize),
-    /// Comes in pieces of a size, with pauses.
+    /// Sends chunks of a size, with pauses.
     Slow(Bytes, usize, Duration),
-    /// The same piece for ever, without a length.
+    /// Repeats the same chunk without end and without a length.
     Endless(Bytes),
-    /// Says that there is something, and sends nothing.
+    /// Announces a body, and sends nothing.
     Stalled(usize),
-    /// Comes at once up to a place, and from there byte by byte, with pauses.
+    /// Sends the beginning at once, and the rest byte by byte with pauses.
     Trickling(Bytes, usize, Duration),
-    /// Never an answer.
+    /// Never responds.
     Silent,
-    /// The connection is closed instead.
+    /// Closes the connection without a response.
     Closed,
 }
 
-impl Misdeed {
+impl ScriptedResponse {
     fn new(code: u16, body: Body) -> Self {
         let headers = Vec::new();
         Self {
@@ -88,22 +88,22 @@ impl Misdeed {
         }
     }
 
-    /// A proper answer.
+    /// A complete response.
     pub fn answer(code: u16, body: impl Into<Bytes>) -> Self {
         Self::new(code, Body::Whole(body.into()))
     }
 
-    /// Announces `length` bytes and closes after those that are there.
+    /// Announces `length` bytes and closes after the actual body.
     pub fn cut(code: u16, body: impl Into<Bytes>, length: usize) -> Self {
         Self::new(code, Body::Cut(body.into(), length))
     }
 
-    /// Sends pieces of `size` bytes with a pause before each.
+    /// Sends chunks of `size` bytes with a pause before each.
     pub fn slow(body: impl Into<Bytes>, size: usize, pause: Duration) -> Self {
         Self::new(200, Body::Slow(body.into(), size.max(1), pause))
     }
 
-    /// Sends the same again and again, until nobody listens.
+    /// Repeats a chunk until the client disconnects.
     pub fn endless(piece: impl Into<Bytes>) -> Self {
         Self::new(200, Body::Endless(piece.into()))
     }
@@ -113,12 +113,12 @@ impl Misdeed {
         Self::new(200, Body::Stalled(length))
     }
 
-    /// Sends `at_once` bytes, and from there one by one, with a pause before each.
+    /// Sends `at_once` bytes, and the rest one by one with a pause before each.
     pub fn trickling(code: u16, body: impl Into<Bytes>, at_once: usize, pause: Duration) -> Self {
         Self::new(code, Body::Trickling(body.into(), at_once, pause))
     }
 
-    /// Sends nothing at all.
+    /// Never responds.
     pub fn silent() -> Self {
         Self::new(200, Body::Silent)
     }
@@ -128,12 +128,12 @@ impl Misdeed {
         Self::new(200, Body::Closed)
     }
 
-    /// Points elsewhere.
+    /// A redirect.
     pub fn redirect(to: &str) -> Self {
         Self::answer(307, Bytes::new()).with("Location", to)
     }
 
-    /// With a header.
+    /// Adds a header.
     #[must_use]
     pub fn with(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
@@ -141,23 +141,23 @@ impl Misdeed {
     }
 }
 
-/// What TLS begins with, and HTTP never does.
+/// The first byte of a TLS handshake, which HTTP never starts with.
 const HANDSHAKE: u8 = 0x16;
 
-type Script = dyn Fn(&Asked) -> Misdeed + Send + Sync;
+type Script = dyn Fn(&Asked) -> ScriptedResponse + Send + Sync;
 
-/// The server. It ends when it is dropped.
+/// The server. It stops when it is dropped.
 #[derive(Debug)]
-pub struct HostileServer {
+pub struct FaultyServer {
     port: u16,
     asked: Arc<Mutex<Vec<Asked>>>,
     _tasks: JoinSet<()>,
 }
 
-impl HostileServer {
-    /// Starts a server on a free port of the loopback address that answers by a script.
+impl FaultyServer {
+    /// Starts a server on a free port of the loopback address that responds by a script.
     pub async fn start(
-        script: impl Fn(&Asked) -> Misdeed + Send + Sync + 'static,
+        script: impl Fn(&Asked) -> ScriptedResponse + Send + Sync + 'static,
     ) -> anyhow::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
             .await
@@ -173,7 +173,7 @@ impl HostileServer {
             while let Ok((stream, _)) = listener.accept().await {
                 let (script, log) = (Arc::clone(&script), Arc::clone(&log));
                 connections.spawn(async move {
-                    // A client that goes away is what is tested.
+                    // Clients that disconnect are part of the tests.
                     let _ = serve(stream, &*script, &log).await;
                 });
                 while connections.try_join_next().is_some() {}
@@ -191,7 +191,7 @@ impl HostileServer {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// Everything that was asked so far.
+    /// All requests so far.
     pub fn asked(&self) -> Vec<Asked> {
         self.asked.lock().clone()
     }
@@ -257,13 +257,13 @@ async fn read(stream: &mut TcpStream) -> anyhow::Result<Asked> {
         if let Some(at) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
             break at;
         }
-        // Who wants TLS waits for an answer that never comes, and then tries without.
+        // A client that attempts TLS would wait for an answer before it falls back to plain HTTP.
         anyhow::ensure!(
             bytes.first() != Some(&TLS_HANDSHAKE),
             "this server has no TLS"
         );
         anyhow::ensure!(bytes.len() < 64 * 1024, "a long request");
-        // Who begins with TLS is to know at once that there is none.
+        // Fails at once, so that a client that attempts TLS falls back immediately.
         anyhow::ensure!(bytes.first() != Some(&HANDSHAKE), "TLS");
         anyhow::ensure!(stream.read_buf(&mut bytes).await? > 0, "half a request");
     };

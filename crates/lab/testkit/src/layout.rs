@@ -1,4 +1,4 @@
-//! OCI layouts, built in a folder: what `skopeo` pushes, and what is read without a registry.
+//! OCI layouts, built in a folder: for `skopeo` to push, or to be read without a registry.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -13,7 +13,7 @@ const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 const LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
 
-/// A folder with images.
+/// A folder with images in the OCI layout.
 #[derive(Debug)]
 pub struct Layout {
     folder: PathBuf,
@@ -21,7 +21,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// An empty layout in a folder, which is created.
+    /// Creates a folder with an empty layout.
     pub fn new(folder: &Path) -> anyhow::Result<Self> {
         fs::create_dir_all(folder.join("blobs/sha256"))
             .with_context(|| format!("creating a layout in {}", folder.display()))?;
@@ -37,7 +37,7 @@ impl Layout {
         Ok(layout)
     }
 
-    /// The folder, with a name in it, as `skopeo` wants it.
+    /// The source argument of `skopeo` for an image in the layout.
     pub fn source(&self, name: &str) -> String {
         format!("oci:{}:{name}", self.folder.display())
     }
@@ -56,7 +56,7 @@ impl Layout {
         }))
     }
 
-    /// Adds an image for Linux on an architecture, of layers that are plain tar files, with labels.
+    /// Adds an image for Linux on an architecture, with labels and layers of plain tar files.
     /// Returns the descriptor of its manifest, with the platform.
     pub fn image(
         &self,
@@ -72,8 +72,8 @@ impl Layout {
         self.image_of(&config, layers)
     }
 
-    /// Adds an image with a config of one's own, of layers that are plain tar files. The config gets to
-    /// know the layers; the descriptor says the platform of the config.
+    /// Adds an image with this config, of layers that are plain tar files. The layers are added to
+    /// the config; the descriptor has the config's platform.
     pub fn image_of(&self, config: &Value, layers: &[&[u8]]) -> anyhow::Result<Value> {
         let layers: Vec<Value> = layers
             .iter()
@@ -106,7 +106,7 @@ impl Layout {
         self.blob(INDEX, index.to_string().as_bytes())
     }
 
-    /// Gives an image or an index a name.
+    /// Tags an image or an index.
     pub fn name(&mut self, name: &str, descriptor: &Value) -> anyhow::Result<()> {
         let mut entry = descriptor.clone();
         entry["annotations"] = json!({"org.opencontainers.image.ref.name": name});

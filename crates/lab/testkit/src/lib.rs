@@ -1,4 +1,4 @@
-//! Clusters and other real parts for tests.
+//! API servers and other real components for tests.
 //!
 //! ```no_run
 //! # #[cfg(feature = "cluster")]
@@ -14,14 +14,15 @@
 //! # }
 //! ```
 //!
-//! The cluster is the embedded server in the process of the test, without sockets. When
-//! `KUBEBUILDER_ASSETS` names a folder with `etcd` and `kube-apiserver`, it is those two instead:
-//! the same suite then says whether it asks for the genuine behaviour.
+//! The cluster is the embedded server in the test's process, without sockets. When
+//! `KUBEBUILDER_ASSETS` names a folder with `etcd` and `kube-apiserver`, these run instead: the
+//! same suite then verifies that its expectations match upstream.
 
 #[cfg(feature = "cluster")]
 mod certificate;
 #[cfg(feature = "cluster")]
 mod cluster;
+mod command_output;
 mod container_disk;
 #[cfg(feature = "cri")]
 mod cri;
@@ -42,7 +43,6 @@ mod registry;
 mod remote;
 #[cfg(feature = "cluster")]
 mod rights;
-mod said;
 #[cfg(feature = "cluster")]
 mod served;
 mod tar;
@@ -57,23 +57,23 @@ mod webhook;
 pub use certificate::certificate;
 #[cfg(feature = "cluster")]
 pub use cluster::{TestCluster, WEBHOOK_CALLER};
+pub use command_output::{CommandOutput, has};
 pub use container_disk::{ContainerDisk, same_bytes};
 #[cfg(feature = "cri")]
 pub use cri::CriClient;
 #[cfg(feature = "cluster")]
 pub use genuine::Fsync;
-pub use hostile::{Asked, HostileServer, Misdeed};
+pub use hostile::{Asked, FaultyServer, ScriptedResponse};
 pub use layout::Layout;
 #[cfg(feature = "cluster")]
 pub use lines::Lines;
 #[cfg(feature = "cluster")]
 pub use objects::{by, until, until_gone};
-pub use openshift::openshift_definitions;
+pub use openshift::openshift_crds;
 pub use process::{Process, free_port};
 pub use registry::{PASSWORD, Registry, RegistryOptions, USERNAME};
 #[cfg(feature = "cluster")]
 pub use rights::Forbidden;
-pub use said::{Said, has};
 #[cfg(feature = "cluster")]
 pub use served::ServedCluster;
 pub use tar::Tar;
@@ -84,9 +84,9 @@ pub use web::WebFile;
 #[cfg(feature = "cluster")]
 pub use webhook::{Question, Reply, WebhookServer};
 
-/// Chooses the cryptography of TLS for the whole process; the first choice counts.
+/// Installs the TLS crypto provider of the process; the first one installed stays.
 #[cfg(feature = "cluster")]
 pub fn install_crypto() {
-    // An error means that it has been chosen before, and there is only one to choose.
+    // An error means that one is installed already, and there is only one to choose.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
 }

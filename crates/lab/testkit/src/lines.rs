@@ -1,4 +1,4 @@
-//! Answers that come line by line: watches.
+//! Responses read line by line: watches.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use serde_json::Value;
 
 use crate::cluster::Answer;
 
-/// A test that waits longer than this for a line waits for something that does not come.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Timeout for a line: a test that waits longer waits for a line that does not come.
+const LINE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// An answer that is still being given. Dropping it ends the request.
+/// A response in progress. Dropping it ends the request.
 pub struct Lines {
     /// Status code.
     pub status: StatusCode,
@@ -34,14 +34,14 @@ impl Lines {
         }
     }
 
-    /// The next line without its end; `None` when the answer is over.
+    /// The next line without its terminator; `None` at the end of the response.
     pub async fn next(&mut self) -> anyhow::Result<Option<String>> {
-        tokio::time::timeout(PATIENCE, self.read())
+        tokio::time::timeout(LINE_TIMEOUT, self.read())
             .await
-            .with_context(|| format!("waited {PATIENCE:?} for a line"))?
+            .with_context(|| format!("no line within {LINE_TIMEOUT:?}"))?
     }
 
-    /// The next line as JSON; `None` when the answer is over.
+    /// The next line as JSON; `None` at the end of the response.
     pub async fn next_json(&mut self) -> anyhow::Result<Option<Value>> {
         let Some(line) = self.next().await? else {
             return Ok(None);

@@ -1,5 +1,5 @@
-//! Objects in a cluster: waiting until they are as told, nodes without a kubelet, and requests in
-//! somebody's name.
+//! Helpers for objects: waiting for a state, nodes without a kubelet, and requests of a field
+//! manager.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 
 use crate::{TestCluster, wait_until};
 
-/// Waits until an object is as told, and returns it. Says what it was last if it never is.
+/// Waits until an object satisfies the condition, and returns it. On timeout the error has its last
+/// state.
 pub async fn until<K>(
     api: &Api<K>,
     name: &str,
@@ -36,7 +37,7 @@ where
     found.with_context(|| format!("{name} is {:#}", last.lock()))
 }
 
-/// Waits until an object is gone.
+/// Waits until an object is deleted.
 pub async fn until_gone<K>(api: &Api<K>, name: &str, limit: Duration) -> anyhow::Result<()>
 where
     K: Clone + Debug + DeserializeOwned,
@@ -47,7 +48,7 @@ where
     .await
 }
 
-/// Requests in the name of a field manager.
+/// Patch parameters of a field manager.
 pub fn by(manager: &str) -> PatchParams {
     PatchParams {
         field_manager: Some(manager.to_owned()),
@@ -56,7 +57,7 @@ pub fn by(manager: &str) -> PatchParams {
 }
 
 impl TestCluster {
-    /// Makes a Linux node with a role, which has said what it is: as a kubelet does that is not there.
+    /// Creates a Linux node with a role and a complete status, in place of a kubelet.
     pub async fn node(&self, name: &str, architecture: &str, role: &str) -> anyhow::Result<()> {
         let node = serde_json::from_value(json!({
             "metadata": { "name": name, "labels": {
@@ -66,13 +67,13 @@ impl TestCluster {
         }))?;
         let nodes: Api<Node> = Api::all(self.client());
         nodes.create(&PostParams::default(), &node).await?;
-        let said = json!({ "status": { "nodeInfo": {
+        let status_patch = json!({ "status": { "nodeInfo": {
             "architecture": architecture, "operatingSystem": "linux", "bootID": "", "machineID": "",
             "systemUUID": "", "kernelVersion": "", "osImage": "", "kubeletVersion": "",
             "containerRuntimeVersion": "", "kubeProxyVersion": "",
         } } });
         nodes
-            .patch_status(name, &by("kubelet"), &Patch::Merge(said))
+            .patch_status(name, &by("kubelet"), &Patch::Merge(status_patch))
             .await?;
         Ok(())
     }

@@ -1,9 +1,9 @@
-//! The kinds of OpenShift that say which release a cluster runs, as far as they matter for tests.
+//! The OpenShift kinds that describe the release of a cluster, with the fields needed in tests.
 
 use serde_json::{Value, json};
 
-/// The definitions of ClusterVersion, ClusterOperator and MachineConfigPool.
-pub fn openshift_definitions() -> [Value; 3] {
+/// The CRDs of ClusterVersion, ClusterOperator and MachineConfigPool.
+pub fn openshift_crds() -> [Value; 3] {
     [
         ("config.openshift.io", "ClusterVersion", "clusterversions"),
         ("config.openshift.io", "ClusterOperator", "clusteroperators"),
@@ -16,7 +16,7 @@ pub fn openshift_definitions() -> [Value; 3] {
     .map(|(group, kind, plural)| definition(group, kind, plural))
 }
 
-/// A kind as OpenShift defines it, as far as it matters here.
+/// A CRD like OpenShift's, as far as tests need it.
 fn definition(group: &str, kind: &str, plural: &str) -> Value {
     let text = || json!({ "type": "string" });
     let open = || json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });

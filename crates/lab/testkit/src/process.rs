@@ -8,7 +8,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 
 use anyhow::Context as _;
 
-/// A running program, killed when dropped. What it writes goes to a file.
+/// A running program, killed when dropped. Its output goes to a file.
 #[derive(Debug)]
 pub struct Process {
     name: String,
@@ -17,7 +17,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts a program in a folder, which also gets its output, in a file named after it.
+    /// Starts a program in a folder; its output is in a file there that is named after it.
     pub fn start<A: AsRef<OsStr>>(
         program: &Path,
         arguments: impl IntoIterator<Item = A>,
@@ -47,19 +47,19 @@ impl Process {
         self.child.id()
     }
 
-    /// How the program ended, if it has.
+    /// The exit status of the program, if it has ended.
     pub fn ended(&mut self) -> anyhow::Result<Option<ExitStatus>> {
         self.child
             .try_wait()
             .with_context(|| format!("asking for the state of {}", self.name))
     }
 
-    /// What the program wrote so far.
+    /// The output of the program so far.
     pub fn output(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// An error if the program has ended, with the last it wrote.
+    /// An error if the program has ended, with the end of its output.
     pub(crate) fn check(&mut self) -> anyhow::Result<()> {
         let Some(status) = self.ended()? else {
             return Ok(());
@@ -73,13 +73,13 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Fails for a process that has ended, which is what is wanted.
+        // Fails for a process that has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A port on the loopback address that nobody listens on at the moment.
+/// A free port on the loopback address.
 pub fn free_port() -> anyhow::Result<u16> {
     let listener =
         TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("looking for a free port")?;

@@ -14,34 +14,34 @@ use tokio::net::TcpStream;
 use crate::process::{Process, free_port};
 use crate::wait::wait_until;
 
-/// Who may enter a registry with a password.
+/// User name for registries with authentication.
 pub const USERNAME: &str = "tester";
 
 /// The password of [`USERNAME`].
 pub const PASSWORD: &str = "hunter2";
 
-/// The password as `htpasswd` keeps it (bcrypt, the only way that the registry takes).
+/// The password hashed for `htpasswd` (bcrypt, the only scheme the registry accepts).
 const HASHED: &str = "$2b$04$qFaRk98n2fFqqdMgI/7vNOEBe8X1QzjvtzglfErIERYwdY6JHvZGe";
 
-/// Both, as a header has them.
+/// Both, as in a basic authentication header.
 const BASIC: &str = "dGVzdGVyOmh1bnRlcjI=";
 
-/// What an index is.
+/// Media type of an index.
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 
-/// How long a registry may take to start.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Startup timeout of a registry.
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What a registry is to be like.
+/// Configuration of a registry.
 #[derive(Debug, Clone, Default)]
 pub struct RegistryOptions {
-    /// Whether it asks for [`USERNAME`] and [`PASSWORD`].
+    /// Whether it requires [`USERNAME`] and [`PASSWORD`].
     pub password: bool,
-    /// Certificate and key, in PEM, if it is to speak TLS.
+    /// Certificate and key in PEM, to serve TLS.
     pub tls: Option<(String, String)>,
 }
 
-/// A registry, which ends with the test.
+/// A registry, which stops with the test.
 #[derive(Debug)]
 pub struct Registry {
     process: Process,
@@ -51,12 +51,12 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// A registry for everybody, without TLS.
+    /// Starts a registry without authentication and TLS.
     pub async fn start() -> anyhow::Result<Self> {
         Self::start_with(RegistryOptions::default()).await
     }
 
-    /// A registry.
+    /// Starts a registry.
     pub async fn start_with(options: RegistryOptions) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir().context("creating a folder for a registry")?;
         let port = free_port()?;
@@ -86,7 +86,7 @@ impl Registry {
         let arguments = [Path::new("serve"), &file];
         let mut process = Process::start(program, arguments, folder.path())
             .context("the tests need docker-registry (Debian package docker-registry)")?;
-        let listening = wait_until("a registry that listens", PATIENCE, || async move {
+        let listening = wait_until("a registry that listens", START_TIMEOUT, || async move {
             Ok(TcpStream::connect(("127.0.0.1", port)).await.ok())
         });
         if let Err(error) = listening.await {
@@ -101,18 +101,18 @@ impl Registry {
         })
     }
 
-    /// Host and port, as references name it.
+    /// Host and port, as in image references.
     pub fn host(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// Where it keeps blobs and manifests.
+    /// The folder with its blobs and manifests.
     pub fn data(&self) -> std::path::PathBuf {
         self.folder.path().join("data/docker/registry/v2")
     }
 
-    /// Pushes all of an image, from anywhere that `skopeo` reads (`oci:/folder:name`), under a name
-    /// such as `disks/fedora:41`.
+    /// Pushes a complete image, from any source that `skopeo` reads (`oci:/folder:name`), under a
+    /// name such as `disks/fedora:41`.
     pub fn push(&self, from: &str, name: &str) -> anyhow::Result<()> {
         let mut command = Command::new("skopeo");
         command.args([
@@ -120,7 +120,7 @@ impl Registry {
             "copy",
             "--quiet",
             "--all",
-            // Else it compresses layers, and what is there is not what was pushed.
+            // Otherwise skopeo compresses layers, and the digests differ from the pushed ones.
             "--preserve-digests",
             "--dest-tls-verify=false",
         ]);
@@ -141,8 +141,8 @@ impl Registry {
         Ok(())
     }
 
-    /// Puts an index under a name such as `disks:41`, as it is: `skopeo` does not push indexes of indexes.
-    /// What it lists has to be in the repository already.
+    /// Puts an index under a name such as `disks:41`, byte for byte: `skopeo` does not push indexes
+    /// of indexes. Its entries have to be in the repository already.
     pub fn put_index(&self, name: &str, index: &[u8]) -> anyhow::Result<()> {
         let (repository, tag) = name.rsplit_once(':').context("a name with a tag")?;
         let mut stream = std::net::TcpStream::connect(("127.0.0.1", self.port))?;
@@ -166,13 +166,13 @@ impl Registry {
         Ok(())
     }
 
-    /// The requests that it has answered, as `GET /v2/...`, in order. Those of pushes are among them.
+    /// All requests so far, as `GET /v2/...`, in order, including those of pushes.
     pub fn requests(&self) -> Vec<String> {
         let answers = self.answers().into_iter();
         answers.map(|(request, _)| request).collect()
     }
 
-    /// The same, with the status of each answer: 401 to those who have shown no password that is right.
+    /// The same, with the status code of each response: 401 without valid credentials.
     pub fn answers(&self) -> Vec<(String, u16)> {
         self.process
             .output()

@@ -1,4 +1,4 @@
-//! A plain HTTPS client for a server behind a socket: no retries, no headers of its own.
+//! A plain HTTPS client for a server on a socket: no retries, no additional headers.
 
 use std::pin::Pin;
 use std::task::{Context as TaskContext, Poll};
@@ -45,7 +45,7 @@ impl Remote {
         })
     }
 
-    /// The same for requests in the name of somebody else.
+    /// The same with impersonation headers.
     pub(crate) fn impersonating(&self, user: &str, groups: &[&str]) -> anyhow::Result<Self> {
         let mut remote = self.clone();
         let mut add = |name: &'static str, value: &str| {

@@ -1,4 +1,4 @@
-//! A client that has the rights that are shipped and no others, and shows whether they are enough.
+//! A client with exactly the shipped RBAC rules, to verify that they suffice.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use parking_lot::Mutex;
 
 use crate::{TestCluster, wait_until};
 
-/// How long a server may take to notice new rights.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// Timeout until the API server applies new RBAC rules.
+const RBAC_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Requests that were forbidden; there must be none. Looked at when it is dropped.
+/// Requests that were forbidden. Panics on drop if there are any.
 #[derive(Default)]
 pub struct Forbidden(Arc<Mutex<Vec<String>>>);
 
@@ -37,8 +37,8 @@ impl Drop for Forbidden {
 }
 
 impl Forbidden {
-    /// A client for a service account (`namespace`, `name`) that has been granted these rules: in the
-    /// whole cluster, and in its own namespace.
+    /// A client of a service account (`namespace`, `name`) with these rules: cluster-wide, and in
+    /// its own namespace.
     pub async fn client(
         &self,
         cluster: &TestCluster,
@@ -50,11 +50,11 @@ impl Forbidden {
         let user = format!("system:serviceaccount:{namespace}:{name}");
         let client =
             cluster.client_as(&user, &["system:serviceaccounts", "system:authenticated"])?;
-        // A genuine server notices new rights a moment later.
+        // kube-apiserver applies new RBAC rules with a delay.
         let rights = questions(everywhere, None).chain(questions(at_home, Some(namespace)));
         for right in rights {
             let what = format!("{name} has the right {right:?}");
-            wait_until(&what, PATIENCE, async || {
+            wait_until(&what, RBAC_TIMEOUT, async || {
                 Ok(allowed(&client, &right).await?.then_some(()))
             })
             .await?;

@@ -7,28 +7,28 @@ use tempfile::TempDir;
 use tokio::process::Command;
 use tokio::sync::oneshot;
 
-use crate::Said;
+use crate::CommandOutput;
 
-/// A server that programs can reach. The socket of an embedded server closes when this is
-/// dropped, and the kubeconfig goes away.
+/// A server reachable on a socket. Dropping it closes the socket of an embedded server and deletes
+/// the kubeconfig.
 #[derive(Debug)]
 pub struct ServedCluster {
     /// Address of the server.
     pub url: String,
-    /// A kubeconfig for an administrator.
+    /// A kubeconfig with cluster-admin permissions.
     pub kubeconfig: PathBuf,
     pub(crate) folder: TempDir,
-    /// Ends the server when it is dropped.
+    /// Stops the server when it is dropped.
     pub(crate) _stop: Option<oneshot::Sender<()>>,
 }
 
 impl ServedCluster {
-    /// A folder that lives as long as this, for homes, caches and files of programs.
+    /// A folder that lives as long as this, for home directories, caches and files of programs.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Runs kubectl in a namespace, as an administrator; what it says if it works.
+    /// Runs kubectl in a namespace, as administrator; returns its output if it succeeds.
     pub async fn kubectl(&self, namespace: &str, arguments: &[&str]) -> anyhow::Result<String> {
         let output = Command::new("kubectl")
             .args(["--namespace", namespace])
@@ -38,7 +38,7 @@ impl ServedCluster {
             .output()
             .await
             .context("running kubectl")?;
-        let said = Said::of(&output).ok();
-        said.with_context(|| format!("kubectl {arguments:?}"))
+        let stdout = CommandOutput::of(&output).ok();
+        stdout.with_context(|| format!("kubectl {arguments:?}"))
     }
 }

@@ -1,11 +1,11 @@
-//! Archives as layers have them, the well-behaved and the others.
+//! Tar archives for layers, well-formed and malicious ones.
 
 use std::fmt::Write as _;
 
-/// Bytes of a block.
+/// Block size in bytes.
 const BLOCK: usize = 512;
 
-/// An archive that is being made.
+/// A builder of a tar archive.
 #[derive(Debug, Clone, Default)]
 pub struct Tar {
     bytes: Vec<u8>,
@@ -13,42 +13,42 @@ pub struct Tar {
 }
 
 impl Tar {
-    /// An empty one.
+    /// An empty archive.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// With a folder.
+    /// Adds a directory.
     #[must_use]
     pub fn folder(self, path: &str, mode: u32) -> Self {
         self.entry(b'5', path, "", mode, &[])
     }
 
-    /// With a file.
+    /// Adds a file.
     #[must_use]
     pub fn file(self, path: &str, mode: u32, content: impl AsRef<[u8]>) -> Self {
         self.entry(b'0', path, "", mode, content.as_ref())
     }
 
-    /// With another name for a file.
+    /// Adds a hard link.
     #[must_use]
     pub fn hard_link(self, path: &str, to: &str) -> Self {
         self.entry(b'1', path, to, 0o644, &[])
     }
 
-    /// With a path that leads elsewhere.
+    /// Adds a symbolic link.
     #[must_use]
     pub fn symbolic_link(self, path: &str, to: &str) -> Self {
         self.entry(b'2', path, to, 0o777, &[])
     }
 
-    /// With whatever a flag stands for: `b'3'` is a character device, `b'6'` a pipe.
+    /// Adds an entry of any type: `b'3'` is a character device, `b'6'` a pipe.
     #[must_use]
     pub fn special(self, flag: u8, path: &str) -> Self {
         self.entry(flag, path, "", 0o600, &[])
     }
 
-    /// With a record of an extended header for the next entry: `SCHILY.xattr.user.a`, `mtime`.
+    /// Adds a record of an extended header for the next entry: `SCHILY.xattr.user.a`, `mtime`.
     #[must_use]
     pub fn record(mut self, key: &str, value: &[u8]) -> Self {
         // A record begins with its own length.
@@ -65,7 +65,7 @@ impl Tar {
         self
     }
 
-    /// The archive.
+    /// Finishes the archive.
     pub fn finish(mut self) -> Vec<u8> {
         self.bytes.resize(self.bytes.len() + 2 * BLOCK, 0);
         self.bytes
@@ -97,7 +97,7 @@ impl Tar {
         set(156, &[flag]);
         set(157, link.as_bytes());
         set(257, b"ustar\x0000");
-        // What /dev/null is; whatever is no device does not care.
+        // The device numbers of /dev/null; entries other than devices ignore them.
         set(329, b"0000001\0");
         set(337, b"0000003\0");
         let sum: u32 = block.iter().map(|byte| u32::from(*byte)).sum();

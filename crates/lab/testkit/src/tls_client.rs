@@ -1,4 +1,4 @@
-//! A client that speaks TLS byte by byte, with or without a certificate of its own.
+//! A TLS client on the level of bytes, with or without a client certificate.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// Connects to servers of one authority, as one client.
+/// Connects to servers of one certificate authority, with one identity.
 #[derive(Clone)]
 pub struct TlsClient {
     connector: TlsConnector,
 }
 
 impl TlsClient {
-    /// A client that trusts this authority, and shows this certificate with this key where it is asked for one; all
+    /// A client that trusts this authority, and presents this certificate and key on request; all
     /// in PEM.
     pub fn new(authority: &str, identity: Option<(&str, &str)>) -> anyhow::Result<Self> {
         crate::install_crypto();
@@ -42,7 +42,7 @@ impl TlsClient {
         })
     }
 
-    /// A connection; the server has to be called by its address.
+    /// Connects; the server's certificate has to be valid for its IP address.
     pub async fn connect(&self, address: SocketAddr) -> anyhow::Result<TlsStream<TcpStream>> {
         let stream = TcpStream::connect(address).await?;
         let name = ServerName::from(address.ip());
@@ -50,7 +50,7 @@ impl TlsClient {
         connected.context("shaking hands")
     }
 
-    /// Sends a request in HTTP/1.1 on a connection of its own, and reads what is answered: the status and the body.
+    /// Sends an HTTP/1.1 request on a new connection, and returns status and body.
     pub async fn send(
         &self,
         address: SocketAddr,
@@ -66,7 +66,7 @@ impl TlsClient {
         stream.write_all(head.as_bytes()).await?;
         stream.write_all(body).await?;
         let mut answer = Vec::new();
-        // A server may close without saying so.
+        // A server may close the connection without a TLS close_notify.
         let _ = stream.read_to_end(&mut answer).await;
         let answer = String::from_utf8_lossy(&answer);
         let (head, body) = answer

@@ -1,14 +1,14 @@
-//! Waiting for what happens elsewhere.
+//! Polling for a condition.
 
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
 
-/// How often is looked.
+/// Polling interval.
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// Looks again and again until there is something, and returns it. After `limit` the test fails
-/// with what was waited for.
+/// Polls until `look` returns a value, and returns it. After `limit` the test fails with `what` it
+/// waited for.
 pub async fn wait_until<T, F, Look>(what: &str, limit: Duration, mut look: F) -> anyhow::Result<T>
 where
     F: FnMut() -> Look,
@@ -20,7 +20,7 @@ where
             return Ok(found);
         }
         if started.elapsed() > limit {
-            bail!("waited {limit:?} in vain: {what}");
+            bail!("timed out after {limit:?} waiting for: {what}");
         }
         tokio::time::sleep(INTERVAL).await;
     }

@@ -1,14 +1,13 @@
-//! A file as a well-behaved web server has it: with a tag and a date, in parts, and empty answers for
-//! those who have it already.
+//! A file on a well-behaved web server: with ETag and date, ranges and conditional requests.
 
 use bytes::Bytes;
 
-use crate::hostile::{Asked, Misdeed};
+use crate::hostile::{Asked, ScriptedResponse};
 
-/// A file that is asked for.
+/// A served file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebFile {
-    /// What is in it.
+    /// Its content.
     pub bytes: Bytes,
     /// `ETag`.
     pub etag: Option<String>,
@@ -17,7 +16,7 @@ pub struct WebFile {
 }
 
 impl WebFile {
-    /// A file with a tag, and a date that is always the same.
+    /// A file with an ETag and a fixed date.
     pub fn new(bytes: impl Into<Bytes>, etag: &str) -> Self {
         Self {
             bytes: bytes.into(),
@@ -26,7 +25,7 @@ impl WebFile {
         }
     }
 
-    /// Whether a condition names this version.
+    /// Whether a conditional header matches this version.
     fn is(&self, named: &str) -> bool {
         [&self.etag, &self.modified]
             .into_iter()
@@ -34,13 +33,13 @@ impl WebFile {
             .any(|own| own == named)
     }
 
-    /// The answer to a question (RFC 9110).
-    pub fn answer(&self, asked: &Asked) -> Misdeed {
+    /// The response to a request (RFC 9110).
+    pub fn answer(&self, asked: &Asked) -> ScriptedResponse {
         let known = asked
             .header("if-none-match")
             .or_else(|| asked.header("if-modified-since"));
         let answer = if known.is_some_and(|known| self.is(known)) {
-            Misdeed::answer(304, "")
+            ScriptedResponse::answer(304, "")
         } else {
             let wanted = asked.header("range").map(|range| {
                 let (start, end) = range.trim_start_matches("bytes=").split_once('-')?;
@@ -51,21 +50,21 @@ impl WebFile {
             });
             let same = asked.header("if-range").is_none_or(|named| self.is(named));
             match wanted {
-                Some(None) => Misdeed::answer(416, ""),
+                Some(None) => ScriptedResponse::answer(416, ""),
                 Some(Some((start, end))) if same => {
                     let range = format!("bytes {start}-{end}/{}", self.bytes.len());
                     let part = self.bytes.slice(start..=end);
-                    Misdeed::answer(206, part).with("Content-Range", &range)
+                    ScriptedResponse::answer(206, part).with("Content-Range", &range)
                 }
-                _ => Misdeed::answer(200, self.bytes.clone()),
+                _ => ScriptedResponse::answer(200, self.bytes.clone()),
             }
         };
         self.stamped(answer)
     }
 
-    /// An answer of one's own with the tag and the date.
+    /// Adds the ETag and the date to a response.
     #[must_use]
-    pub fn stamped(&self, mut answer: Misdeed) -> Misdeed {
+    pub fn stamped(&self, mut answer: ScriptedResponse) -> ScriptedResponse {
         if let Some(etag) = &self.etag {
             answer = answer.with("ETag", etag);
         }

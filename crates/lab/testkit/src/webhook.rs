@@ -1,4 +1,4 @@
-//! An admission webhook for tests: it answers as told, or misbehaves as told.
+//! An admission webhook for tests: it responds by a script, or misbehaves.
 
 use std::convert::Infallible;
 use std::net::Ipv4Addr;
@@ -24,39 +24,39 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::cluster::Answer;
 
-/// What a webhook does with a question.
+/// Reaction of a webhook to a request.
 #[derive(Debug, Clone)]
 pub enum Reply {
-    /// Answers with a review: this is its `response`, the uid is filled in unless it is there.
+    /// Responds with a review with this `response`; the UID is filled in unless it is set.
     Response(Value),
-    /// Answers with this body.
+    /// Responds with this body.
     Body(Vec<u8>),
-    /// Answers with a code, a content type and a body.
+    /// Responds with a status code, a content type and a body.
     Code(u16, &'static str, &'static str),
-    /// Points to another path.
+    /// Redirects to another path.
     Redirect(u16, &'static str),
-    /// Never answers.
+    /// Never responds.
     Hang,
-    /// Sends headers and no more.
+    /// Sends headers only.
     HangAfterHeaders,
     /// Sends the beginning of a body, then closes the connection.
     Drop,
-    /// Closes the connection instead of answering.
+    /// Closes the connection without a response.
     Close,
 }
 
 impl Reply {
-    /// Nothing to object.
+    /// Allows the request.
     pub fn allow() -> Self {
         Self::Response(json!({"allowed": true}))
     }
 
-    /// No, with a message.
+    /// Denies the request with a message.
     pub fn deny(message: &str) -> Self {
         Self::Response(json!({"allowed": false, "status": {"message": message}}))
     }
 
-    /// Yes, with changes.
+    /// Allows the request with a patch.
     pub fn patch(patch: &Value) -> Self {
         use base64::Engine as _;
         let patch = base64::engine::general_purpose::STANDARD.encode(patch.to_string());
@@ -64,7 +64,7 @@ impl Reply {
     }
 }
 
-/// A question a webhook was asked.
+/// A request that a webhook received.
 #[derive(Debug, Clone)]
 pub struct Question {
     /// Path and query.
@@ -79,7 +79,7 @@ pub struct Question {
 
 type Decide = dyn Fn(&str, &Value) -> Reply + Send + Sync;
 
-/// A webhook on a socket, gone when dropped.
+/// A webhook on a socket, stopped when dropped.
 pub struct WebhookServer {
     port: u16,
     authority: String,
@@ -89,7 +89,7 @@ pub struct WebhookServer {
 }
 
 impl WebhookServer {
-    /// A webhook that speaks HTTP/1.1 and HTTP/2; `decide` gets the path and the request of the
+    /// Starts a webhook with HTTP/1.1 and HTTP/2; `decide` gets the path and the request of the
     /// review.
     pub async fn start(
         decide: impl Fn(&str, &Value) -> Reply + Send + Sync + 'static,
@@ -97,7 +97,7 @@ impl WebhookServer {
         Self::with_names(&["127.0.0.1", "localhost"], true, decide).await
     }
 
-    /// A webhook whose certificate is for other names, or that speaks HTTP/1.1 alone.
+    /// Starts a webhook with a certificate for other names, or with HTTP/1.1 only.
     pub async fn with_names(
         names: &[&str],
         http2: bool,
@@ -133,12 +133,12 @@ impl WebhookServer {
         })
     }
 
-    /// Where it listens, on the loopback address.
+    /// Its port on the loopback address.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The authority of its certificate, in PEM.
+    /// The certificate authority of its certificate, in PEM.
     pub fn authority(&self) -> &str {
         &self.authority
     }
@@ -148,7 +148,7 @@ impl WebhookServer {
         format!("https://127.0.0.1:{}{path}", self.port)
     }
 
-    /// The authority as configurations have it.
+    /// The certificate authority in the encoding of `caBundle`.
     pub fn ca_bundle(&self) -> String {
         use base64::Engine as _;
         base64::engine::general_purpose::STANDARD.encode(&self.authority)
@@ -159,12 +159,12 @@ impl WebhookServer {
         json!({"url": self.url(path), "caBundle": self.ca_bundle()})
     }
 
-    /// How often somebody connected.
+    /// Number of connections so far.
     pub fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }
 
-    /// What was asked so far at a path.
+    /// Requests so far at a path.
     pub fn questions(&self, path: &str) -> Vec<Question> {
         let questions = self.questions.lock();
         questions
@@ -191,7 +191,7 @@ async fn listen(listener: TcpListener, tls: TlsAcceptor, hook: Arc<Hook>) {
 }
 
 async fn serve_one(stream: TcpStream, tls: TlsAcceptor, hook: Arc<Hook>) {
-    // Clients that do not like the certificate are what some tests are about.
+    // Clients that reject the certificate are part of the tests.
     let Ok(stream) = tls.accept(stream).await else {
         return;
     };
@@ -199,13 +199,13 @@ async fn serve_one(stream: TcpStream, tls: TlsAcceptor, hook: Arc<Hook>) {
         let hook = Arc::clone(&hook);
         async move { hook.answer(request).await }
     });
-    // An error is a client that left, or a connection that was to be broken.
+    // An error is a client that disconnected, or a connection broken on purpose.
     let _ = auto::Builder::new(TokioExecutor::new())
         .serve_connection(TokioIo::new(stream), service)
         .await;
 }
 
-/// A connection that is to be closed.
+/// Marks a connection to be closed.
 #[derive(Debug, thiserror::Error)]
 #[error("closing the connection")]
 struct Closing;
@@ -269,7 +269,7 @@ async fn reply(reply: Reply, review: &Value) -> Result<Response<Answer>, Closing
         Reply::Drop => {
             let start = stream::once(async { Ok(Frame::data(Bytes::from_static(b"{\"kind\":"))) });
             let end = stream::once(async {
-                // What is there is sent when there is nothing more for the moment.
+                // Yields, so that buffered data is sent before the connection closes.
                 tokio::task::yield_now().await;
                 Err(tower::BoxError::from("the connection drops"))
             });

@@ -1,4 +1,4 @@
-//! Reporting whenever something changes.
+//! Reporting on every change.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -21,14 +21,14 @@ use crate::status::State;
 use crate::versions::{OPERATOR_IMAGE, Versions};
 use crate::write::{Reporter, WriteError, Written};
 
-/// How often is looked when nothing seems to change.
-const PERIOD: Duration = Duration::from_mins(5);
-/// How long changes are gathered: one rollout is many.
-const PAUSE: Duration = Duration::from_millis(100);
-/// How long a failure is waited out.
-const RETRY: Duration = Duration::from_secs(5);
+/// Resync interval, in case a watch event was missed.
+const RESYNC_INTERVAL: Duration = Duration::from_mins(5);
+/// Batch window of changes: a rollout causes many.
+const BATCH_WINDOW: Duration = Duration::from_millis(100);
+/// Delay after a failure.
+const RETRY_DELAY: Duration = Duration::from_secs(5);
 
-/// What a workload is.
+/// Kind of a workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorkloadKind {
     /// A Deployment.
@@ -37,14 +37,14 @@ pub enum WorkloadKind {
     DaemonSet,
 }
 
-/// The workload that the code runs in.
+/// The workload that runs the operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Workload {
-    /// What it is.
+    /// Deployment or DaemonSet.
     pub kind: WorkloadKind,
-    /// Where it is.
+    /// Namespace of the workload.
     pub namespace: String,
-    /// What it is called.
+    /// Name of the workload.
     pub name: String,
 }
 
@@ -58,40 +58,40 @@ impl fmt::Display for Workload {
     }
 }
 
-/// What was seen, and what came of it.
+/// Result of one pass.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Seen {
-    /// How far the workload is.
+    /// State of the rollout.
     pub rollout: Rollout,
-    /// What came of the report.
+    /// Result of the write.
     pub written: Written,
 }
 
 /// Why nothing could be reported.
 #[derive(Debug, thiserror::Error)]
 pub enum FollowError {
-    /// The workload or its pods cannot be looked at.
+    /// The workload or its pods cannot be read.
     #[error("reading {workload}: {cause}")]
     Read {
         /// The workload.
         workload: Workload,
-        /// Why not.
+        /// Error of the API client.
         cause: Box<kube::Error>,
     },
-    /// The workload selects pods in a way that makes no sense.
-    #[error("reading {workload}: its selector makes no sense: {why}")]
+    /// The selector of the workload is invalid.
+    #[error("reading {workload}: invalid selector: {why}")]
     Selector {
         /// The workload.
         workload: Workload,
-        /// Why not.
+        /// What is invalid.
         why: String,
     },
-    /// The report was refused.
+    /// The ClusterOperator cannot be written.
     #[error(transparent)]
     Write(#[from] WriteError),
 }
 
-/// Reports for a workload. For the operator itself, and for a sidecar of it.
+/// Reports for a workload, in the operator itself or in a sidecar.
 #[derive(Clone)]
 pub struct Follow {
     client: Client,
@@ -100,14 +100,14 @@ pub struct Follow {
     workload: Workload,
 }
 
-/// A workload and its pods, as they are.
-struct Found {
+/// A workload and its pods.
+struct WorkloadState {
     rollout: Rollout,
     selector: Selector,
 }
 
 impl Follow {
-    /// Reports these versions in the name of the reporter when this workload truly runs.
+    /// Reports these versions through `reporter` once the workload runs them.
     pub fn new(client: Client, reporter: Reporter, versions: Versions, workload: Workload) -> Self {
         Self {
             client,
@@ -117,9 +117,9 @@ impl Follow {
         }
     }
 
-    /// Looks and reports once.
+    /// Runs one pass.
     pub async fn once(&self) -> Result<Seen, FollowError> {
-        let found = self.look().await?;
+        let found = self.read().await?;
         let mut rollout = found.rollout;
         if let Rollout::Underway { why, .. } = &mut rollout {
             *why = format!("{}: {why}", self.workload);
@@ -129,16 +129,16 @@ impl Follow {
         Ok(Seen { rollout, written })
     }
 
-    /// Looks and reports whenever the workload, its pods or the ClusterOperator change, and tells what came
-    /// of it. It never ends by itself, and may be ended at any time.
-    pub async fn run(&self, mut tell: impl FnMut(Result<Seen, FollowError>)) -> Infallible {
+    /// Runs a pass whenever the workload, its pods or the ClusterOperator change, and calls `notify` with the result.
+    /// Never returns; may be dropped at any time.
+    pub async fn run(&self, mut notify: impl FnMut(Result<Seen, FollowError>)) -> Infallible {
         loop {
-            // What pods are looked at may have changed with the workload.
-            let selector = match self.look().await {
+            // The selector may have changed with the workload.
+            let selector = match self.read().await {
                 Ok(found) => found.selector,
                 Err(error) => {
-                    tell(Err(error));
-                    tokio::time::sleep(RETRY).await;
+                    notify(Err(error));
+                    tokio::time::sleep(RETRY_DELAY).await;
                     continue;
                 }
             };
@@ -146,14 +146,14 @@ impl Follow {
             loop {
                 let seen = self.once().await;
                 let failed = seen.is_err();
-                tell(seen);
+                notify(seen);
                 if failed {
-                    tokio::time::sleep(RETRY).await;
+                    tokio::time::sleep(RETRY_DELAY).await;
                     break;
                 }
-                // That nothing came for a while is a reason to look as well.
-                let _ = tokio::time::timeout(PERIOD, changes.next()).await;
-                tokio::time::sleep(PAUSE).await;
+                // A timeout is a resync.
+                let _ = tokio::time::timeout(RESYNC_INTERVAL, changes.next()).await;
+                tokio::time::sleep(BATCH_WINDOW).await;
                 while let Some(Some(())) = futures::FutureExt::now_or_never(changes.next()) {}
             }
         }
@@ -186,7 +186,7 @@ impl Follow {
         stream::select_all([workload.boxed(), pods.boxed(), operator.boxed()]).boxed()
     }
 
-    async fn look(&self) -> Result<Found, FollowError> {
+    async fn read(&self) -> Result<WorkloadState, FollowError> {
         let Workload {
             kind,
             namespace,
@@ -227,12 +227,12 @@ impl Follow {
         rollout: Rollout,
         template: Option<&PodTemplateSpec>,
         selector: Selector,
-    ) -> Found {
+    ) -> WorkloadState {
         let rollout = match self.versions.get(OPERATOR_IMAGE) {
             Some(image) => rollout.of_image(template, image),
             None => rollout,
         };
-        Found { rollout, selector }
+        WorkloadState { rollout, selector }
     }
 
     fn selector(&self, selector: Option<&LabelSelector>) -> Result<Selector, FollowError> {
@@ -249,7 +249,7 @@ async fn select(pods: &Api<Pod>, selector: &Selector) -> Result<Vec<Pod>, kube::
     Ok(pods.list(&params).await?.items)
 }
 
-/// That something changed, or could not be followed for a moment.
+/// Yields on every change, and after an interruption of the watch.
 fn follow<K>(api: Api<K>, config: watcher::Config) -> impl Stream<Item = ()> + Send + 'static
 where
     K: Resource<DynamicType = ()>

@@ -1,38 +1,36 @@
-//! Reports to a ClusterOperator which versions and images an operator truly runs.
+//! Reports the versions and images that an operator runs in `status.versions` of its ClusterOperator.
 //!
-//! A cluster that becomes multi-arch is updated to the version that it has, with other images. Whoever
-//! waits for it can only tell from `operator-image` and `<operand>-image` beside `operator` in
-//! `status.versions`, and only if an operator does not say so before nothing of the old code runs. This
-//! crate does that part for any operator, and `medley release report` does it beside one that is written
-//! in another language.
+//! A cluster migrates to multi-arch by an update to its own version with other images. Progress is visible only in
+//! `operator-image` and `<operand>-image` beside `operator` in `status.versions`, and only if an operator reports them
+//! not before the last old pod has ended. This crate implements that rule for any operator; `medley release report`
+//! runs it as a sidecar of operators in other languages.
 //!
 //! ```text
 //! environment, flags --Versions--.
 //! Deployment, pods --Rollout--> State --status--> ClusterOperatorStatus --Reporter--> one write
 //! ```
 //!
-//! * [`Versions`]: what is to be reported. Placeholders that nobody replaced are refused.
-//! * [`Rollout`]: whether the new code truly runs, by a Deployment or DaemonSet and its pods.
+//! * [`Versions`]: the versions to report. Placeholders of an incomplete release build are rejected.
+//! * [`Rollout`]: whether all pods of a Deployment or DaemonSet run the new code.
 //! * [`State`]: `Available`, `Progressing` and `Degraded`, and whether the operator has arrived.
-//! * [`Reporter`]: writes all of it at once, again where somebody else was faster, and not at all where
-//!   nothing changed.
-//! * [`Follow`]: does all of that whenever something changes.
+//! * [`Reporter`]: writes all of it in one status update; retries on conflict, and skips unchanged statuses.
+//! * [`Follow`]: reports on every change.
 //!
 //! ```no_run
 //! use clusteroperator_reporter::{Reporter, Rollout, State, Versions};
 //!
 //! # async fn example(client: kube::Client, deployment: k8s_openapi::api::apps::v1::Deployment,
 //! #     pods: Vec<k8s_openapi::api::core::v1::Pod>) -> Result<(), Box<dyn std::error::Error>> {
-//! // RELEASE_VERSION, OPERATOR_IMAGE and ROUTER_IMAGE, which the release has filled in.
+//! // RELEASE_VERSION, OPERATOR_IMAGE and ROUTER_IMAGE, which the release build sets.
 //! let versions = Versions::read(|name| std::env::var(name).ok(), &["router"])?;
 //! let mut state = State::of(&Rollout::of_deployment(&deployment, &pods), &versions);
-//! if let Some(trouble) = look_after_my_routers() {
-//!     state = state.degraded("RouterDegraded", trouble);
+//! if let Some(message) = check_routers() {
+//!     state = state.degraded("RouterDegraded", message);
 //! }
 //! Reporter::new(client, "ingress").report(&versions, &state).await?;
 //! # Ok(())
 //! # }
-//! # fn look_after_my_routers() -> Option<String> { None }
+//! # fn check_routers() -> Option<String> { None }
 //! ```
 
 mod follow;

@@ -1,3 +1,3 @@
-//! The rights that reporting takes.
+//! RBAC rules for reporting.
 
 pub use api::openshift::reporter_rules as rules;

@@ -1,7 +1,7 @@
-//! Whether the new code truly runs, and no old code any more.
+//! Whether all pods run the new code.
 //!
-//! A Deployment is at its target long before its last old pod has ended. An operator must go on reporting
-//! its old version until none of it runs, so pods are looked at as well, also those that are about to go.
+//! A Deployment reports completion before its last old pod has terminated. An operator must report its old version
+//! until then, so pods count as well, including terminating ones.
 
 #[cfg(test)]
 mod tests;
@@ -12,29 +12,29 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
 
-/// How far the pods of a workload are.
+/// State of a rollout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rollout {
-    /// All of them run what the workload says, and can be used.
+    /// All pods run the template and are available.
     Done,
-    /// They are on their way.
+    /// In progress.
     Underway {
         /// What is missing.
         why: String,
-        /// Whether some can be used meanwhile.
+        /// Whether some pods are available.
         available: bool,
     },
-    /// They do not get on.
-    Stuck {
-        /// What the controller says.
+    /// The progress deadline has passed.
+    UnrunnablePod {
+        /// Message of the workload controller.
         why: String,
-        /// Whether some can be used meanwhile.
+        /// Whether some pods are available.
         available: bool,
     },
 }
 
 impl Rollout {
-    /// How far a Deployment is, by what it says and by its pods: those that its selector matches.
+    /// State of a Deployment, from its status and the pods that its selector matches.
     pub fn of_deployment<P: Borrow<Pod>>(deployment: &Deployment, pods: &[P]) -> Self {
         let status = deployment.status.clone().unwrap_or_default();
         let spec = deployment.spec.as_ref();
@@ -45,7 +45,7 @@ impl Rollout {
         let available = usable > 0 || wanted == 0;
         let generation = deployment.metadata.generation.unwrap_or_default();
         if status.observed_generation.unwrap_or_default() < generation {
-            return Self::unseen(available);
+            return Self::unobserved(available);
         }
         let mut conditions = status.conditions.iter().flatten();
         let late = conditions.find(|it| {
@@ -55,7 +55,7 @@ impl Rollout {
         });
         if let Some(late) = late {
             let why = late.message.clone().unwrap_or_default();
-            return Self::Stuck { why, available };
+            return Self::UnrunnablePod { why, available };
         }
         if updated < wanted {
             return Self::underway(format!("{updated} of {wanted} pods are updated"), available);
@@ -76,7 +76,7 @@ impl Rollout {
             .map_or(Self::Done, |why| Self::underway(why, available))
     }
 
-    /// How far a DaemonSet is, by what it says and by its pods: those that its selector matches.
+    /// State of a DaemonSet, from its status and the pods that its selector matches.
     pub fn of_daemon_set<P: Borrow<Pod>>(daemons: &DaemonSet, pods: &[P]) -> Self {
         let status = daemons.status.clone().unwrap_or_default();
         let wanted = status.desired_number_scheduled;
@@ -85,7 +85,7 @@ impl Rollout {
         let available = usable > 0 || wanted == 0;
         let generation = daemons.metadata.generation.unwrap_or_default();
         if status.observed_generation.unwrap_or_default() < generation {
-            return Self::unseen(available);
+            return Self::unobserved(available);
         }
         if updated < wanted {
             return Self::underway(format!("{updated} of {wanted} pods are updated"), available);
@@ -100,44 +100,44 @@ impl Rollout {
         old_code(template, pods).map_or(Self::Done, |why| Self::underway(why, available))
     }
 
-    /// The same, but on its way for as long as the workload is not even told to run an image: the one who
-    /// wants to report it is then a pod from before, or from after.
+    /// In progress unless the template contains `image`: otherwise the caller runs in a pod from before or after this
+    /// template.
     #[must_use]
     pub fn of_image(self, template: Option<&PodTemplateSpec>, image: &str) -> Self {
-        let told = images(template);
-        if told.contains(image) {
+        let in_template = images(template);
+        if in_template.contains(image) {
             return self;
         }
-        let told: Vec<&str> = told.into_iter().collect();
-        let why = format!("it is told to run {}, and not {image}", told.join(", "));
+        let in_template: Vec<&str> = in_template.into_iter().collect();
+        let why = format!("its template runs {}, not {image}", in_template.join(", "));
         let available = self.is_available();
         Self::Underway { why, available }
     }
 
-    /// Whether all is as it should be.
+    /// Whether the rollout is complete.
     pub fn is_done(&self) -> bool {
         *self == Self::Done
     }
 
-    /// Whether something can be used.
+    /// Whether some pods are available.
     pub fn is_available(&self) -> bool {
         match self {
             Self::Done => true,
-            Self::Underway { available, .. } | Self::Stuck { available, .. } => *available,
+            Self::Underway { available, .. } | Self::UnrunnablePod { available, .. } => *available,
         }
     }
 
-    /// What is missing; nothing if all is as it should be.
+    /// What is missing; `None` if the rollout is complete.
     pub fn why(&self) -> Option<&str> {
         match self {
             Self::Done => None,
-            Self::Underway { why, .. } | Self::Stuck { why, .. } => Some(why),
+            Self::Underway { why, .. } | Self::UnrunnablePod { why, .. } => Some(why),
         }
     }
 
-    fn unseen(available: bool) -> Self {
+    fn unobserved(available: bool) -> Self {
         Self::underway(
-            "the last change has not been seen yet".to_owned(),
+            "the last change has not been observed yet".to_owned(),
             available,
         )
     }
@@ -147,14 +147,14 @@ impl Rollout {
     }
 }
 
-/// What containers are told to run.
+/// Images of the containers in a template.
 fn images(template: Option<&PodTemplateSpec>) -> BTreeSet<&str> {
     let spec = template.and_then(|it| it.spec.as_ref());
     let containers = spec.into_iter().flat_map(|it| &it.containers);
     containers.filter_map(|it| it.image.as_deref()).collect()
 }
 
-/// Which pod still runs something else, if one does. Who has ended runs nothing.
+/// A pod that still runs another image; terminated pods do not count.
 fn old_code<P: Borrow<Pod>>(template: Option<&PodTemplateSpec>, pods: &[P]) -> Option<String> {
     let wanted = images(template);
     pods.iter().find_map(|pod| {

@@ -1,4 +1,4 @@
-//! What a ClusterOperator says next.
+//! The next status of a ClusterOperator.
 
 #[cfg(test)]
 mod tests;
@@ -13,22 +13,22 @@ use crate::rollout::Rollout;
 use crate::versions::{OPERATOR, Versions};
 use crate::write::listed;
 
-/// The word for what is as it should be.
+/// Reason of a condition in its good state.
 const AS_EXPECTED: &str = "AsExpected";
 
-/// What a condition is to say.
+/// Desired state of a condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
-    /// Whether it holds.
+    /// Status `True` or `False`.
     pub holds: bool,
-    /// Why, in a word.
+    /// CamelCase reason.
     pub reason: String,
-    /// Why, in a sentence.
+    /// Message for people.
     pub message: String,
 }
 
 impl Claim {
-    /// Something holds or not, and why.
+    /// A condition with status, reason and message.
     pub fn new(holds: bool, reason: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             holds,
@@ -38,19 +38,19 @@ impl Claim {
     }
 }
 
-/// What an operator knows of itself.
+/// Conditions of an operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct State {
-    /// Whether it can be used.
+    /// `Available`.
     pub available: Claim,
-    /// Whether it is on its way.
+    /// `Progressing`.
     pub progressing: Claim,
-    /// Whether something is wrong.
+    /// `Degraded`.
     pub degraded: Claim,
 }
 
 impl State {
-    /// All that a rollout tells. An operator with more to look after adds it with [`State::working`] and
+    /// Conditions that follow from a rollout. Operators with other duties refine them with [`State::working`] and
     /// [`State::degraded`].
     pub fn of(rollout: &Rollout, versions: &Versions) -> Self {
         let release = versions.get(OPERATOR).unwrap_or_default();
@@ -75,7 +75,7 @@ impl State {
                 progressing: working(release, why),
                 degraded: fine,
             },
-            Rollout::Stuck { why, .. } => Self {
+            Rollout::UnrunnablePod { why, .. } => Self {
                 available,
                 progressing: working(release, why),
                 degraded: Claim::new(true, "RolloutStuck", why.clone()),
@@ -83,21 +83,21 @@ impl State {
         }
     }
 
-    /// The same, but on its way: there is more to do than the rollout of the operator itself.
+    /// Sets `Progressing`, for work besides the rollout of the operator itself.
     #[must_use]
     pub fn working(mut self, versions: &Versions, on: &str) -> Self {
         self.progressing = working(versions.get(OPERATOR).unwrap_or_default(), on);
         self
     }
 
-    /// The same, but something is wrong.
+    /// Sets `Degraded`.
     #[must_use]
     pub fn degraded(mut self, reason: impl Into<String>, message: impl Into<String>) -> Self {
         self.degraded = Claim::new(true, reason, message);
         self
     }
 
-    /// Whether new versions may be reported. Old ones stay as long as anything is on its way or wrong.
+    /// Whether new versions may be reported; old ones stay while the operator is progressing or degraded.
     pub fn has_arrived(&self) -> bool {
         self.available.holds && !self.progressing.holds && !self.degraded.holds
     }
@@ -116,8 +116,8 @@ fn working(release: &str, on: &str) -> Claim {
     Claim::new(true, "Progressing", message)
 }
 
-/// What a ClusterOperator says next, all at once: versions only when the operator has arrived, and until
-/// then those from before. A condition has the time at which it came to hold or not; what others say stays.
+/// The next status: new versions only when the operator has arrived, until then the reported ones. Conditions keep
+/// their transition time while their status is unchanged; conditions of other managers stay.
 pub fn next(
     old: &ClusterOperatorStatus,
     versions: &Versions,
@@ -126,7 +126,7 @@ pub fn next(
 ) -> ClusterOperatorStatus {
     let mut status = old.clone();
     let mut available = state.available.clone();
-    // Until it has arrived, what is deployed is what was reported before.
+    // Until the operator has arrived, the versions reported before are the deployed ones.
     if !state.has_arrived() && available.message == deployed(versions) {
         available.message = if old.versions.is_empty() {
             String::new()

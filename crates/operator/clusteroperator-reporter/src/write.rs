@@ -1,4 +1,4 @@
-//! Writing what an operator says.
+//! Writing the status of a ClusterOperator.
 
 use api::openshift::{ClusterOperator, ClusterOperatorSpec, ObjectReference, OperandVersion};
 use jiff::Timestamp;
@@ -8,10 +8,10 @@ use kube::{Api, Client};
 use crate::status::{State, next};
 use crate::versions::Versions;
 
-/// How often something is written again when somebody else was faster.
-const TRIES: usize = 10;
+/// Attempts of a write that conflicts.
+const MAX_WRITE_ATTEMPTS: usize = 10;
 
-/// Writes to one ClusterOperator.
+/// Writes one ClusterOperator.
 #[derive(Clone)]
 pub struct Reporter {
     client: Client,
@@ -19,25 +19,24 @@ pub struct Reporter {
     related: Vec<ObjectReference>,
 }
 
-/// What came of a report.
+/// Result of a report.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Written {
-    /// It was said already.
+    /// The status is current.
     Unchanged,
-    /// It is said now.
+    /// The status was written.
     Changed {
-        /// The versions before; often those of now.
+        /// The versions before, which may be the same.
         from: Vec<OperandVersion>,
-        /// The ClusterOperator as it is now.
+        /// The object after the write.
         object: Box<ClusterOperator>,
     },
-    /// The cluster has no ClusterOperators.
+    /// ClusterOperators are not served: not an OpenShift cluster.
     NotInstalled,
 }
 
 impl Written {
-    /// What an event is to say if other versions are reported than before: its reason is usually
-    /// `OperatorVersionChanged`.
+    /// Message of an event if the versions changed; its reason is `OperatorVersionChanged` by convention.
     pub fn event(&self, name: &str) -> Option<String> {
         let Self::Changed { from, object } = self else {
             return None;
@@ -53,7 +52,7 @@ impl Written {
     }
 }
 
-/// As operators tell it: `[{operator 4.18.0}]`.
+/// The format of OpenShift's operators: `[{operator 4.18.0}]`.
 pub(crate) fn listed(versions: &[OperandVersion]) -> String {
     let all = versions.iter();
     let all: Vec<String> = all
@@ -62,16 +61,16 @@ pub(crate) fn listed(versions: &[OperandVersion]) -> String {
     format!("[{}]", all.join(" "))
 }
 
-/// Why nothing was said.
+/// Why the ClusterOperator was not written.
 #[derive(Debug, thiserror::Error)]
-#[error("{operation} ClusterOperator {name}: {}", said(cause))]
+#[error("{operation} ClusterOperator {name}: {}", message(cause))]
 pub struct WriteError {
     operation: &'static str,
     name: String,
     cause: Box<kube::Error>,
 }
 
-fn said(error: &kube::Error) -> String {
+fn message(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),
         other => other.to_string(),
@@ -86,7 +85,7 @@ fn code(error: &kube::Error) -> Option<u16> {
 }
 
 impl Reporter {
-    /// Writes to the ClusterOperator of this name, and makes it if it is not there.
+    /// Writes to the ClusterOperator of this name, and creates it if it does not exist.
     pub fn new(client: Client, name: impl Into<String>) -> Self {
         Self {
             client,
@@ -95,19 +94,19 @@ impl Reporter {
         }
     }
 
-    /// The same, with objects that tell more of the operator, for a ClusterOperator that names none.
+    /// Sets `relatedObjects` of a ClusterOperator that has none.
     #[must_use]
     pub fn with_related(mut self, related: Vec<ObjectReference>) -> Self {
         self.related = related;
         self
     }
 
-    /// The ClusterOperator that is written to.
+    /// Name of the ClusterOperator.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Says this, in one write of the status, unless it is said already.
+    /// Writes versions and conditions in one status update, unless they are current.
     pub async fn report(&self, versions: &Versions, state: &State) -> Result<Written, WriteError> {
         let api: Api<ClusterOperator> = Api::all(self.client.clone());
         let mut tries = 0;
@@ -134,19 +133,20 @@ impl Reporter {
                     let object = Box::new(object);
                     return Ok(Written::Changed { from, object });
                 }
-                // Somebody else was faster, or took the object away: what is there now counts.
-                Err(error) if matches!(code(&error), Some(404 | 409)) && tries < TRIES => {}
+                // Another client modified or deleted the object: read it again.
+                Err(error)
+                    if matches!(code(&error), Some(404 | 409)) && tries < MAX_WRITE_ATTEMPTS => {}
                 Err(error) => return Err(self.failed("writing the status of", error)),
             }
         }
     }
 
-    /// The object, which is made if it is not there; none if the kind is not served.
+    /// Reads the object, or creates it; `None` if the kind is not served.
     async fn find(
         &self,
         api: &Api<ClusterOperator>,
     ) -> Result<Option<ClusterOperator>, WriteError> {
-        // A kind that nobody serves is answered with 404 as well, but not as an object is.
+        // A 404 has two causes; the create tells them apart: it fails with 404 only if the kind is not served.
         match api.get(&self.name).await {
             Ok(found) => return Ok(Some(found)),
             Err(error) if code(&error) == Some(404) => {}
@@ -156,7 +156,7 @@ impl Reporter {
         match api.create(&PostParams::default(), &object).await {
             Ok(made) => Ok(Some(made)),
             Err(error) if code(&error) == Some(404) => Ok(None),
-            // Somebody else was faster.
+            // Another client created it meanwhile.
             Err(error) if code(&error) == Some(409) => match api.get(&self.name).await {
                 Ok(found) => Ok(Some(found)),
                 Err(error) => Err(self.failed("reading", error)),
@@ -174,7 +174,7 @@ impl Reporter {
     }
 }
 
-/// The time, as precise as Kubernetes writes it: else a status would differ from what is read back.
+/// The current time in whole seconds, as the API keeps it: otherwise a status would differ from the one read back.
 fn now() -> Timestamp {
     let now = Timestamp::now();
     Timestamp::from_second(now.as_second()).unwrap_or(now)

@@ -1,18 +1,19 @@
-//! CPU models: how the machines fare that leave the choice to Medley, and what slipped through.
+//! CPU models: reviews the virtual machines that leave the choice to Medley, and repairs those admitted without a
+//! model.
 //!
 //! ```text
 //! gather: instances, nodes, KubeVirt's settings, the policy
-//!   decide: cpu_models::review --> stale, stranded, how many nodes could take it
-//!     apply: launchers that no node can run go; instances without a model are written once more
+//!   decide: cpu_models::review --> stale, stranded, number of migration targets
+//!     apply: delete launchers that no node can run; rewrite instances without a model
 //!       report: events of instances, status of the policy, metrics
 //! ```
 //!
-//! The choice itself is made in admission (the crate `webhook`), in the same write that hands an instance
-//! over. Nothing here chooses: a machine keeps its model until it is restarted.
+//! The model is chosen in admission (the crate `webhook`), in the same write that hands an instance over to its node.
+//! This controller never chooses: a virtual machine keeps its model until it is restarted.
 
-mod ledger;
 mod repair;
 mod report;
+mod reviews;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::kubevirt::{VirtualMachineInstance, labels, phases};
-use cluster_view::cpu::{News, Watch};
+use cluster_view::cpu::{CpuView, ViewChange};
 use cpu_models::instance::{is_ours, recorded};
 use cpu_models::launcher;
 use cpu_models::names::HOST_MODEL;
@@ -30,30 +31,29 @@ use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{Api, Client, Resource as _, ResourceExt as _};
-use runtime::{Cache, Error, Events, Foreign, Index, Key, Manager, Next, Queue, Reconcile};
+use runtime::{Cache, Error, Events, Index, Key, Manager, Next, OptionalKinds, Queue, Reconcile};
 use tracing::info;
 
-use ledger::{Before, Ledger};
 use report::Report;
+use reviews::{Before, VmReviews};
 
-/// What the job is called: in logs, events and managed fields.
+/// Name of the controller in logs, events and managed fields.
 pub const COMPONENT: &str = "medley-cpu-models";
 
-/// Instances are many, and looking at one takes little.
+/// There are many instances, but reviewing one takes little CPU and no requests.
 const WORKERS: usize = 2;
-/// How long is waited for more changes of nodes before all machines are looked at again.
-const NODES_SETTLE: Duration = Duration::from_millis(200);
-/// How long is waited for more news before the status is written.
-const STATUS_SETTLES: Duration = Duration::from_millis(500);
+/// Batch window of node changes before all virtual machines are reviewed again.
+const NODE_BATCH_WINDOW: Duration = Duration::from_millis(200);
+/// Batch window of changes before the status is written.
+const STATUS_BATCH_WINDOW: Duration = Duration::from_millis(500);
 
-/// Something to look at.
+/// Key of the work queue.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Work {
     /// An instance.
     Instance(Key),
-    /// All machines, because nodes or the policy are different.
-    Everything,
-    /// The status of the policy.
+    /// All virtual machines, because nodes or the policy changed.
+    AllMachines,
     Status,
 }
 
@@ -61,17 +61,16 @@ impl fmt::Display for Work {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Instance(key) => write!(f, "{key}"),
-            Self::Everything => f.write_str("all machines"),
+            Self::AllMachines => f.write_str("all virtual machines"),
             Self::Status => f.write_str("the status of the policy"),
         }
     }
 }
 
-/// Starts the job; returns when the nodes have been seen. Where KubeVirt is not installed, there is
-/// nothing to do until it is.
+/// Starts the controller; returns once its caches have synced. It is idle until KubeVirt is installed.
 pub async fn start(manager: &Manager) -> Result<(), Error> {
     let client = manager.client();
-    let watch = Watch::start(manager);
+    let watch = CpuView::start(manager);
     watch.synced().await;
     let registrations: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
     let (registration, following) = Cache::follow_named(registrations, api::cpu::WEBHOOK);
@@ -81,94 +80,93 @@ pub async fn start(manager: &Manager) -> Result<(), Error> {
     let (launchers, following) = Cache::follow_labelled(pods, labels::CREATED_BY, trim_launcher);
     manager.spawn(following);
     launchers.synced().await;
-    let job = CpuModels {
+    let controller = CpuModelController {
         client,
-        foreign: manager.foreign().clone(),
+        foreign: manager.optional_kinds().clone(),
         watch,
         instances: manager.cache_with(trim),
         launchers_of: launchers.index(created_by),
         launchers,
-        definitions: manager.cache(),
+        crds: manager.cache(),
         registration,
-        ledger: Ledger::default(),
-        events: crate::words::events(manager, COMPONENT),
+        reviews: VmReviews::default(),
+        events: crate::reasons::events(manager, COMPONENT),
         report: Report::new(manager),
         queue: Queue::new(),
     };
-    if job.kubevirt_installed() {
-        job.instances.synced().await;
+    if controller.kubevirt_installed() {
+        controller.instances.synced().await;
     } else {
-        info!(
-            "the kinds of kubevirt.io are not installed: CPU models are not looked at until they are"
-        );
+        info!("KubeVirt is not installed; waiting for its CustomResourceDefinitions");
     }
-    subscribe(&job);
-    let queue = job.queue.clone();
-    manager.start(job, &queue, WORKERS);
+    watch_dependencies(&controller);
+    let queue = controller.queue.clone();
+    manager.start(controller, &queue, WORKERS);
     Ok(())
 }
 
-/// Gives its metrics their names, and does nothing else.
+/// Registers the metrics of the controller without starting it, to list them.
 pub(crate) fn declare(manager: &Manager) {
     drop(Report::new(manager));
 }
 
-/// Has everything told that matters.
-fn subscribe(job: &CpuModels) {
-    let (to, instances) = (job.queue.clone(), job.instances.clone());
-    job.watch.on_change(move |news| match news {
-        News::Node(_) => to.add_after(Work::Everything, NODES_SETTLE),
-        // They also say what all machines demand of a node.
-        News::Settings => {
+/// Enqueues work when nodes, settings, instances, launchers or the webhook registration change.
+fn watch_dependencies(controller: &CpuModelController) {
+    let (to, instances) = (controller.queue.clone(), controller.instances.clone());
+    controller.watch.on_change(move |change| match change {
+        ViewChange::Node(_) => to.add_after(Work::AllMachines, NODE_BATCH_WINDOW),
+        // The settings also change what every virtual machine requires of a node.
+        ViewChange::Settings => {
             for instance in instances.list() {
                 to.add(Work::Instance(Key::of(&instance.metadata)));
             }
         }
     });
-    let to = job.queue.clone();
-    job.instances.on_change(move |change| {
-        // Guests tell all the time that they are alive.
-        let said = |side: &Option<Arc<VirtualMachineInstance>>| {
+    let to = controller.queue.clone();
+    controller.instances.on_change(move |change| {
+        // Most updates are heartbeats of guests, which change only fields that `trim` drops.
+        let relevant = |side: &Option<Arc<VirtualMachineInstance>>| {
             side.as_ref().map(|instance| {
-                let mut said = VirtualMachineInstance::clone(instance);
-                said.metadata.resource_version = None;
-                said.metadata.generation = None;
-                said
+                let mut relevant = VirtualMachineInstance::clone(instance);
+                relevant.metadata.resource_version = None;
+                relevant.metadata.generation = None;
+                relevant
             })
         };
-        if said(&change.old) != said(&change.new)
+        if relevant(&change.old) != relevant(&change.new)
             && let Some(instance) = change.object()
         {
             to.add(Work::Instance(Key::of(&instance.metadata)));
         }
     });
-    let to = job.queue.clone();
-    job.launchers.on_change(move |change| {
-        let said = |side: &Option<Arc<Pod>>| {
+    let to = controller.queue.clone();
+    controller.launchers.on_change(move |change| {
+        let relevant = |side: &Option<Arc<Pod>>| {
             let pod = side.as_ref()?;
             let leaves = pod.metadata.deletion_timestamp.is_some();
             Some((pod.spec.clone(), leaves))
         };
-        if said(&change.old) != said(&change.new)
+        if relevant(&change.old) != relevant(&change.new)
             && let Some(instance) = change.object().and_then(|pod| instance_of(pod))
         {
             to.add(Work::Instance(instance));
         }
     });
-    let to = job.queue.clone();
-    job.registration
-        .on_change(move |_| to.add(Work::Everything));
-    let to = job.queue.clone();
-    job.definitions.on_change(move |change| {
+    let to = controller.queue.clone();
+    controller
+        .registration
+        .on_change(move |_| to.add(Work::AllMachines));
+    let to = controller.queue.clone();
+    controller.crds.on_change(move |change| {
         let ours = |it: &Arc<CustomResourceDefinition>| it.spec.group == api::kubevirt::GROUP;
         if change.object().is_some_and(ours) {
-            to.add_after(Work::Status, STATUS_SETTLES);
+            to.add_after(Work::Status, STATUS_BATCH_WINDOW);
         }
     });
-    job.queue.add(Work::Everything);
+    controller.queue.add(Work::AllMachines);
 }
 
-/// Forgets what nobody here looks at: instances are large and many.
+/// Drops fields that this controller does not read: instances are large and many.
 fn trim(instance: &mut VirtualMachineInstance) {
     instance.metadata.managed_fields = None;
     instance.spec.rest.clear();
@@ -183,7 +181,7 @@ fn trim(instance: &mut VirtualMachineInstance) {
     }
 }
 
-/// Keeps of a launcher whose it is, where it runs and what it asks for: there are as many as instances.
+/// Keeps the owner, the node and the node selector of a launcher: there are as many as instances.
 fn trim_launcher(pod: &mut Pod) {
     pod.metadata.managed_fields = None;
     pod.metadata.annotations = None;
@@ -197,13 +195,13 @@ fn trim_launcher(pod: &mut Pod) {
     }
 }
 
-/// The uid of the instance that a launcher is for.
+/// Index key: the uid of the instance that owns a launcher.
 fn created_by(pod: &Pod) -> Vec<String> {
     let uid = pod.labels().get(labels::CREATED_BY);
     uid.into_iter().cloned().collect()
 }
 
-/// The instance that a launcher is for.
+/// The instance that owns a launcher.
 fn instance_of(pod: &Pod) -> Option<Key> {
     let kind = VirtualMachineInstance::kind(&());
     let mut owners = pod.owner_references().iter();
@@ -211,23 +209,23 @@ fn instance_of(pod: &Pod) -> Option<Key> {
     Some(Key::new(pod.namespace().unwrap_or_default(), &owner.name))
 }
 
-struct CpuModels {
+struct CpuModelController {
     client: Client,
-    foreign: Foreign,
-    watch: Watch,
+    foreign: OptionalKinds,
+    watch: CpuView,
     instances: Cache<VirtualMachineInstance>,
     launchers: Cache<Pod>,
-    /// By the uid of their instance.
+    /// Launchers by the uid of their instance.
     launchers_of: Index<Pod>,
-    definitions: Cache<CustomResourceDefinition>,
+    crds: Cache<CustomResourceDefinition>,
     registration: Cache<MutatingWebhookConfiguration>,
-    ledger: Ledger,
+    reviews: VmReviews,
     events: Events,
     report: Report,
     queue: Queue<Work>,
 }
 
-impl Reconcile<Work> for CpuModels {
+impl Reconcile<Work> for CpuModelController {
     fn name(&self) -> &'static str {
         COMPONENT
     }
@@ -235,23 +233,23 @@ impl Reconcile<Work> for CpuModels {
     async fn reconcile(&self, what: &Work) -> Result<Next, Error> {
         match what {
             Work::Instance(key) => self.instance(key).await,
-            Work::Everything => self.everything().await,
+            Work::AllMachines => self.review_all().await,
             Work::Status => self.status().await,
         }
     }
 }
 
-impl CpuModels {
+impl CpuModelController {
     async fn instance(&self, key: &Key) -> Result<Next, Error> {
-        self.queue.add_after(Work::Status, STATUS_SETTLES);
+        self.queue.add_after(Work::Status, STATUS_BATCH_WINDOW);
         let found = self.instances.find(key);
         let Some(instance) = found.filter(|found| is_ours(found) && is_alive(found)) else {
-            self.ledger.forget(key);
+            self.reviews.forget(key);
             self.report.forget(key);
             return Ok(Next::Wait);
         };
         let Some(model) = recorded(&instance) else {
-            self.ledger.waits(key);
+            self.reviews.set_pending(key);
             self.report.forget(key);
             return self.repair(key, &instance).await;
         };
@@ -267,23 +265,23 @@ impl CpuModels {
             carried,
         });
         let review = review(&self.watch.index(), &settings.policy, &running);
-        match self.ledger.runs(key, running, review.clone()) {
-            // What was so before Medley started has been told, or can be seen in the status.
+        match self.reviews.set_reviewed(key, running, review.clone()) {
+            // Unchanged since before the restart: the event was emitted then, and the status shows the state.
             Before::Unknown => {}
-            Before::Waited => self.tell(&instance, None, &review),
-            Before::Fared(before) => self.tell(&instance, Some(&before), &review),
+            Before::Pending => self.emit_events(&instance, None, &review),
+            Before::Reviewed(before) => self.emit_events(&instance, Some(&before), &review),
         }
         self.report.machine(key, &review);
         Ok(Next::Wait)
     }
 
-    /// Looks at all machines that have a model. It is done beside other work, on a copy of the nodes: there
-    /// may be many of both.
-    async fn everything(&self) -> Result<Next, Error> {
-        let machines = self.ledger.running();
+    /// Reviews all virtual machines that have a model, on a blocking thread and a copy of the nodes: there may be many
+    /// of both.
+    async fn review_all(&self) -> Result<Next, Error> {
+        let machines = self.reviews.running();
         let index = self.watch.index().clone();
         let policy: Policy = self.watch.settings().policy.clone();
-        let looking = tokio::task::spawn_blocking(move || {
+        let task = tokio::task::spawn_blocking(move || {
             let mut survey = Survey::new(&index, &policy);
             let reviewed = machines.into_iter().map(|(key, running)| {
                 let review = survey.review(&running);
@@ -291,28 +289,33 @@ impl CpuModels {
             });
             reviewed.collect::<Vec<_>>()
         });
-        let reviewed = looking
+        let reviewed = task
             .await
-            .map_err(|error| Error::Invalid(format!("looking at all machines: {error}")))?;
+            .map_err(|error| Error::Invalid(format!("reviewing all virtual machines: {error}")))?;
         for (key, running, review) in reviewed {
-            let Some(before) = self.ledger.reviewed(&key, &running, &review) else {
+            let Some(before) = self.reviews.replace_review(&key, &running, &review) else {
                 continue;
             };
             if let Some(instance) = self.instances.find(&key) {
-                self.tell(&instance, Some(&before), &review);
+                self.emit_events(&instance, Some(&before), &review);
             }
             self.report.machine(&key, &review);
         }
-        // Those that wait may have waited for this.
-        for key in self.ledger.waiting() {
+        // Instances without a model may have waited for this change.
+        for key in self.reviews.pending() {
             self.queue.add(Work::Instance(key));
         }
-        self.queue.add_after(Work::Status, STATUS_SETTLES);
+        self.queue.add_after(Work::Status, STATUS_BATCH_WINDOW);
         Ok(Next::Wait)
     }
 
-    /// Tells what became of a machine.
-    fn tell(&self, instance: &VirtualMachineInstance, before: Option<&Review>, now: &Review) {
+    /// Emits the events of a transition.
+    fn emit_events(
+        &self,
+        instance: &VirtualMachineInstance,
+        before: Option<&Review>,
+        now: &Review,
+    ) {
         for notice in notices(before, now) {
             if notice.warning {
                 self.events.warning(instance, notice.reason, notice.message);
@@ -322,7 +325,7 @@ impl CpuModels {
         }
     }
 
-    /// What the pod of a machine asks for because it migrated before, with the model of its first host.
+    /// Node selector entries that the pod carries from an earlier migration: the model of the first host.
     fn carried(&self, instance: &VirtualMachineInstance) -> BTreeMap<String, String> {
         let node = instance.node_name();
         let pods = self.pods(instance);
@@ -332,17 +335,17 @@ impl CpuModels {
         launcher::carried(&selector.unwrap_or_default())
     }
 
-    /// The pods of an instance.
+    /// The launchers of an instance.
     fn pods(&self, instance: &VirtualMachineInstance) -> Vec<Arc<Pod>> {
         let uid = instance.metadata.uid.as_deref().unwrap_or_default();
         let mut pods = self.launchers_of.find(uid);
-        // Labels are anybody's to write: those of another namespace are not its own.
+        // Any tenant can write labels: ignore pods of other namespaces.
         pods.retain(|pod| pod.metadata.namespace == instance.metadata.namespace);
         pods
     }
 }
 
-/// Whether an instance runs, or may yet.
+/// Whether an instance is running or may still start.
 fn is_alive(instance: &VirtualMachineInstance) -> bool {
     instance.metadata.deletion_timestamp.is_none()
         && ![phases::SUCCEEDED, phases::FAILED].contains(&instance.phase())

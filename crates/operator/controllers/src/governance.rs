@@ -1,14 +1,14 @@
-//! Governance: VirtPlatformConfigs are planned, reviewed, carried out and watched.
+//! Governance: plan, review, apply and monitor VirtPlatformConfigs.
 //!
 //! ```text
 //! gather: caches of the configuration, its targets and inputs, the history
-//!   decide: governance::decide --> status, what to do, events
-//!     apply: dry runs, server-side apply under a lock, entries of the history
+//!   decide: governance::decide --> status, next action, events
+//!     apply: dry runs, server-side apply under a lock, history entries
 //!       report: status, events, metrics
 //! ```
 //!
-//! Every decision is pure and lives in the crate `governance`. The state is the status of the object:
-//! a reconcile that ends anywhere is gone on with from there.
+//! Every decision is pure and lives in the crate `governance`. All state is in the status of the object: a reconcile
+//! that is interrupted at any point resumes from there.
 
 mod advertise;
 mod approvals;
@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ::governance::decide::{
-    Decision, Executed, Execution, Facts, Todo, decide, drafted, executed, recorded,
+    Decision, DecisionInputs, Executed, Execution, NextStep, decide, drafted, executed, recorded,
 };
 use ::governance::{Profile, Registry, Snapshot, status_patch};
 use api::advisor::{Action, VirtPlatformConfig};
@@ -31,7 +31,9 @@ use jiff::Timestamp;
 use kube::api::{NotUsed, Object, Patch, PatchParams};
 use kube::discovery::ApiResource;
 use kube::{Api, Client, ResourceExt as _};
-use runtime::{Cache, Error, Foreign, ForeignChange, Key, Manager, Next, Queue, Reconcile};
+use runtime::{
+    Cache, Error, Key, Manager, Next, OptionalKindChange, OptionalKinds, Queue, Reconcile,
+};
 use serde_json::Value;
 use tracing::warn;
 
@@ -39,36 +41,37 @@ use approvals::Approvals;
 use history::History;
 use report::Report;
 
-/// What a controller of configurations is called: in logs, events and metrics.
+/// Name of the controller in logs, events, metrics and managed fields.
 pub const COMPONENT: &str = "medley-governance";
 
 pub use api::advisor::WEBHOOK;
 
-/// Steps of one configuration before others get their turn. A plan takes a handful.
-const STEPS: usize = 64;
+/// Upper bound of decide/apply rounds in one reconcile, so that one configuration cannot starve the others. A plan
+/// takes a handful.
+const MAX_ROUNDS_PER_RECONCILE: usize = 64;
 
-/// How long the kind itself may be missing at a start before somebody is told.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Give a missing CRD this long before logging that it is not installed.
+const CRD_WAIT_BEFORE_WARNING: Duration = Duration::from_secs(5);
 
-/// How long items may be carried out before what came of them is written.
-const TOGETHER: Duration = Duration::from_millis(500);
+/// Status writes of consecutive items are batched within this window.
+const STATUS_BATCH_WINDOW: Duration = Duration::from_millis(500);
 
-/// How governance is run.
+/// Settings of the governance controller.
 #[derive(Clone)]
 pub struct Options {
-    /// The profiles that there are.
+    /// Profiles that a configuration may name.
     pub registry: Registry,
-    /// The version of the operator, as it is told in statuses.
+    /// Version of the operator, recorded in statuses.
     pub version: String,
-    /// Where the history is kept.
+    /// Namespace of the operator, where the history is kept.
     pub namespace: String,
 }
 
 impl Options {
-    /// The standard profiles, and those that are switched on.
+    /// The standard profiles, and the optional ones that are enabled.
     pub fn new(options: &crate::Options) -> Result<Self, Error> {
         let registry = Registry::standard(&options.profiles)
-            .map_err(|error| Error::Invalid(format!("switching on profiles: {error}")))?;
+            .map_err(|error| Error::Invalid(format!("enabling profiles: {error}")))?;
         Ok(Self {
             registry,
             version: options.version.clone(),
@@ -77,25 +80,25 @@ impl Options {
     }
 }
 
-/// Starts to govern; returns when everything there is has been seen.
+/// Starts the controller; returns once its caches have synced.
 pub async fn start(manager: &Manager, options: Options) -> Result<(), Error> {
     let configs = manager.cache::<VirtPlatformConfig>();
-    let foreign = manager.foreign();
+    let foreign = manager.optional_kinds();
     let history = History::follow(manager, &options.namespace);
     let approvals = Approvals::follow(manager, &options.namespace);
-    if tokio::time::timeout(PATIENCE, configs.synced())
+    if tokio::time::timeout(CRD_WAIT_BEFORE_WARNING, configs.synced())
         .await
         .is_err()
     {
         warn!(
-            "VirtPlatformConfigs cannot be listed: is their CustomResourceDefinition installed? It comes with the manifests; waiting for it"
+            "cannot list VirtPlatformConfigs; waiting for their CustomResourceDefinition, which the manifests install"
         );
         configs.synced().await;
     }
     approvals.synced().await;
     history.synced().await;
     let queue: Queue<Key> = Queue::new();
-    let controller = Governor {
+    let controller = GovernanceController {
         client: manager.client(),
         configs: configs.clone(),
         approvals,
@@ -104,9 +107,10 @@ pub async fn start(manager: &Manager, options: Options) -> Result<(), Error> {
         report: Report::new(manager),
         options: options.clone(),
     };
-    // Who may write makes them now, so that all are there when this returns; the others when their turn comes.
-    if manager.turn().is_now() {
-        advertise::all(&controller.client, &options.registry, &configs).await;
+    // The leader creates missing configurations now, so that they exist when this returns; a follower queues them for
+    // when it leads.
+    if manager.fence().is_leader() {
+        advertise::ensure_all(&controller.client, &options.registry, &configs).await;
     } else {
         for profile in options.registry.iter() {
             queue.add(Key::new("", profile.about().name));
@@ -117,34 +121,37 @@ pub async fn start(manager: &Manager, options: Options) -> Result<(), Error> {
     }
     remediation::follow(foreign);
     foreign.synced().await;
-    subscribe(&controller, &queue);
+    watch_dependencies(&controller, &queue);
     remediation::start(manager, &configs);
-    // A configuration is looked at by one worker at a time; there are as many as profiles, at most.
+    // The queue never hands one key to two workers. Four are enough: there is one configuration per profile.
     manager.start(controller, &queue, 4);
     Ok(())
 }
 
-/// Gives its metrics their names, and does nothing else.
+/// Registers the metrics of the controller without starting it, to list them.
 pub(crate) fn declare(manager: &Manager) {
     drop(Report::new(manager));
 }
 
-/// Has everything told that a configuration depends on.
-fn subscribe(controller: &Governor, queue: &Queue<Key>) {
-    let told = queue.clone();
+/// Enqueues a VirtPlatformConfig when the object itself, a kind its profile uses, or the approval webhook changes.
+///
+/// Foreign kinds are matched by group and kind only: profiles name a handful, and a wrong wake-up costs one cached
+/// read.
+fn watch_dependencies(controller: &GovernanceController, queue: &Queue<Key>) {
+    let enqueue = queue.clone();
     controller.configs.on_change(move |change| {
         if let Some(config) = change.object() {
-            told.add(Key::of(&config.metadata));
+            enqueue.add(Key::of(&config.metadata));
         }
     });
-    let (told, configs, registry) = (
+    let (enqueue, configs, registry) = (
         queue.clone(),
         controller.configs.clone(),
         controller.options.registry.clone(),
     );
     controller
         .foreign
-        .on_change(move |change: &ForeignChange<'_>| {
+        .on_change(move |change: &OptionalKindChange<'_>| {
             let kind = change.kind();
             for config in configs.list() {
                 let concerned = config.spec.action != Action::Ignore
@@ -153,7 +160,7 @@ fn subscribe(controller: &Governor, queue: &Queue<Key>) {
                         uses.any(|uses| uses.of.group == kind.group && uses.of.kind == kind.kind)
                     });
                 if concerned {
-                    told.add(Key::of(&config.metadata));
+                    enqueue.add(Key::of(&config.metadata));
                 }
             }
         });
@@ -165,50 +172,50 @@ fn subscribe(controller: &Governor, queue: &Queue<Key>) {
     });
 }
 
-struct Governor {
+struct GovernanceController {
     client: Client,
     configs: Cache<VirtPlatformConfig>,
     approvals: Approvals,
-    foreign: Foreign,
+    foreign: OptionalKinds,
     history: History,
     report: Report,
     options: Options,
 }
 
-impl Reconcile for Governor {
+impl Reconcile for GovernanceController {
     fn name(&self) -> &'static str {
         COMPONENT
     }
 
     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
-        for _ in 0..STEPS {
+        for _ in 0..MAX_ROUNDS_PER_RECONCILE {
             let Some(config) = self.configs.find(key) else {
                 self.report.forget(&key.name);
-                advertise::again(&self.client, &self.options.registry, &key.name).await?;
+                advertise::ensure(&self.client, &self.options.registry, &key.name).await?;
                 return Ok(Next::Wait);
             };
             if config.metadata.deletion_timestamp.is_some() {
                 return Ok(Next::Wait);
             }
-            if let Some(next) = self.step(&config).await? {
+            if let Some(next) = self.run_round(&config).await? {
                 return Ok(next);
             }
         }
-        // Others have waited long enough.
+        // Requeue behind the other configurations.
         Ok(Next::After(Duration::from_millis(1)))
     }
 }
 
-impl Governor {
-    /// Declares interest in the kinds of a profile.
+impl GovernanceController {
+    /// Starts watching the kinds that a profile uses.
     fn follow(&self, profile: &str) {
         if let Some(profile) = self.options.registry.get(profile) {
             cluster::follow(&self.foreign, profile.uses());
         }
     }
 
-    /// Takes one decision and does what it says; when to look again if that is all for now.
-    async fn step(&self, config: &Arc<VirtPlatformConfig>) -> Result<Option<Next>, Error> {
+    /// Runs one decide/apply round. `None` asks for another round; otherwise returns when to requeue.
+    async fn run_round(&self, config: &Arc<VirtPlatformConfig>) -> Result<Option<Next>, Error> {
         let profile = self.options.registry.get(&config.spec.profile);
         let snapshot = match profile {
             Some(profile) if config.spec.action != Action::Ignore => {
@@ -218,7 +225,7 @@ impl Governor {
         };
         let records = self.history.of(&config.name_any());
         let (policies, recorder) = (self.approvals.policies(), self.approvals.recorder());
-        let facts = Facts {
+        let facts = DecisionInputs {
             config,
             profile: profile.map(|profile| &**profile),
             snapshot: &snapshot,
@@ -233,32 +240,32 @@ impl Governor {
         let Some(config) = self.write(config, decision).await? else {
             return Ok(None);
         };
-        let facts = Facts {
+        let facts = DecisionInputs {
             config: &config,
             ..facts
         };
         let next = match todo {
-            Todo::Rest(wake) => return Ok(Some(wake.map_or(Next::Wait, Next::at))),
-            Todo::Again => return Ok(None),
-            Todo::Preview(draft) => {
+            NextStep::Rest(wake) => return Ok(Some(wake.map_or(Next::Wait, Next::at))),
+            NextStep::Again => return Ok(None),
+            NextStep::Preview(draft) => {
                 let mut previews = Vec::new();
                 for item in &draft.items {
                     previews.push(preview::preview(&self.client, &snapshot, item).await?);
                 }
                 drafted(&facts, draft, &previews)
             }
-            Todo::Record(record) => {
+            NextStep::Record(record) => {
                 self.history.begin(&config, &record).await?;
                 recorded(&facts, record.revision)
             }
-            Todo::Close(revision, outcome) => {
+            NextStep::Close(revision, outcome) => {
                 self.history
                     .close(&config.name_any(), revision, &outcome)
                     .await?;
                 self.history.prune(&config).await?;
                 return Ok(None);
             }
-            Todo::Execute(execution) => match self.verify(&facts, &execution).await? {
+            NextStep::Execute(execution) => match self.verify(&facts, &execution).await? {
                 None => self.execute(&facts, *execution).await?,
                 Some(decision) => decision,
             },
@@ -266,16 +273,16 @@ impl Governor {
         let todo = next.todo.clone();
         let written = self.write(&config, next).await?;
         Ok(match todo {
-            Todo::Rest(wake) if written.is_some() => Some(wake.map_or(Next::Wait, Next::at)),
+            NextStep::Rest(wake) if written.is_some() => Some(wake.map_or(Next::Wait, Next::at)),
             _ => None,
         })
     }
 
-    /// Decides again on what the API server answers instead of on caches, before an item that disturbs workloads: caches
-    /// may lag, and there is no way back from a reboot. Another decision comes back if the item is not to be carried out.
+    /// Decides again on live reads before an item that disrupts workloads: caches may lag, and a reboot cannot be
+    /// undone. Returns the new decision if it no longer executes the item.
     async fn verify(
         &self,
-        facts: &Facts<'_>,
+        facts: &DecisionInputs<'_>,
         execution: &Execution,
     ) -> Result<Option<Decision>, Error> {
         if !execution.is_disruptive() {
@@ -284,7 +291,7 @@ impl Governor {
         let uses = facts.profile.map(Profile::uses).unwrap_or_default();
         let snapshot = cluster::look(&self.client, uses).await?;
         let (policies, recorder) = self.approvals.read(&self.client).await?;
-        let decision = decide(&Facts {
+        let decision = decide(&DecisionInputs {
             snapshot: &snapshot,
             policies: &policies,
             recorder: &recorder,
@@ -292,19 +299,19 @@ impl Governor {
             ..*facts
         });
         Ok(match &decision.todo {
-            Todo::Execute(again) if again.index == execution.index => None,
+            NextStep::Execute(again) if again.index == execution.index => None,
             _ => Some(decision),
         })
     }
 
-    /// Carries out an item, and those behind it that need not wait for it to become healthy: what
-    /// comes of them is written together, so that a long plan is not written once for every item.
+    /// Applies an item, and the following ones that need not wait for it to become healthy. Their results share one
+    /// status write, so that a long plan does not cost a write per item.
     ///
-    /// A target that was reached bears our mark. Killed before anything is written, the next operator
-    /// finds it there.
+    /// An applied target carries our annotation: if the process dies before the status is written, the next one finds
+    /// the item done.
     async fn execute(
         &self,
-        facts: &Facts<'_>,
+        facts: &DecisionInputs<'_>,
         mut execution: Execution,
     ) -> Result<Decision, Error> {
         let begun = Instant::now();
@@ -316,35 +323,35 @@ impl Governor {
             let (result, written) =
                 carry_out::carry_out(&self.client, facts.snapshot, &name, &execution).await?;
             if let Some(written) = written {
-                cluster::saw(&self.foreign, &written).await;
+                cluster::wait_for_cache(&self.foreign, &written).await;
             }
             if let Executed::Done = result {
-                self.report.applied(&name, started.elapsed());
+                self.report.record_apply(&name, started.elapsed());
             }
-            // What was written is to be seen in what is looked at next.
+            // The next decision has to see this write.
             let uses = facts.profile.map(Profile::uses).unwrap_or_default();
             let snapshot = cluster::gather(&self.foreign, uses).await?;
-            let seen = Facts {
+            let fresh = DecisionInputs {
                 snapshot: &snapshot,
                 now: Timestamp::now(),
                 ..*facts
             };
             let mut decision = executed(
-                &Facts {
+                &DecisionInputs {
                     config: &config,
-                    ..seen
+                    ..fresh
                 },
                 execution.index,
                 result,
             );
             notices.append(&mut decision.notices);
-            if matches!(decision.todo, Todo::Again) && begun.elapsed() < TOGETHER {
+            if matches!(decision.todo, NextStep::Again) && begun.elapsed() < STATUS_BATCH_WINDOW {
                 config.status = Some(std::mem::take(&mut decision.status));
-                let next = decide(&Facts {
+                let next = decide(&DecisionInputs {
                     config: &config,
-                    ..seen
+                    ..fresh
                 });
-                if let Todo::Execute(following) = next.todo
+                if let NextStep::Execute(following) = next.todo
                     && !following.is_disruptive()
                 {
                     config.status = Some(next.status);
@@ -359,22 +366,22 @@ impl Governor {
         }
     }
 
-    /// Writes the status if it is another, and reports. Nothing comes back if somebody else has
-    /// written since: what was to be done was decided without knowing that.
+    /// Writes the status if it changed, and reports. Returns `None` if the object was modified meanwhile: the decision
+    /// was based on an older version and must not be carried out.
     async fn write(
         &self,
         config: &Arc<VirtPlatformConfig>,
         decision: Decision,
     ) -> Result<Option<Arc<VirtPlatformConfig>>, Error> {
         if config.status.as_ref() == Some(&decision.status) {
-            self.report.decided(config, &decision);
+            self.report.report_decision(config, &decision);
             return Ok(Some(Arc::clone(config)));
         }
         let name = config.name_any();
         let patch = status_patch(config, &decision.status);
         let patch = serde_json::from_value(Value::Array(patch))
             .map_err(|error| Error::Invalid(format!("patching the status of {name}: {error}")))?;
-        let api: Api<Answer> = Api::all_with(
+        let api: Api<PatchedMeta> = Api::all_with(
             self.client.clone(),
             &ApiResource::erase::<VirtPlatformConfig>(&()),
         );
@@ -382,19 +389,19 @@ impl Governor {
             field_manager: Some(COMPONENT.to_owned()),
             ..PatchParams::default()
         };
-        let answer = api
+        let patched = api
             .patch_status(&name, &params, &Patch::Json::<()>(patch))
             .await
             .map_err(Error::api(format!(
                 "writing the status of VirtPlatformConfig {name}"
             )))?;
-        self.report.decided(config, &decision);
-        self.configs.saw(&answer).await;
+        self.report.report_decision(config, &decision);
+        self.configs.saw(&patched).await;
         let written = self.configs.find(&Key::of(&config.metadata));
-        Ok(written.filter(|written| written.resource_version() == answer.resource_version()))
+        Ok(written.filter(|written| written.resource_version() == patched.resource_version()))
     }
 }
 
-/// What is read of the answer to a write. The cache reads the object, and once is enough: a long plan
-/// is a megabyte.
-type Answer = Object<NotUsed, NotUsed>;
+/// The response to a status patch, without spec and status: the cache decodes the object anyway, and a long plan is a
+/// megabyte.
+type PatchedMeta = Object<NotUsed, NotUsed>;

@@ -1,14 +1,14 @@
-//! Whether the process is well, its numbers and how much it says.
+//! Health probes, metrics and the log level over HTTP.
 //!
 //! | path | answer |
 //! |---|---|
-//! | `/livez`, `/healthz` | 200 for as long as the process does what it should; `?verbose` says what was looked at |
-//! | `/readyz` | 200 when everything has been seen that controllers look at; else 503 and what is missing |
-//! | `/metrics` | OpenMetrics text, for whoever may |
-//! | `/loglevel` | how much is logged; `PUT` changes it, from this machine or by whoever may |
+//! | `/livez`, `/healthz` | 200 unless the leader has lost its lease; `?verbose` lists the checks |
+//! | `/readyz` | 200 when the controllers are started and their caches have synced; else 503 and what is missing |
+//! | `/metrics` | OpenMetrics text, if the caller is authorized |
+//! | `/loglevel` | the log filter; `PUT` changes it, from loopback or by an authorized caller |
 //!
-//! Probes come over plain HTTP and without tokens. Where metrics are for those only who have one, they can be
-//! given a socket of their own, so that no token is sent in the clear.
+//! Probes use plain HTTP without tokens. Where metrics need a token, they can have a TLS socket of their own, so that
+//! no token is sent in the clear.
 
 #[cfg(test)]
 mod tests;
@@ -23,69 +23,69 @@ use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body;
 use http_body_util::{BodyExt as _, Full, Limited};
 use parking_lot::Mutex;
-use runtime::access::Keeper;
+use runtime::access::EndpointAuthorizer;
 use runtime::metrics::Metrics;
 use runtime::{Manager, metrics};
 use serving::checks::{self, Check};
 use serving::{Incoming, Limits, PeerAddress, Tls, text};
 use tokio::net::TcpListener;
 
-/// A kubelet and a few Prometheus are not more, and speak no HTTP/2 without TLS. It never stops by
-/// itself.
+/// Enough for a kubelet and a few Prometheus servers, which use HTTP/1.1 without TLS. No draining: the server runs
+/// until the process exits.
 const LIMITS: Limits = Limits {
     clients: 64,
     per_address: 32,
     streams: None,
     drain: Duration::ZERO,
 };
-/// No filter of logs is longer.
-const LONGEST_LEVEL: usize = 4096;
+/// Limit of a `PUT /loglevel` body; log filters are far shorter.
+const MAX_LOG_FILTER_BYTES: usize = 4096;
 
 const METRICS: &str = "/metrics";
 const LOG_LEVEL: &str = "/loglevel";
 
-/// Where a process is in its life.
+/// Startup phase of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// Controllers are being started.
     Starting,
-    /// Another replica works; this one sees all that it sees, and is ready to take over.
+    /// Another replica leads; the caches of this one are warm, and it can take over.
     StandingBy,
-    /// Controllers run.
+    /// This replica leads.
     Working,
 }
 
-/// How much is logged, as `RUST_LOG` has it.
+/// Access to the log filter, in the syntax of `RUST_LOG`.
 #[derive(Debug, Clone, Copy)]
 pub struct LogLevel {
-    /// What it is.
+    /// Reads the filter.
     pub get: fn() -> String,
-    /// Makes it something else; says why not if it makes no sense.
+    /// Replaces the filter; the error explains invalid syntax.
     pub set: fn(&str) -> Result<(), String>,
 }
 
-/// How a process fares; clones share it.
+/// Health endpoints of a process; clones share their state.
 #[derive(Clone)]
 pub struct Health {
     manager: Manager,
     phase: Arc<Mutex<Phase>>,
-    keeper: Option<Keeper>,
+    keeper: Option<EndpointAuthorizer>,
     log: Option<LogLevel>,
 }
 
-/// What is asked for at a socket.
+/// The set of paths served on a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Door {
-    /// All there is.
-    Everything,
-    /// Probes; and the log level, by whoever is on this machine.
+enum Endpoints {
+    /// All paths.
+    All,
+    /// Probes; the log level for loopback callers only.
     Health,
-    /// What takes a token, by TLS.
+    /// Metrics and log level, over TLS.
     Metrics,
 }
 
 impl Health {
-    /// Of a process that starts. Everybody may read its metrics.
+    /// A process in [`Phase::Starting`], with unrestricted metrics.
     pub fn new(manager: Manager) -> Self {
         Self {
             manager,
@@ -95,47 +95,52 @@ impl Health {
         }
     }
 
-    /// Has metrics shown to those only whom the cluster allows it.
+    /// Restricts metrics to callers that the cluster authorizes.
     #[must_use]
-    pub fn guarded(mut self, keeper: Keeper) -> Self {
+    pub fn guarded(mut self, keeper: EndpointAuthorizer) -> Self {
         self.keeper = Some(keeper);
         self
     }
 
-    /// Has it said and changed how much is logged.
+    /// Serves the log level.
     #[must_use]
     pub fn with_log_level(mut self, log: LogLevel) -> Self {
         self.log = Some(log);
         self
     }
 
-    /// Says where the process is.
+    /// Records the phase.
     pub fn enter(&self, phase: Phase) {
         *self.phase.lock() = phase;
     }
 
-    /// Answers everything on a socket, for as long as it runs.
+    /// Serves all paths on one socket; never returns.
     pub async fn serve(self, listener: TcpListener) {
-        self.serve_at(Door::Everything, listener, None).await;
+        self.serve_at(Endpoints::All, listener, None).await;
     }
 
-    /// Answers probes on a socket, and what takes a token on another, by TLS; for as long as it runs.
-    pub async fn serve_apart(self, probes: TcpListener, metrics: TcpListener, tls: Tls) {
+    /// Serves probes on one socket, and metrics over TLS on another; never returns.
+    pub async fn serve_with_metrics_socket(
+        self,
+        probes: TcpListener,
+        metrics: TcpListener,
+        tls: Tls,
+    ) {
         tokio::join!(
-            self.clone().serve_at(Door::Health, probes, None),
-            self.serve_at(Door::Metrics, metrics, Some(tls)),
+            self.clone().serve_at(Endpoints::Health, probes, None),
+            self.serve_at(Endpoints::Metrics, metrics, Some(tls)),
         );
     }
 
-    async fn serve_at(self, door: Door, listener: TcpListener, tls: Option<Tls>) {
+    async fn serve_at(self, endpoints: Endpoints, listener: TcpListener, tls: Option<Tls>) {
         let answer = move |request: Request<Incoming>| {
             let health = self.clone();
-            async move { health.answer(door, request).await }
+            async move { health.answer(endpoints, request).await }
         };
         serving::serve(listener, tls, LIMITS, answer, std::future::pending()).await;
     }
 
-    async fn answer<B>(&self, door: Door, request: Request<B>) -> Response<Full<Bytes>>
+    async fn answer<B>(&self, endpoints: Endpoints, request: Request<B>) -> Response<Full<Bytes>>
     where
         B: Body<Data = Bytes>,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
@@ -154,29 +159,31 @@ impl Health {
             return refusal;
         }
         match path {
-            "/livez" | "/healthz" | "/readyz" if door == Door::Metrics => nothing(door),
-            "/livez" | "/healthz" => checks::answer(&request, "livez", &self.alive()),
-            "/readyz" => checks::answer(&request, "readyz", &self.ready()),
-            METRICS if door == Door::Health => nothing(door),
+            "/livez" | "/healthz" | "/readyz" if endpoints == Endpoints::Metrics => {
+                not_found(endpoints)
+            }
+            "/livez" | "/healthz" => checks::answer(&request, "livez", &self.liveness()),
+            "/readyz" => checks::answer(&request, "readyz", &self.readiness()),
+            METRICS if endpoints == Endpoints::Health => not_found(endpoints),
             METRICS => match self.refusal(&request, "get", METRICS).await {
                 Some(refusal) => refusal,
-                None => told(self.manager.metrics()),
+                None => metrics_response(self.manager.metrics()),
             },
             LOG_LEVEL => match self.log {
-                Some(log) => self.log_level(door, log, request).await,
-                None => nothing(door),
+                Some(log) => self.log_level(endpoints, log, request).await,
+                None => not_found(endpoints),
             },
-            _ => nothing(door),
+            _ => not_found(endpoints),
         }
     }
 
-    /// What it takes to go on running.
-    fn alive(&self) -> Vec<Check> {
+    /// Liveness checks.
+    fn liveness(&self) -> Vec<Check> {
         let phase = *self.phase.lock();
-        let turn = self.manager.turn();
+        let fence = self.manager.fence();
         let election = match phase {
-            // It ends by itself then. If it does not, somebody has to help.
-            Phase::Working if !turn.is_now() => Err("the lease is lost".to_owned()),
+            // The process exits when it loses the lease. If it hangs instead, the kubelet restarts it.
+            Phase::Working if !fence.is_leader() => Err("the lease is lost".to_owned()),
             Phase::Working => Ok("working"),
             Phase::StandingBy => Ok("standing by"),
             Phase::Starting => Ok("starting"),
@@ -184,27 +191,27 @@ impl Health {
         vec![Check::new("ping", Ok("")), Check::new("election", election)]
     }
 
-    /// What it takes to work, or to take over.
+    /// Readiness checks.
     ///
-    /// A replica that stands by may be ready: a rollout that waits for the new one to lead would wait
-    /// for the old one to go, which waits for the new one to be ready.
-    fn ready(&self) -> Vec<Check> {
+    /// A standby replica is ready: a rollout waits for the new pod to be ready before it stops the old one, and the new
+    /// one cannot lead before the old one releases the lease.
+    fn readiness(&self) -> Vec<Check> {
         let started = match *self.phase.lock() {
             Phase::Starting => Err("the controllers are being started".to_owned()),
             Phase::StandingBy | Phase::Working => Ok(""),
         };
         let kinds: Vec<String> = self.manager.unsynced().into_iter().collect();
-        let seen = match kinds.as_slice() {
+        let caches = match kinds.as_slice() {
             [] => Ok(""),
             kinds => Err(format!("not listed yet: {}", kinds.join(", "))),
         };
         vec![
             Check::new("controllers", started),
-            Check::new("caches", seen),
+            Check::new("caches", caches),
         ]
     }
 
-    /// Why somebody is not shown something, if they are not.
+    /// The 401 or 403 response, unless the caller is authorized.
     async fn refusal<B>(
         &self,
         request: &Request<B>,
@@ -216,11 +223,11 @@ impl Health {
         Some(refusal.map(|message| Full::new(message.into())))
     }
 
-    /// Says how much is logged, or logs more or less. Whoever is on this machine may do worse than that;
-    /// nobody else may unless the cluster says so, and tokens are taken where nobody else reads them.
+    /// Returns or changes the log filter. Loopback callers run in the same network namespace and need no token; others
+    /// need authorization, and the plain-HTTP probe socket accepts no tokens.
     async fn log_level<B>(
         &self,
-        door: Door,
+        endpoints: Endpoints,
         log: LogLevel,
         request: Request<B>,
     ) -> Response<Full<Bytes>>
@@ -230,12 +237,12 @@ impl Health {
     {
         let changes = request.method() == Method::PUT;
         let peer = request.extensions().get::<PeerAddress>();
-        let is_here =
+        let is_loopback =
             peer.is_some_and(|PeerAddress(address)| address.ip().to_canonical().is_loopback());
-        let only_here = door == Door::Health || (changes && self.keeper.is_none());
-        if !is_here {
-            if only_here {
-                return text(StatusCode::FORBIDDEN, "from this machine only\n");
+        let loopback_only = endpoints == Endpoints::Health || (changes && self.keeper.is_none());
+        if !is_loopback {
+            if loopback_only {
+                return text(StatusCode::FORBIDDEN, "allowed from loopback only\n");
             }
             let verb = if changes { "put" } else { "get" };
             if let Some(refusal) = self.refusal(&request, verb, LOG_LEVEL).await {
@@ -245,11 +252,21 @@ impl Health {
         if !changes {
             return text(StatusCode::OK, (log.get)() + "\n");
         }
-        let body = Limited::new(request.into_body(), LONGEST_LEVEL).collect();
+        let body = Limited::new(request.into_body(), MAX_LOG_FILTER_BYTES).collect();
         let body = match tokio::time::timeout(serving::PATIENCE, body).await {
             Ok(Ok(body)) => body.to_bytes(),
-            Ok(Err(_)) => return text(StatusCode::PAYLOAD_TOO_LARGE, "at most 4 KiB\n"),
-            Err(_) => return text(StatusCode::REQUEST_TIMEOUT, "the body does not come\n"),
+            Ok(Err(_)) => {
+                return text(
+                    StatusCode::PAYLOAD_TOO_LARGE,
+                    "the log filter is limited to 4 KiB\n",
+                );
+            }
+            Err(_) => {
+                return text(
+                    StatusCode::REQUEST_TIMEOUT,
+                    "timed out reading the request body\n",
+                );
+            }
         };
         let Ok(level) = std::str::from_utf8(&body) else {
             return text(StatusCode::BAD_REQUEST, "expected text\n");
@@ -261,27 +278,27 @@ impl Health {
     }
 }
 
-fn nothing(door: Door) -> Response<Full<Bytes>> {
-    let there = match door {
-        Door::Everything => "there are /livez, /readyz, /healthz, /metrics and /loglevel\n",
-        Door::Health => "there are /livez, /readyz, /healthz and /loglevel\n",
-        Door::Metrics => "there are /metrics and /loglevel\n",
+fn not_found(endpoints: Endpoints) -> Response<Full<Bytes>> {
+    let there = match endpoints {
+        Endpoints::All => "not found; paths: /livez, /readyz, /healthz, /metrics and /loglevel\n",
+        Endpoints::Health => "not found; paths: /livez, /readyz, /healthz and /loglevel\n",
+        Endpoints::Metrics => "not found; paths: /metrics and /loglevel\n",
     };
     text(StatusCode::NOT_FOUND, there)
 }
 
-/// Shows metrics on a socket for as long as it runs: for programs that have nothing else to show.
+/// Serves `/metrics` only; never returns. For programs without health checks of their own.
 pub async fn serve_metrics(listener: TcpListener, metrics: Metrics) {
     let answer = move |request: Request<Incoming>| {
         std::future::ready(match (request.method(), request.uri().path()) {
-            (&Method::GET | &Method::HEAD, METRICS) => told(&metrics),
-            _ => text(StatusCode::NOT_FOUND, "there is GET /metrics\n"),
+            (&Method::GET | &Method::HEAD, METRICS) => metrics_response(&metrics),
+            _ => text(StatusCode::NOT_FOUND, "not found; use GET /metrics\n"),
         })
     };
     serving::serve(listener, None, LIMITS, answer, std::future::pending()).await;
 }
 
-fn told(metrics: &Metrics) -> Response<Full<Bytes>> {
+fn metrics_response(metrics: &Metrics) -> Response<Full<Bytes>> {
     let mut answer = text(StatusCode::OK, metrics.render());
     let kind = HeaderValue::from_static(metrics::CONTENT_TYPE);
     answer.headers_mut().insert(CONTENT_TYPE, kind);

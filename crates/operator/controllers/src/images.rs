@@ -2,22 +2,22 @@
 //! behind one name.
 //!
 //! ```text
-//! nodes, HyperConverged --hco--> SSP                          what is wanted
-//! SSP -------------------ssp--> DataImportCron, DataSource    one for every architecture, and pointers
-//! DataImportCron --------cdi--> DataVolume, DataSource        polls, imports, what is kept
+//! nodes, HyperConverged --hco--> SSP                          desired images
+//! SSP -------------------ssp--> DataImportCron, DataSource    one per architecture, and pointers
+//! DataImportCron --------cdi--> DataVolume, DataSource        polls, imports, garbage collection
 //!   DataVolume ----------cdi--> claim, importer               a disk
-//!   DataSource ----------cdi--> status.source                 what can be cloned
+//!   DataSource ----------cdi--> status.source                 the volume or snapshot to clone
 //! VirtualMachine ---------vm--> its architecture
 //! ```
 //!
-//! Every layer is a [`Job`](crate::Job) of its own, so that it can stand beside the upstream operators
-//! that do the others: a layer reads what is above it and writes what is below it, whoever made it.
-//! What it decides is in the crate `golden`; here it is gathered, carried out and told.
+//! Every layer is a [`Job`](crate::Job) of its own, so that it can run beside upstream operators for the other layers:
+//! a layer reads the objects above it and writes those below it, whichever operator created them. Decisions are in the
+//! crate `golden_images`; these modules gather the inputs, apply the decisions and report.
 
 pub mod actions;
-mod agenda;
 pub mod cdi;
 mod cluster;
 pub mod hco;
+mod layer_queue;
 pub mod ssp;
 pub mod vm;

@@ -1,6 +1,6 @@
-//! What the controllers need in a cluster: the definitions of our kinds, a namespace, and rights.
+//! Cluster prerequisites of the controllers: CRDs, the namespace, and RBAC.
 //!
-//! In a real cluster this comes with the manifests, so that the operator need not be allowed to do it.
+//! On a real cluster the manifests install them, so that the operator does not need these permissions.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,16 +14,16 @@ use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource, ResourceExt as _};
 use manifests::{ACCOUNT, Job, RELEASE_OWNER, definitions, user_roles};
-use runtime::{Error, until_served};
+use runtime::{Error, wait_until_served};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// Who owns what is installed.
+/// Field manager of the installed objects.
 const MANAGER: &str = "medley";
-/// How long a definition may take to be served.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Time for the API server to serve a new CRD.
+const CRD_SERVED_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Installs or updates the definitions of our kinds, and makes the namespace if there is none.
+/// Installs or updates our CRDs, and creates the namespace if it does not exist.
 pub async fn install(client: &Client, namespace: &str) -> Result<(), Error> {
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let wanted = Namespace {
@@ -38,22 +38,21 @@ pub async fn install(client: &Client, namespace: &str) -> Result<(), Error> {
         Err(kube::Error::Api(status)) if status.code == 409 => {}
         Err(error) => return Err(Error::api(format!("creating namespace {namespace}"))(error)),
     }
-    for definition in definitions() {
-        let name = definition.name_any();
-        let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    for crd in definitions() {
+        let name = crd.name_any();
+        let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
         let params = PatchParams::apply(MANAGER).force();
-        definitions
-            .patch(&name, &params, &Patch::Apply(&definition))
+        crds.patch(&name, &params, &Patch::Apply(&crd))
             .await
             .map_err(Error::api(format!(
                 "installing CustomResourceDefinition {name}"
             )))?;
-        match tokio::time::timeout(PATIENCE, until_served(client, &name)).await {
+        match tokio::time::timeout(CRD_SERVED_TIMEOUT, wait_until_served(client, &name)).await {
             Ok(served) => served?,
             Err(_) => {
                 return Err(Error::Late(format!(
                     "CustomResourceDefinition {name} is not served after {} s",
-                    PATIENCE.as_secs()
+                    CRD_SERVED_TIMEOUT.as_secs()
                 )));
             }
         }
@@ -61,8 +60,8 @@ pub async fn install(client: &Client, namespace: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Gives [`ACCOUNT`] the rights that these jobs take, with these profiles of governance, and no others;
-/// and makes the roles of people.
+/// Grants [`ACCOUNT`] exactly the permissions of these jobs, with these governance profiles, and creates the
+/// user-facing roles.
 pub async fn grant(
     client: &Client,
     namespace: &str,
@@ -79,23 +78,28 @@ pub async fn grant(
         .iter()
         .flat_map(|job| [job.rules(registry), job.pull_secret_rules()].concat())
         .collect();
-    let everywhere = json!({ "rules": rules });
-    apply::<ClusterRole>(&Api::all(client.clone()), ACCOUNT, everywhere).await?;
+    let cluster_wide = json!({ "rules": rules });
+    apply::<ClusterRole>(&Api::all(client.clone()), ACCOUNT, cluster_wide).await?;
     apply::<ClusterRoleBinding>(&Api::all(client.clone()), ACCOUNT, bound("ClusterRole")).await?;
-    let at_home = json!({ "rules": roles::operator_namespace_rules() });
-    apply(&namespaced::<Role>(client, namespace), ACCOUNT, at_home).await?;
+    let in_namespace = json!({ "rules": roles::operator_namespace_rules() });
+    apply(
+        &namespaced::<Role>(client, namespace),
+        ACCOUNT,
+        in_namespace,
+    )
+    .await?;
     apply(
         &namespaced::<RoleBinding>(client, namespace),
         ACCOUNT,
         bound("Role"),
     )
     .await?;
-    for (elsewhere, rules) in jobs.iter().flat_map(|job| job.namespaced_rules()) {
-        // Its objects may come later, but the right to read them has to be there when the operator starts.
-        apply::<Namespace>(&Api::all(client.clone()), elsewhere, json!({})).await?;
+    for (other_namespace, rules) in jobs.iter().flat_map(|job| job.namespaced_rules()) {
+        // Objects may be created later, but the informers of the operator need the permission from the start.
+        apply::<Namespace>(&Api::all(client.clone()), other_namespace, json!({})).await?;
         let rules = json!({ "rules": rules });
-        apply(&namespaced::<Role>(client, elsewhere), ACCOUNT, rules).await?;
-        let api = namespaced::<RoleBinding>(client, elsewhere);
+        apply(&namespaced::<Role>(client, other_namespace), ACCOUNT, rules).await?;
+        let api = namespaced::<RoleBinding>(client, other_namespace);
         apply(&api, ACCOUNT, bound("Role")).await?;
     }
     for role in user_roles() {
@@ -112,9 +116,9 @@ pub async fn grant(
     .await
 }
 
-/// Has Medley keep the ClusterVersion, unless somebody has said otherwise: gives [`ACCOUNT`] the right, and
-/// makes the policy that says so. Only for clusters where no cluster version operator does.
-pub async fn own_release(client: &Client, namespace: &str) -> Result<(), Error> {
+/// Makes Medley own the ClusterVersion unless a ReleasePolicy exists: grants [`ACCOUNT`] the permission and creates a
+/// policy with mode `Own`. Only for clusters without a cluster version operator.
+pub async fn install_release_owner(client: &Client, namespace: &str) -> Result<(), Error> {
     let rules = json!({ "rules": release_migration::roles::owner_rules() });
     apply::<ClusterRole>(&Api::all(client.clone()), RELEASE_OWNER, rules).await?;
     let bound = json!({

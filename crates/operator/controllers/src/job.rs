@@ -1,4 +1,4 @@
-//! How each thing that Medley does is started.
+//! Starting the controllers of each job.
 
 use manifests::Job;
 use runtime::{Error, Manager};
@@ -26,7 +26,7 @@ pub(crate) async fn start(job: Job, manager: &Manager, options: &Options) -> Res
     }
 }
 
-/// Gives the metrics of a job their names.
+/// Registers the metrics of a job.
 pub(crate) fn declare(job: Job, manager: &Manager) {
     match job {
         Job::Governance => governance::declare(manager),
@@ -37,7 +37,7 @@ pub(crate) fn declare(job: Job, manager: &Manager) {
         Job::Release => release::declare(manager),
         Job::Placement => placement::declare(manager),
         Job::RuntimeClasses => runtime_classes::declare(manager),
-        // It has none of its own.
+        // No metrics of its own.
         Job::ImagesVm => {}
     }
 }

@@ -1,4 +1,4 @@
-//! The controllers of Medley: one module and one [`Job`] for each thing it does.
+//! The controllers of Medley: one module and one [`Job`] for each feature.
 //!
 //! They reach the cluster through the API alone, so `medley run` starts them in any cluster.
 
@@ -10,10 +10,10 @@ mod install;
 mod job;
 pub mod monitoring;
 pub mod placement;
+pub mod reasons;
 pub mod release;
 pub mod runtime_classes;
 mod status;
-pub mod words;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -23,32 +23,32 @@ use runtime::{Error, Manager};
 
 pub use cluster_view::placement::Registries;
 pub use health::Health;
-pub use install::{grant, install, own_release};
+pub use install::{grant, install, install_release_owner};
 pub use manifests::{ACCOUNT, Job, RELEASE_OWNER};
 
-/// What the controllers have to be told.
+/// Settings of all controllers.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// What is to be done.
+    /// Which controllers to start.
     pub jobs: BTreeSet<Job>,
-    /// The namespace of what Medley keeps for itself.
+    /// Namespace of the operator.
     pub namespace: String,
-    /// Profiles to switch on that are off unless somebody wants them.
+    /// Optional profiles to enable.
     pub profiles: Vec<String>,
-    /// The version of Medley, as objects tell who wrote them.
+    /// Version of Medley, recorded in statuses.
     pub version: String,
-    /// Who imports golden images.
+    /// How golden images are imported.
     pub imports: images::cdi::Imports,
-    /// Where the images of pods and of releases are looked at.
+    /// Registry access for inspecting the images of pods and releases.
     pub registries: Registries,
-    /// Which addresses imports connect to, in this process and in importer pods: tenants name registries and web
+    /// Addresses that imports may connect to, in this process and in importer pods: tenants name registries and web
     /// servers.
     pub addresses: AddressPolicy,
-    /// Folders below which a ReleasePolicy may name one with the files of a release; no other is opened.
+    /// Folders that a ReleasePolicy may read release files from; other paths are rejected.
     pub payload_folders: Vec<PathBuf>,
 }
 
-/// Starts the controllers asked for; they run until the manager stops.
+/// Starts the controllers of the selected jobs; they run until the manager stops.
 pub async fn start(manager: &Manager, options: &Options) -> Result<(), Error> {
     for job in &options.jobs {
         job::start(*job, manager, options).await?;

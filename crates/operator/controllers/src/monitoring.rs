@@ -1,4 +1,4 @@
-//! What is told of all jobs together: their alerts and their metrics.
+//! Alerts and metrics of all jobs.
 
 #[cfg(test)]
 mod tests;
@@ -11,7 +11,7 @@ use runtime::metrics::{Described, Metrics};
 
 use crate::{Job, job};
 
-/// All alerts, by what they are about.
+/// All alerts, by feature.
 pub const ALERTS: [(&str, &[Alert]); 5] = [
     ("Governance", &::governance::alerts::ALERTS),
     ("Golden images", &golden_images::alerts::ALERTS),
@@ -20,14 +20,14 @@ pub const ALERTS: [(&str, &[Alert]); 5] = [
     ("Placement", &::placement::alerts::ALERTS),
 ];
 
-/// What every process tells that has controllers.
+/// Metrics of every process that runs controllers.
 pub fn common_metrics() -> Vec<Described> {
     Metrics::default().described()
 }
 
-/// What a job tells besides. Call within a runtime.
+/// Metrics of one job besides the common ones. Call within a Tokio runtime.
 pub fn metrics(job: Job) -> Vec<Described> {
-    let manager = Manager::new(nobody());
+    let manager = Manager::new(unconnected_client());
     job::declare(job, &manager);
     let common = common_metrics();
     let mut own = manager.metrics().described();
@@ -35,8 +35,8 @@ pub fn metrics(job: Job) -> Vec<Described> {
     own
 }
 
-/// A client of no cluster: nothing is asked when only names are given.
-fn nobody() -> Client {
+/// A client that never answers: registering metrics sends no requests.
+fn unconnected_client() -> Client {
     let service = tower::service_fn(|_: http::Request<Body>| {
         std::future::pending::<Result<http::Response<Body>, kube::Error>>()
     });

@@ -1,16 +1,16 @@
-//! Placement: pods at the gate are told where their images run, and let go.
+//! Placement: releases gated pods with node affinity for the platforms of their images.
 //!
 //! ```text
-//! gather: pods at the gate, what their images are for, nodes, runtime classes, policies
-//!   decide: placement::settle --> release, hold, ask first
-//!     apply: one write that narrows the pod and takes the gate away
+//! gather: gated pods, the platforms of their images, nodes, runtime classes, policies
+//!   decide: placement::settle --> release, hold, inspect first
+//!     apply: one patch that sets node affinity and removes the scheduling gate
 //!       report: events and a condition of the pod, status of the policies, metrics
 //! ```
 //!
-//! Most pods never come here: what is known of their images is written into them as they are made (the
-//! crate `webhook`). A pod waits no longer for a registry than its policy says, whatever the registry does.
+//! Most pods are never gated: admission (the crate `webhook`) sets the affinity when the platforms are known. A pod
+//! waits for a registry no longer than its policy allows, whatever the registry does.
 
-mod ledger;
+mod gated;
 mod report;
 mod write;
 
@@ -20,39 +20,39 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::placement::{
-    Knowledge, NOT_INSPECTED, Notice, Policy, Settled, Used, images, is_gated, remarked, settle,
+    GatedDecision, Inspection, NOT_INSPECTED, Notice, Policy, Used, images, is_gated, parse_reason,
+    settle,
 };
-use cluster_view::placement::{News, Pulls, Registries, Settings, Watch};
+use cluster_view::placement::{PlacementView, PullCredentials, Registries, Settings, ViewChange};
 use futures::future::join_all;
 use jiff::Timestamp;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, ResourceExt as _};
 use oci::Keyring;
-use runtime::{Cache, Error, Events, Foreign, Key, Manager, Next, Queue, Reconcile};
+use runtime::{Cache, Error, Events, Key, Manager, Next, OptionalKinds, Queue, Reconcile};
 use serde_json::{Value, json};
 
-use ledger::{Ledger, Turn};
+use gated::{GatedPods, NextInspection};
 use report::Report;
 
-/// What the job is called: in logs, events and managed fields.
+/// Name of the controller in logs, events and managed fields.
 pub const COMPONENT: &str = "medley-placement";
 
-/// Pods are many, and what takes long is done beside.
+/// There may be many pods, but a reconcile does not wait for registries: inspections run in tasks of their own.
 const WORKERS: usize = 4;
-/// Pods that may be at the gate: those that have no node.
-const UNPLACED: &str = "spec.nodeName=,status.phase=Pending";
-/// How long is waited for more changes before all pods are looked at again.
-const SETTLE: Duration = Duration::from_millis(200);
+/// Field selector of pods that may be gated: those without a node.
+const UNSCHEDULED: &str = "spec.nodeName=,status.phase=Pending";
+/// Batch window of changes before all gated pods are reconciled again.
+const BATCH_WINDOW: Duration = Duration::from_millis(200);
 
-/// Something to look at.
+/// Key of the work queue.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Work {
-    /// A pod.
     Pod(Key),
-    /// All pods at the gate.
-    Everything,
-    /// The statuses of the policies.
+    /// All gated pods.
+    AllPods,
+    /// The statuses of the PlacementPolicies.
     Status,
 }
 
@@ -60,75 +60,81 @@ impl fmt::Display for Work {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Pod(key) => write!(f, "{key}"),
-            Self::Everything => f.write_str("all pods at the gate"),
-            Self::Status => f.write_str("the statuses of the policies"),
+            Self::AllPods => f.write_str("all gated pods"),
+            Self::Status => f.write_str("the statuses of the PlacementPolicies"),
         }
     }
 }
 
-/// Starts the job; returns when nodes, policies and pods have been seen.
+/// Starts the controller; returns once its caches have synced.
 pub async fn start(manager: &Manager, registries: &Registries) -> Result<(), Error> {
     let client = manager.client();
-    let watch = Watch::start(manager);
+    let watch = PlacementView::start(manager);
     watch.synced().await;
     let registrations: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
     let (registration, following) = Cache::follow_named(registrations, api::placement::WEBHOOK);
     manager.spawn(following);
     registration.synced().await;
-    let (pods, following) = Cache::follow_matching(Api::all(client.clone()), UNPLACED);
+    let (pods, following) = Cache::follow_matching(Api::all(client.clone()), UNSCHEDULED);
     manager.spawn(following);
     pods.synced().await;
-    let job = Placing {
-        pulls: Pulls::new(client.clone(), registries.clone()),
+    let controller = PlacementController {
+        pulls: PullCredentials::new(client.clone(), registries.clone()),
         client,
-        foreign: manager.foreign().clone(),
+        foreign: manager.optional_kinds().clone(),
         watch,
         registries: registries.clone(),
         pods,
         registration,
-        ledger: Ledger::default(),
-        events: crate::words::events(manager, COMPONENT),
+        gated: GatedPods::default(),
+        events: crate::reasons::events(manager, COMPONENT),
         report: Report::new(manager),
         queue: Queue::new(),
     };
-    subscribe(&job);
-    let queue = job.queue.clone();
-    manager.start(job, &queue, WORKERS);
+    watch_dependencies(&controller);
+    let queue = controller.queue.clone();
+    manager.start(controller, &queue, WORKERS);
     Ok(())
 }
 
-/// Gives its metrics their names, and does nothing else.
+/// Registers the metrics of the controller without starting it, to list them.
 pub(crate) fn declare(manager: &Manager) {
     drop(Report::new(manager));
 }
 
-/// Has everything told that matters.
-fn subscribe(job: &Placing) {
-    let to = job.queue.clone();
-    job.watch.on_change(move |news| {
-        to.add_after(Work::Everything, SETTLE);
-        if *news == News::Settings {
+/// Enqueues work when the cluster, the webhook registration or a gated pod changes.
+fn watch_dependencies(controller: &PlacementController) {
+    let to = controller.queue.clone();
+    controller.watch.on_change(move |change| {
+        to.add_after(Work::AllPods, BATCH_WINDOW);
+        if *change == ViewChange::Settings {
             to.add(Work::Status);
         }
     });
-    let to = job.queue.clone();
-    job.registration.on_change(move |_| to.add(Work::Status));
-    let (to, events, started) = (job.queue.clone(), job.events.clone(), Timestamp::now());
-    job.pods.on_change(move |change| {
+    let to = controller.queue.clone();
+    controller
+        .registration
+        .on_change(move |_| to.add(Work::Status));
+    let (to, events, started) = (
+        controller.queue.clone(),
+        controller.events.clone(),
+        Timestamp::now(),
+    );
+    controller.pods.on_change(move |change| {
         let Some(pod) = change.object() else {
             return;
         };
-        if change.sides().any(|side| waits(side)) {
+        if change.sides().any(|side| has_our_gate(side)) {
             to.add(Work::Pod(Key::of(&pod.metadata)));
-        } else if change.old.is_none() && is_since(pod, started) {
-            warn_of(&events, pod);
+        } else if change.old.is_none() && is_created_since(pod, started) {
+            warn_if_unschedulable(&events, pod);
         }
     });
-    job.queue.add(Work::Status);
+    controller.queue.add(Work::Status);
 }
 
-/// Whether a pod is at our gate.
-fn waits(pod: &Pod) -> bool {
+/// Whether a pod has our scheduling gate.
+fn has_our_gate(pod: &Pod) -> bool {
     let gates = pod
         .spec
         .as_ref()
@@ -137,37 +143,37 @@ fn waits(pod: &Pod) -> bool {
     gates.any(|gate| gate.name == ::placement::names::GATE)
 }
 
-/// Whether a pod was made after a time; the API keeps no parts of seconds.
-fn is_since(pod: &Pod, time: Timestamp) -> bool {
+/// Whether a pod was created at or after a time; timestamps of the API have a resolution of one second.
+fn is_created_since(pod: &Pod, time: Timestamp) -> bool {
     let made = pod.metadata.creation_timestamp.as_ref();
     made.is_some_and(|made| made.0.as_second() >= time.as_second())
 }
 
-/// Tells of a pod that was let in although no node runs its images. Admission itself must not write
-/// events: it may be asked about what never happens.
-fn warn_of(events: &Events, pod: &Pod) {
-    if let Some((reason, message)) = remarked(pod.annotations())
+/// Emits a warning event for a pod that was admitted although no node runs its images. Admission must not emit events
+/// itself: the request may be a dry run, or be denied by another webhook.
+fn warn_if_unschedulable(events: &Events, pod: &Pod) {
+    if let Some((reason, message)) = parse_reason(pod.annotations())
         && ::placement::is_shortfall(reason)
     {
         events.warning(pod, reason, message);
     }
 }
 
-struct Placing {
+struct PlacementController {
     client: Client,
-    foreign: Foreign,
-    watch: Watch,
-    pulls: Pulls,
+    foreign: OptionalKinds,
+    watch: PlacementView,
+    pulls: PullCredentials,
     registries: Registries,
     pods: Cache<Pod>,
     registration: Cache<MutatingWebhookConfiguration>,
-    ledger: Ledger,
+    gated: GatedPods,
     events: Events,
     report: Report,
     queue: Queue<Work>,
 }
 
-impl Reconcile<Work> for Placing {
+impl Reconcile<Work> for PlacementController {
     fn name(&self) -> &'static str {
         COMPONENT
     }
@@ -175,8 +181,8 @@ impl Reconcile<Work> for Placing {
     async fn reconcile(&self, what: &Work) -> Result<Next, Error> {
         match what {
             Work::Pod(key) => self.pod(key).await,
-            Work::Everything => {
-                for key in self.ledger.keys() {
+            Work::AllPods => {
+                for key in self.gated.keys() {
                     self.queue.add(Work::Pod(key));
                 }
                 Ok(Next::Wait)
@@ -186,7 +192,7 @@ impl Reconcile<Work> for Placing {
     }
 }
 
-impl Placing {
+impl PlacementController {
     async fn pod(&self, key: &Key) -> Result<Next, Error> {
         let found = self.pods.find(key);
         let waiting = found
@@ -194,8 +200,8 @@ impl Placing {
             .map(|pod| (json!(*pod), pod))
             .filter(|(object, _)| is_gated(object));
         let Some((object, pod)) = waiting else {
-            if self.ledger.forget(key) {
-                self.queue.add_after(Work::Status, SETTLE);
+            if self.gated.forget(key) {
+                self.queue.add_after(Work::Status, BATCH_WINDOW);
             }
             return Ok(Next::Wait);
         };
@@ -206,22 +212,22 @@ impl Placing {
         let name = policy
             .map(|policy| policy.name.as_str())
             .unwrap_or_default();
-        self.ledger.waits(key, &pod.uid().unwrap_or_default(), name);
-        self.queue.add_after(Work::Status, SETTLE);
+        self.gated.upsert(key, &pod.uid().unwrap_or_default(), name);
+        self.queue.add_after(Work::Status, BATCH_WINDOW);
         let (settled, next) = match policy {
             None => (
                 self.settled(&object, None, &settings, &BTreeMap::new()),
                 None,
             ),
-            Some(policy) => self.looked(key, &object, policy, &settings).await?,
+            Some(policy) => self.decide(key, &object, policy, &settings).await?,
         };
         match settled {
-            Settled::Ask(_) => Ok(Next::After(next.unwrap_or(SETTLE))),
-            Settled::Release { pod: after, notice } => {
+            GatedDecision::Ask(_) => Ok(Next::After(next.unwrap_or(BATCH_WINDOW))),
+            GatedDecision::Release { pod: after, notice } => {
                 self.release(&pod, &object, &after, &notice).await?;
                 Ok(Next::Wait)
             }
-            Settled::Hold { pod: after, notice } => {
+            GatedDecision::Hold { pod: after, notice } => {
                 self.hold(key, &pod, (&object, &after), &notice).await?;
                 Ok(Next::Wait)
             }
@@ -233,103 +239,103 @@ impl Placing {
         object: &Value,
         policy: Option<&Policy>,
         settings: &Settings,
-        known: &BTreeMap<String, Knowledge>,
-    ) -> Settled {
+        known: &BTreeMap<String, Inspection>,
+    ) -> GatedDecision {
         let cluster = self.watch.cluster();
         settle(object, policy, known, &settings.classes, &cluster)
     }
 
-    /// What becomes of a pod by what is known of its images. What is not known is asked for beside, and
-    /// given up when the pod has waited for as long as its policy says. Also when to look again.
-    async fn looked(
+    /// Decides on a pod. Unknown images are inspected in the background, and given up when the gate timeout of the
+    /// policy has passed. Also returns when to requeue.
+    async fn decide(
         &self,
         key: &Key,
         object: &Value,
         policy: &Policy,
         settings: &Settings,
-    ) -> Result<(Settled, Option<Duration>), Error> {
+    ) -> Result<(GatedDecision, Option<Duration>), Error> {
         let pulls = &self.pulls;
         let keyring = pulls
             .keyring(&key.namespace, object, &policy.pull_secrets)
             .await?;
-        // What was forbidden just now is part of the status.
-        self.queue.add_after(Work::Status, SETTLE);
+        // The status lists pull secrets that the API server has just forbidden to read.
+        self.queue.add_after(Work::Status, BATCH_WINDOW);
         let used = images(&object["spec"]);
         let mut known = self.known(key, &used, &keyring, policy);
         let settled = self.settled(object, Some(policy), settings, &known);
-        let Settled::Ask(unknown) = settled else {
+        let GatedDecision::Ask(unknown) = settled else {
             return Ok((settled, None));
         };
-        match self.ledger.turn(key, policy.gate) {
-            Turn::Late => {
+        match self.gated.next_inspection(key, policy.gate) {
+            NextInspection::TimedOut => {
                 for used in unknown {
-                    let given_up = self.ledger.given_up(key, &used.image, policy.gate);
+                    let given_up = self.gated.given_up(key, &used.image, policy.gate);
                     known.insert(used.image, given_up);
                 }
                 let settled = self.settled(object, Some(policy), settings, &known);
                 Ok((settled, None))
             }
-            Turn::Wait(next) => Ok((Settled::Ask(unknown), Some(next))),
-            Turn::Look(next) => {
-                self.look(key, &unknown, &keyring);
-                Ok((Settled::Ask(unknown), Some(next)))
+            NextInspection::Later(next) => Ok((GatedDecision::Ask(unknown), Some(next))),
+            NextInspection::Now(next) => {
+                self.inspect(key, &unknown, &keyring);
+                Ok((GatedDecision::Ask(unknown), Some(next)))
             }
         }
     }
 
-    /// What is known of images without asking anybody: by registries, by what was said to this pod, or
-    /// because a registry has been out of order for longer than the pod would wait.
+    /// What is known of images without a request: from the registry cache, from an inspection for this pod, or because
+    /// a registry has been failing for longer than the gate timeout.
     fn known(
         &self,
         key: &Key,
         used: &[Used],
         keyring: &Arc<Keyring>,
         policy: &Policy,
-    ) -> BTreeMap<String, Knowledge> {
+    ) -> BTreeMap<String, Inspection> {
         let known = used.iter().filter_map(|used| {
             let found = self
                 .registries
                 .known(used, keyring)
-                .or_else(|| self.ledger.known(key, &used.image))
+                .or_else(|| self.gated.known(key, &used.image))
                 .or_else(|| self.registries.given_up(used, policy.gate))?;
             Some((used.image.clone(), found))
         });
         known.collect()
     }
 
-    /// Looks at images, beside other work: a registry may take its time.
-    fn look(&self, key: &Key, unknown: &[Used], keyring: &Arc<Keyring>) {
-        let (ledger, queue, key) = (self.ledger.clone(), self.queue.clone(), key.clone());
-        let looks: Vec<_> = unknown
+    /// Inspects images in a task of its own, which enqueues the pod when done: a registry may be slow.
+    fn inspect(&self, key: &Key, unknown: &[Used], keyring: &Arc<Keyring>) {
+        let (gated, queue, key) = (self.gated.clone(), self.queue.clone(), key.clone());
+        let inspections: Vec<_> = unknown
             .iter()
             .map(|used| {
                 let (registries, keyring) = (self.registries.clone(), Arc::clone(keyring));
                 let used = used.clone();
                 async move {
-                    let looked = registries.look(&used, &keyring).await;
-                    (used.image, looked)
+                    let inspected = registries.look(&used, &keyring).await;
+                    (used.image, inspected)
                 }
             })
             .collect();
         tokio::spawn(async move {
-            let looked = join_all(looks).await;
-            ledger.looked(&key, looked);
+            let inspected = join_all(inspections).await;
+            gated.record(&key, inspected);
             queue.add(Work::Pod(key));
         });
     }
 
-    /// Tells of a pod that goes, and forgets it.
-    fn released(&self, key: &Key, pod: &Pod, notice: &Notice) {
+    /// Emits the event of a released pod, and removes its state.
+    fn finish_release(&self, key: &Key, pod: &Pod, notice: &Notice) {
         if notice.warning {
             self.events.warning(pod, notice.reason, &notice.message);
         } else {
             self.events.normal(pod, notice.reason, &notice.message);
         }
-        let waited = self.ledger.waited(key);
-        self.report.released(notice.reason, waited);
+        let waited = self.gated.waited(key);
+        self.report.count_release(notice.reason, waited);
         if notice.reason == NOT_INSPECTED {
-            tracing::warn!(pod = %key, message = notice.message, "let a pod go without knowing where it runs");
+            tracing::warn!(pod = %key, message = notice.message, "released a pod without knowing the platforms of its images");
         }
-        self.ledger.forget(key);
+        self.gated.forget(key);
     }
 }

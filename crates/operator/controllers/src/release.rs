@@ -1,14 +1,14 @@
-//! Releases: whether the cluster has truly arrived at the one that it is on its way to.
+//! Releases: verifies that every operator has reached the release the cluster is upgrading to.
 //!
 //! ```text
-//! gather: ClusterVersion, ClusterOperators, pools of machines, the policy, the files of the release
-//!   decide: release_migration::control --> verdict, and what a ClusterVersion says
-//!     apply: status of the ClusterVersion, where Medley is to keep it and nobody else does
+//! gather: ClusterVersion, ClusterOperators, MachineConfigPools, the policy, the manifests of the release
+//!   decide: release_migration::control --> verdict, and the status of the ClusterVersion
+//!     apply: status of the ClusterVersion, where Medley owns it and no other manager does
 //!       report: status of the policy, events, metrics
 //! ```
 //!
-//! Every change of `status.versions` of an operator is looked at. The cluster version operator wakes for
-//! `operator` alone, and sees minutes later that the last image has arrived.
+//! Every change of `status.versions` of a ClusterOperator triggers a reconcile. The cluster version operator reacts to
+//! the version named `operator` only, and notices minutes later that the last image has arrived.
 
 mod operators;
 mod payloads;
@@ -21,8 +21,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::release_migration::control::{
-    self, Aim, Decision, Facts, Kept, Loaded, Owners, Trouble, TroubleKind, keeps, observed, owned,
-    owners,
+    self, Decision, Kept, Loaded, Owners, ReleaseInputs, ReleaseTarget, Trouble, TroubleKind,
+    keeps, observed, owned, owners,
 };
 use ::release_migration::payload::Selection;
 use api::openshift::{CLUSTER_VERSION, ClusterOperator, ClusterVersion, MachineConfigPool};
@@ -33,8 +33,8 @@ use kube::core::GroupVersionKind;
 use kube::{Api, Client};
 use parking_lot::Mutex;
 use runtime::{
-    Cache, Change, Error, Events, Foreign, ForeignChange, Key, Manager, Next, Queue, Reconcile,
-    kind_of,
+    Cache, Change, Error, Events, Key, Manager, Next, OptionalKindChange, OptionalKinds, Queue,
+    Reconcile, kind_of,
 };
 use tracing::info;
 
@@ -43,18 +43,18 @@ use operators::Operators;
 use payloads::Payloads;
 use report::Report;
 
-/// What the job is called: in logs, events and managed fields.
+/// Name of the controller in logs, events and managed fields.
 pub const COMPONENT: &str = "medley-release";
 
-/// How soon is tried again what was forbidden.
-const FORBIDDEN: Duration = Duration::from_mins(1);
+/// Retry interval of a write that RBAC forbade.
+const FORBIDDEN_RETRY_INTERVAL: Duration = Duration::from_mins(1);
 
-/// The one policy that counts.
+/// The ReleasePolicy is a singleton.
 fn policy_key() -> Key {
     Key::new("", NAME)
 }
 
-/// What the job follows.
+/// Kinds that the controller watches.
 fn kinds() -> [GroupVersionKind; 4] {
     [
         kind_of::<ClusterVersion>(),
@@ -64,15 +64,14 @@ fn kinds() -> [GroupVersionKind; 4] {
     ]
 }
 
-/// Starts the job; returns when everything there is has been seen. Where the kinds of OpenShift are not
-/// installed, there is nothing to do until they are. `registries` reads images of releases; folders with
-/// their files are opened below `folders` alone.
+/// Starts the controller; returns once its caches have synced. It is idle until the OpenShift kinds are installed.
+/// `registries` reads release images; release folders are opened only below `folders`.
 pub async fn start(
     manager: &Manager,
     registries: oci::Client,
     folders: Vec<PathBuf>,
 ) -> Result<(), Error> {
-    let foreign = manager.foreign().clone();
+    let foreign = manager.optional_kinds().clone();
     for kind in kinds() {
         foreign.follow(&kind);
     }
@@ -81,40 +80,41 @@ pub async fn start(
     foreign.synced().await;
     if foreign.cache(&kind_of::<ClusterVersion>()).is_none() {
         info!(
-            "the kinds of config.openshift.io are not installed: no release is judged until they are"
+            "the kinds of config.openshift.io are not installed; waiting for their CustomResourceDefinitions"
         );
     }
-    let job = Releases {
+    let controller = ReleaseController {
         client: manager.client(),
         foreign: foreign.clone(),
         payloads,
         operators: Operators::default(),
-        events: crate::words::events(manager, COMPONENT),
+        events: crate::reasons::events(manager, COMPONENT),
         report: Report::new(manager),
         forbidden: Mutex::default(),
     };
     let to = queue.clone();
     foreign.on_change(move |change| {
-        if kinds().contains(change.kind()) && is_news(change) {
+        if kinds().contains(change.kind()) && affects_verdict(change) {
             to.add(policy_key());
         }
     });
     queue.add(policy_key());
-    manager.start(job, &queue, 1);
+    manager.start(controller, &queue, 1);
     Ok(())
 }
 
-/// Gives its metrics their names, and does nothing else.
+/// Registers the metrics of the controller without starting it, to list them.
 pub(crate) fn declare(manager: &Manager) {
     drop(Report::new(manager));
 }
 
-/// Whether a change matters. Operators tell much of what they do; what counts is what they have arrived at,
-/// and how they are.
-fn is_news(change: &ForeignChange<'_>) -> bool {
+/// Whether a change can alter the verdict. Operators update their status often; only versions and conditions count.
+fn affects_verdict(change: &OptionalKindChange<'_>) -> bool {
     match change {
-        ForeignChange::Object { kind, change, .. } if **kind == kind_of::<ClusterOperator>() => {
-            let said = |change: &Change<DynamicObject>, field: &str| {
+        OptionalKindChange::Object { kind, change, .. }
+            if **kind == kind_of::<ClusterOperator>() =>
+        {
+            let differs = |change: &Change<DynamicObject>, field: &str| {
                 let [old, new] = [&change.old, &change.new].map(|side| {
                     let status = side.as_ref()?.data.get("status")?;
                     status.get(field)
@@ -123,31 +123,31 @@ fn is_news(change: &ForeignChange<'_>) -> bool {
             };
             change.old.is_none()
                 || change.new.is_none()
-                || said(change, "versions")
-                || said(change, "conditions")
+                || differs(change, "versions")
+                || differs(change, "conditions")
         }
         _ => true,
     }
 }
 
-struct Releases {
+struct ReleaseController {
     client: Client,
-    foreign: Foreign,
+    foreign: OptionalKinds,
     payloads: Payloads,
     operators: Operators,
     events: Events,
     report: Report,
-    /// Why Medley may not write the ClusterVersion, if it was refused.
+    /// Message of the API server when it forbade writing the ClusterVersion.
     forbidden: Mutex<Option<String>>,
 }
 
-/// All that was gathered.
-struct Gathered {
+/// Inputs of one reconcile.
+struct GatheredRelease {
     policy: ReleasePolicy,
     version: Option<ClusterVersion>,
     installed: bool,
     owners: Owners,
-    aim: Aim,
+    aim: ReleaseTarget,
     wanted: Result<Arc<Loaded>, Trouble>,
     current: Option<Arc<Loaded>>,
     kept: Vec<Kept>,
@@ -155,24 +155,28 @@ struct Gathered {
     pools: Vec<MachineConfigPool>,
 }
 
-impl Reconcile for Releases {
+impl Reconcile for ReleaseController {
     fn name(&self) -> &'static str {
         COMPONENT
     }
 
     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
-        let Some(gathered) = self.gather().await? else {
+        let Some(inputs) = self.gather().await? else {
             self.report.forget(key);
             return Ok(Next::Wait);
         };
-        let mut decision = self.decide(&gathered);
-        if self.keep(&gathered, &decision).await? {
-            decision = self.decide(&gathered);
+        let mut decision = self.decide(&inputs);
+        if self.keep(&inputs, &decision).await? {
+            decision = self.decide(&inputs);
         }
-        self.tell(key, &gathered, &decision).await?;
+        self.publish(key, &inputs, &decision).await?;
         let again = self.payloads.settle();
-        let again = again.filter(|_| gathered.version.is_some());
-        let forbidden = self.forbidden.lock().is_some().then_some(FORBIDDEN);
+        let again = again.filter(|_| inputs.version.is_some());
+        let forbidden = self
+            .forbidden
+            .lock()
+            .is_some()
+            .then_some(FORBIDDEN_RETRY_INTERVAL);
         let due = decision.next.map(|at| {
             let wait = at.duration_since(Timestamp::now());
             Duration::try_from(wait).unwrap_or_default()
@@ -182,9 +186,10 @@ impl Reconcile for Releases {
     }
 }
 
-impl Releases {
-    /// Reads all that counts. None if there is no place for a verdict, and nothing to judge.
-    async fn gather(&self) -> Result<Option<Gathered>, Error> {
+impl ReleaseController {
+    /// Reads the inputs. `None` if the ReleasePolicy CRD is missing, or if there is neither a policy nor a
+    /// ClusterVersion.
+    async fn gather(&self) -> Result<Option<GatheredRelease>, Error> {
         let Some(policies) = self.foreign.open(&kind_of::<ReleasePolicy>()).await? else {
             return Ok(None);
         };
@@ -197,7 +202,7 @@ impl Releases {
             _ => None,
         };
         let policy: Option<ReleasePolicy> = match one(&policies, NAME)? {
-            None if version.is_some() => Some(self.make_policy(&policies).await?),
+            None if version.is_some() => Some(self.create_policy(&policies).await?),
             found => found,
         };
         let Some(policy) = policy.filter(|it| it.metadata.deletion_timestamp.is_none()) else {
@@ -209,13 +214,13 @@ impl Releases {
         };
         let pools = pools.iter().flat_map(Cache::list);
         let pools = pools.map(|it| typed(&it)).collect::<Result<_, _>>()?;
-        let mut gathered = Gathered {
+        let mut inputs = GatheredRelease {
             owners: version
                 .as_ref()
                 .map(|it| owners(it, COMPONENT))
                 .unwrap_or_default(),
-            aim: Aim::default(),
-            wanted: Err(nobody_says()),
+            aim: ReleaseTarget::default(),
+            wanted: Err(no_target_release()),
             current: None,
             kept: self.payloads.kept(),
             policy,
@@ -224,73 +229,73 @@ impl Releases {
             operators,
             pools,
         };
-        self.aim(&mut gathered).await;
-        Ok(Some(gathered))
+        self.resolve_aim(&mut inputs).await;
+        Ok(Some(inputs))
     }
 
-    /// Finds out which release counts, and reads its files.
-    async fn aim(&self, gathered: &mut Gathered) {
-        let Some(version) = &gathered.version else {
+    /// Determines the target release and loads its manifests.
+    async fn resolve_aim(&self, inputs: &mut GatheredRelease) {
+        let Some(version) = &inputs.version else {
             return;
         };
-        let spec = &gathered.policy.spec;
+        let spec = &inputs.policy.spec;
         let selection = Selection::of(version);
         let desired = version.status.as_ref().map(|it| it.desired.image.as_str());
         let desired = desired.filter(|it| !it.is_empty());
-        gathered.aim = if keeps(&gathered.policy, &gathered.owners) {
+        inputs.aim = if keeps(&inputs.policy, &inputs.owners) {
             if let Some(image) = desired {
                 let current = self.payloads.load(spec, image, &selection).await;
-                gathered.current = current.ok();
+                inputs.current = current.ok();
             }
-            let kept = &gathered.kept;
-            let told = gathered.owners.of_updates;
-            owned(version, gathered.current.as_deref(), kept, told)
+            let kept = &inputs.kept;
+            let of_updates = inputs.owners.of_updates;
+            owned(version, inputs.current.as_deref(), kept, of_updates)
         } else {
             observed(version)
         };
-        if let Some(wanted) = &gathered.aim.wanted {
+        if let Some(wanted) = &inputs.aim.wanted {
             let image = wanted.image.as_str();
-            gathered.wanted = self.payloads.load(spec, image, &selection).await;
+            inputs.wanted = self.payloads.load(spec, image, &selection).await;
         }
     }
 
-    /// Makes the policy, to have a place for the verdict.
-    async fn make_policy(&self, policies: &Cache<DynamicObject>) -> Result<ReleasePolicy, Error> {
+    /// Creates the policy, whose status holds the verdict.
+    async fn create_policy(&self, policies: &Cache<DynamicObject>) -> Result<ReleasePolicy, Error> {
         let api: Api<ReleasePolicy> = Api::all(self.client.clone());
         let policy = ReleasePolicy::new(NAME, ReleasePolicySpec::default());
         let params = PostParams {
             field_manager: Some(COMPONENT.to_owned()),
             ..PostParams::default()
         };
-        let made = api.create(&params, &policy).await;
-        let made = made.map_err(Error::api(format!("creating ReleasePolicy {NAME}")))?;
-        policies.saw(&made).await;
-        Ok(made)
+        let created = api.create(&params, &policy).await;
+        let created = created.map_err(Error::api(format!("creating ReleasePolicy {NAME}")))?;
+        policies.saw(&created).await;
+        Ok(created)
     }
 
-    fn decide(&self, gathered: &Gathered) -> Decision {
+    fn decide(&self, inputs: &GatheredRelease) -> Decision {
         let forbidden = self.forbidden.lock().clone();
-        control::decide(&Facts {
-            policy: &gathered.policy,
-            version: gathered.version.as_ref(),
-            installed: gathered.installed,
-            aim: &gathered.aim,
-            wanted: gathered.wanted.as_deref(),
-            current: gathered.current.as_deref(),
-            operators: &gathered.operators,
-            pools: &gathered.pools,
-            kept: &gathered.kept,
-            owners: &gathered.owners,
+        control::decide(&ReleaseInputs {
+            policy: &inputs.policy,
+            version: inputs.version.as_ref(),
+            installed: inputs.installed,
+            aim: &inputs.aim,
+            wanted: inputs.wanted.as_deref(),
+            current: inputs.current.as_deref(),
+            operators: &inputs.operators,
+            pools: &inputs.pools,
+            kept: &inputs.kept,
+            owners: &inputs.owners,
             forbidden: forbidden.as_deref(),
             architecture: importer::own_architecture(),
             now: Timestamp::now(),
         })
     }
 
-    /// Writes the status of the ClusterVersion, if Medley keeps it and it is another. Whether it has become
-    /// known only now that it may or may not.
-    async fn keep(&self, gathered: &Gathered, decision: &Decision) -> Result<bool, Error> {
-        let (Some(version), Some(wanted)) = (&gathered.version, &decision.version) else {
+    /// Writes the status of the ClusterVersion, if Medley owns it and it changed. Returns whether the permission to
+    /// write it changed, which requires a new decision.
+    async fn keep(&self, inputs: &GatheredRelease, decision: &Decision) -> Result<bool, Error> {
+        let (Some(version), Some(wanted)) = (&inputs.version, &decision.version) else {
             return Ok(self.forbidden.lock().take().is_some());
         };
         if version.status.as_ref() == Some(wanted) {
@@ -309,14 +314,19 @@ impl Releases {
         Ok(changed)
     }
 
-    /// Publishes the verdict, and what has happened since the last one.
-    async fn tell(&self, key: &Key, gathered: &Gathered, decision: &Decision) -> Result<(), Error> {
-        if gathered.version.is_some() {
-            self.report.tell(key, &decision.tally);
+    /// Updates metrics and status, and emits the events of the decision.
+    async fn publish(
+        &self,
+        key: &Key,
+        inputs: &GatheredRelease,
+        decision: &Decision,
+    ) -> Result<(), Error> {
+        if inputs.version.is_some() {
+            self.report.update(key, &decision.tally);
         } else {
             self.report.forget(key);
         }
-        let policy = &gathered.policy;
+        let policy = &inputs.policy;
         if policy.status.as_ref() != Some(&decision.status) {
             let kind = kind_of::<ReleasePolicy>();
             let of = &policy.metadata;
@@ -340,9 +350,11 @@ where
     cache.get("", name).map(|it| typed(&it)).transpose()
 }
 
-fn nobody_says() -> Trouble {
+fn no_target_release() -> Trouble {
     Trouble {
         kind: TroubleKind::Missing,
-        message: "neither the ClusterVersion nor a ConfigMap that is kept says which release the cluster runs".to_owned(),
+        message:
+            "neither the ClusterVersion nor a release ConfigMap names the release of the cluster"
+                .to_owned(),
     }
 }

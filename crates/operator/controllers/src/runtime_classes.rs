@@ -1,10 +1,10 @@
-//! RuntimeClasses for the builds of Windows in the cluster.
+//! RuntimeClasses for the Windows builds of the cluster.
 //!
 //! ```text
-//! gather: nodes, RuntimeClasses, and pods of classes that should go
+//! gather: nodes, RuntimeClasses, and pods of obsolete classes
 //!   decide: placement::runtime_classes::plan --> serve, remove, keep, withhold
-//!     apply: the label of nodes whose kubelet did not set it; classes, by server-side apply
-//!       report: events of nodes and classes, metrics; a class that is kept says why
+//!     apply: the build label of nodes whose kubelet did not set it; classes, by server-side apply
+//!       report: events of nodes and classes, metrics; an annotation on a class that is kept
 //! ```
 
 mod report;
@@ -25,51 +25,53 @@ use serde_json::{Value, json};
 
 use report::Report;
 
-/// What the job is called: in logs, events and managed fields.
+/// Name of the controller in logs, events and managed fields.
 pub const COMPONENT: &str = "medley-runtime-classes";
 
-/// How long is waited for more changes of nodes before classes are looked at.
-const SETTLES: Duration = Duration::from_millis(200);
-/// How often is looked whether a class that is kept for its pods is still used. Pods are not followed for
-/// this: there are many, and hardly ever is a class to go.
-const USED_AGAIN: Duration = Duration::from_secs(15);
-/// Pods that are read at a time.
-const PAGE: u32 = 500;
+/// Batch window of node changes.
+const BATCH_WINDOW: Duration = Duration::from_millis(200);
+/// How often to check whether an obsolete class still has pods. Pods are listed, not watched: there are many, and a
+/// class is rarely obsolete.
+const USAGE_CHECK_INTERVAL: Duration = Duration::from_secs(15);
+/// Page size of pod lists.
+const POD_PAGE_SIZE: u32 = 500;
 
-/// Starts the job; returns when nodes and classes have been seen.
+/// Starts the controller; returns once its caches have synced.
 pub async fn start(manager: &Manager) -> Result<(), Error> {
-    let job = RuntimeClasses {
+    let controller = RuntimeClassController {
         client: manager.client(),
         nodes: manager.cache(),
         classes: manager.cache(),
-        events: crate::words::events(manager, COMPONENT),
+        events: crate::reasons::events(manager, COMPONENT),
         report: Report::new(manager),
     };
-    job.nodes.synced().await;
-    job.classes.synced().await;
+    controller.nodes.synced().await;
+    controller.classes.synced().await;
     let queue: Queue<Key> = Queue::new();
-    // There is one thing to look at: all of them.
+    // One reconcile covers all nodes and classes.
     let all = || Key::new("", "all");
     let to = queue.clone();
-    job.nodes.on_change(move |change| {
-        if concerns(change) {
-            to.add_after(all(), SETTLES);
+    controller.nodes.on_change(move |change| {
+        if affects_classes(change) {
+            to.add_after(all(), BATCH_WINDOW);
         }
     });
     let to = queue.clone();
-    job.classes.on_change(move |_| to.add_after(all(), SETTLES));
+    controller
+        .classes
+        .on_change(move |_| to.add_after(all(), BATCH_WINDOW));
     queue.add(all());
-    manager.start(job, &queue, 1);
+    manager.start(controller, &queue, 1);
     Ok(())
 }
 
-/// Gives its metrics their names, and does nothing else.
+/// Registers the metrics of the controller without starting it, to list them.
 pub(crate) fn declare(manager: &Manager) {
     drop(Report::new(manager));
 }
 
-/// Whether a change of a node is one that classes follow from. Nodes tell all the time that they are alive.
-fn concerns(change: &Change<Node>) -> bool {
+/// Whether a node change can affect the classes; heartbeats cannot.
+fn affects_classes(change: &Change<Node>) -> bool {
     let read = |side: &Option<Arc<Node>>| {
         let node = side.as_deref().filter(|node| is_windows(node))?;
         Some(placement::Node::read(&json!(node)))
@@ -83,7 +85,7 @@ fn is_windows(node: &Node) -> bool {
     label.or_else(|| info.map(|info| info.operating_system.as_str())) == Some("windows")
 }
 
-struct RuntimeClasses {
+struct RuntimeClassController {
     client: Client,
     nodes: Cache<Node>,
     classes: Cache<RuntimeClass>,
@@ -91,7 +93,7 @@ struct RuntimeClasses {
     report: Report,
 }
 
-impl Reconcile for RuntimeClasses {
+impl Reconcile for RuntimeClassController {
     fn name(&self) -> &'static str {
         COMPONENT
     }
@@ -102,22 +104,22 @@ impl Reconcile for RuntimeClasses {
         let users = self.users(&obsolete(&cluster, &existing)).await?;
         let plan = plan(&cluster, &existing, &users);
         self.apply(&plan).await?;
-        self.told(&cluster, &plan);
+        self.report_plan(&cluster, &plan);
         Ok(if plan.keep.is_empty() {
             Next::Wait
         } else {
-            Next::After(USED_AGAIN)
+            Next::After(USAGE_CHECK_INTERVAL)
         })
     }
 }
 
-/// An object as JSON, which it came as.
+/// The object as JSON, the form that the `placement` crate reads.
 fn json<K: Serialize>(object: &Arc<K>) -> Value {
     json!(**object)
 }
 
-impl RuntimeClasses {
-    /// Labels nodes whose kubelet did not say their build, and says what the Windows nodes are then.
+impl RuntimeClassController {
+    /// Sets the missing build labels of Windows nodes; returns these nodes as labelled.
     async fn label(&self) -> Result<Cluster, Error> {
         let mut cluster = Cluster::default();
         let nodes = self.nodes.list();
@@ -126,7 +128,7 @@ impl RuntimeClasses {
             if let Some(build) = read.missing_build() {
                 let name = node.name_any();
                 let message = format!(
-                    "its kubelet did not label it with its build of Windows: labelled {}={build}",
+                    "the kubelet did not set the Windows build label; set {}={build}",
                     names::WINDOWS_BUILD
                 );
                 let patch = json!({ "metadata": { "labels": { names::WINDOWS_BUILD: build } } });
@@ -138,9 +140,9 @@ impl RuntimeClasses {
                 let labelled = api
                     .patch(&name, &params, &Patch::Merge(patch))
                     .await
-                    .or_absent()
+                    .not_found_as_none()
                     .map_err(Error::api(format!(
-                        "labelling node {name} with its build of Windows"
+                        "labelling node {name} with its Windows build"
                     )))?;
                 let Some(labelled) = labelled else {
                     continue;
@@ -154,7 +156,7 @@ impl RuntimeClasses {
         Ok(cluster)
     }
 
-    /// How many pods use these classes; pods that have ended do not.
+    /// Number of pods by class, without completed ones.
     async fn users(&self, classes: &BTreeSet<String>) -> Result<BTreeMap<String, usize>, Error> {
         let mut users = BTreeMap::new();
         if classes.is_empty() {
@@ -163,11 +165,12 @@ impl RuntimeClasses {
         let api: Api<Pod> = Api::all(self.client.clone());
         let mut params = ListParams::default()
             .fields("status.phase!=Succeeded,status.phase!=Failed")
-            .limit(PAGE);
+            .limit(POD_PAGE_SIZE);
         loop {
-            let page = api.list(&params).await.map_err(Error::api(
-                "listing pods to see which runtime classes they use",
-            ))?;
+            let page = api
+                .list(&params)
+                .await
+                .map_err(Error::api("listing pods by runtime class"))?;
             for pod in &page.items {
                 let spec = pod.spec.as_ref();
                 let class = spec.and_then(|spec| spec.runtime_class_name.as_ref());
@@ -182,7 +185,7 @@ impl RuntimeClasses {
         }
     }
 
-    /// Removes classes, then makes and changes them.
+    /// Deletes, then creates and updates classes.
     async fn apply(&self, plan: &ClassPlan) -> Result<(), Error> {
         let api: Api<RuntimeClass> = Api::all(self.client.clone());
         for name in &plan.remove {
@@ -198,9 +201,9 @@ impl RuntimeClasses {
             };
             api.delete(name, &options)
                 .await
-                .or_absent()
+                .not_found_as_none()
                 .map_err(Error::api(format!("removing RuntimeClass {name}")))?;
-            self.classes.saw_deletion(&class.metadata).await;
+            self.classes.wait_for_deletion(&class.metadata).await;
         }
         let kept = plan.keep.iter().filter(|kept| !kept.is_there);
         let kept = kept.map(|kept| (&kept.name, &kept.object));
@@ -217,12 +220,12 @@ impl RuntimeClasses {
         Ok(())
     }
 
-    /// Tells what became of classes, and counts.
-    fn told(&self, cluster: &Cluster, plan: &ClassPlan) {
+    /// Emits events and updates the metrics.
+    fn report_plan(&self, cluster: &Cluster, plan: &ClassPlan) {
         for served in plan.serve.iter().filter(|served| !served.is_there) {
             if let Some(class) = self.classes.get("", &served.name) {
                 let nodes = served.nodes;
-                let message = format!("made for {nodes} nodes with handler {}", class.handler);
+                let message = format!("created for {nodes} nodes with handler {}", class.handler);
                 self.events.normal(&*class, "RuntimeClassMade", message);
             }
         }
@@ -232,7 +235,7 @@ impl RuntimeClasses {
                     .warning(&*class, "RuntimeClassKept", kept.reason());
             }
         }
-        for (node, withheld) in self.report.news(&plan.withheld) {
+        for (node, withheld) in self.report.unreported(&plan.withheld) {
             if let Some(node) = self.nodes.get("", &node) {
                 self.events
                     .warning(&*node, "RuntimeHandlerMissing", withheld.to_string());

@@ -1,17 +1,17 @@
-//! Reading objects of kinds that may not be there, and writing their statuses.
+//! Decoding objects of optional kinds, and writing their statuses.
 
 use kube::Resource;
 use kube::api::{DynamicObject, ObjectMeta, Patch, PatchParams};
 use kube::core::GroupVersionKind;
-use runtime::{Error, Foreign, Key};
+use runtime::{Error, Key, OptionalKinds};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-/// Puts a status in the place of the one that was read with this metadata, unless somebody has written
-/// the object since. When this returns, the cache shows it. A kind that is gone has no status.
+/// Replaces the status of the object that was read with this metadata; fails with a conflict if the object changed
+/// since. Returns once the cache shows the write, or at once if the kind is not installed any more.
 pub(crate) async fn write(
-    foreign: &Foreign,
+    foreign: &OptionalKinds,
     kind: &GroupVersionKind,
     of: &ObjectMeta,
     status: &impl Serialize,
@@ -41,7 +41,7 @@ pub(crate) async fn write(
     Ok(())
 }
 
-/// An object of a kind found at run time, as what it is.
+/// Decodes a dynamic object.
 pub(crate) fn typed<K>(object: &DynamicObject) -> Result<K, Error>
 where
     K: Resource<DynamicType = ()> + DeserializeOwned,

@@ -1,7 +1,7 @@
-//! CPU models end to end: an API server with the kinds of a stock KubeVirt, a simulated fleet that runs
-//! them, our admission check and our controller, each with the rights that are shipped and no others.
+//! CPU models end to end: an API server with the CRDs of a stock KubeVirt, a simulated fleet that runs the instances,
+//! our webhook and our controller, each with the RBAC that is shipped and no more.
 //!
-//! Everywhere somebody watches: an instance that was handed over without its model is a failure.
+//! Every test watches all instances: one that was handed over without its model is a failure.
 
 #[path = "common/jobs.rs"]
 mod jobs;

@@ -1,4 +1,4 @@
-//! Governance end to end: an API server, the operators of others, and ours.
+//! Governance end to end: an API server, simulated upstream operators, and our controller.
 
 #[path = "common/ours.rs"]
 mod ours;

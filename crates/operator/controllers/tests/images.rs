@@ -1,5 +1,5 @@
-//! The layer that imports golden images, on an API server with simulated storage, against registries and
-//! web servers that work and such that do not: which disks there are in the end, and what is said of it.
+//! The import layer of golden images, on an API server with simulated storage, against registries and web servers that
+//! work or misbehave: which disks result, and which statuses and events.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,

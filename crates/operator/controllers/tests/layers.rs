@@ -1,5 +1,5 @@
-//! The layers of golden images end to end: an API server, nodes, the kinds of upstream, ours at work,
-//! and somebody who stands in for CDI.
+//! The layers of golden images end to end: an API server, nodes, the upstream CRDs, our controllers, and a stand-in for
+//! CDI.
 
 #[path = "layers/importer.rs"]
 mod importer;

@@ -1,5 +1,5 @@
-//! Placement end to end: an API server, a fleet of unlike nodes, a real registry, our admission check and
-//! our controller, each with the rights that are shipped and no others.
+//! Placement end to end: an API server, a heterogeneous fleet, a real registry, our webhook and our controller, each
+//! with the RBAC that is shipped and no more.
 
 #[path = "placement/images.rs"]
 mod images;

@@ -1,5 +1,5 @@
-//! Releases end to end: an API server with the kinds of OpenShift, somebody who plays the cluster version
-//! operator and the cluster operators, and our controller with the rights that are shipped and no others.
+//! Releases end to end: an API server with the OpenShift CRDs, a stand-in for the cluster version operator and the
+//! cluster operators, and our controller with the RBAC that is shipped and no more.
 
 #[path = "release/stage.rs"]
 mod stage;

@@ -1,14 +1,14 @@
-//! Whoever is woken by an alert finds a page about it, and every page is about an alert.
+//! Every alert has a runbook, and every runbook belongs to an alert.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// What every page answers, in this order.
+/// Sections of every runbook, in this order.
 const SECTIONS: [&str; 4] = ["## Meaning", "## Impact", "## Diagnosis", "## Mitigation"];
 
 #[test]
-fn every_alert_has_a_page_and_every_page_an_alert() {
+fn every_alert_has_a_runbook_and_vice_versa() {
     let alerts = [
         &governance::alerts::ALERTS[..],
         &golden_images::alerts::ALERTS,
@@ -38,7 +38,7 @@ fn every_alert_has_a_page_and_every_page_an_alert() {
         );
         assert!(
             page.contains(alert.expression),
-            "{} does not show when it is told: {}",
+            "{} does not show when it fires: {}",
             alert.name,
             alert.expression
         );

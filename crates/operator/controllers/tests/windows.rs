@@ -1,5 +1,5 @@
-//! Windows and RuntimeClasses end to end: an API server, a simulated fleet with two builds of Windows and two
-//! architectures of Linux, its registry, and our controller with the rights that are shipped and no others.
+//! Windows and RuntimeClasses end to end: an API server, a simulated fleet with two Windows builds and two Linux
+//! architectures, its registry, and our controller with the RBAC that is shipped and no more.
 //!
 //! These are stories 1 to 3 of the proposal "RuntimeClass Support for Windows".
 

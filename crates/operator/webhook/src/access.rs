@@ -1,4 +1,4 @@
-//! Whether a user may do something, by the rules of the cluster.
+//! Permissions of a user, by SubjectAccessReview.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use kube::Client;
 
 use crate::review::User;
 
-/// How long the cluster may take to say; the API server waits ten seconds for the whole answer.
-const PATIENCE: Duration = Duration::from_secs(8);
+/// Timeout of the access review, below the ten seconds that the API server waits for the whole response.
+const ACCESS_REVIEW_TIMEOUT: Duration = Duration::from_secs(8);
 
 impl User {
-    /// Who it is, as the cluster is asked about it.
+    /// The user as the subject of an access review.
     pub(crate) fn subject(&self) -> SubjectAccessReviewSpec {
         SubjectAccessReviewSpec {
             user: Some(self.username.clone()),
@@ -25,7 +25,7 @@ impl User {
     }
 }
 
-/// Whether a user may approve a VirtPlatformConfig; the error says why that is not known.
+/// Whether a user may approve a VirtPlatformConfig; the error explains why that is unknown.
 pub(crate) async fn may_approve(client: &Client, user: &User, name: &str) -> Result<bool, String> {
     let what = ResourceAttributes {
         group: Some(GROUP.to_owned()),
@@ -36,11 +36,11 @@ pub(crate) async fn may_approve(client: &Client, user: &User, name: &str) -> Res
         ..ResourceAttributes::default()
     };
     let who = user.subject();
-    let asked = runtime::access::may(client, &who, what);
-    match tokio::time::timeout(PATIENCE, asked).await {
+    let review = runtime::access::may(client, &who, what);
+    match tokio::time::timeout(ACCESS_REVIEW_TIMEOUT, review).await {
         Ok(answer) => answer.map_err(|error| error.to_string()),
         Err(_) => Err(format!(
-            "asking whether user {:?} may {APPROVE_VERB} {PLURAL}.{GROUP} {name:?}: no answer in {PATIENCE:?}",
+            "checking whether user {:?} may {APPROVE_VERB} {PLURAL}.{GROUP} {name:?}: no answer in {ACCESS_REVIEW_TIMEOUT:?}",
             user.username
         )),
     }

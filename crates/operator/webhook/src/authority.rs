@@ -1,73 +1,71 @@
-//! Authorities that replicas of the check share: which of them signs, which are trusted, and when another
-//! one is made.
+//! Rotation of the CAs that replicas share: which one signs, which are trusted, and when a new one is created.
 //!
 //! ```text
-//! made ---- NOTICE ----> signs ---- until a third of its life is left ----> another is made
-//!                                                                             `-- NOTICE --> it signs instead
+//! created -- PROPAGATION_TIME --> signs -- until a third of its lifetime is left --> the next is created
+//!                                                                        `-- PROPAGATION_TIME --> the next signs
 //! ```
 //!
-//! An authority is trusted for a while before it signs, so that every API server has heard of it by then,
-//! and for a while after it was followed, so that nobody is caught with a certificate of the former one.
+//! A CA is trusted for a while before it signs, so that every API server has its certificate by then, and for a while
+//! after its successor signs, so that certificates it has signed stay valid until they are replaced.
 
 mod shared;
 
 use jiff::{SignedDuration, Timestamp};
 use serving::certificates::Authority;
 
-use crate::trust::CALLED;
+use crate::trust::COMMON_NAME;
 pub use shared::Authorities;
 
-/// How long an authority lives.
-const LIFE: SignedDuration = SignedDuration::from_hours(365 * 24);
-/// What is left of its life when another is made.
-const REST: SignedDuration = SignedDuration::from_hours(122 * 24);
-/// How long an authority is trusted before it signs, and after it was followed by another. API servers
-/// hear of a registration within seconds; replicas look at the Secret every minute.
-const NOTICE: SignedDuration = SignedDuration::from_hours(1);
+/// Lifetime of a CA.
+const CA_LIFETIME: SignedDuration = SignedDuration::from_hours(365 * 24);
+/// Remaining lifetime at which the next CA is created.
+const CA_RENEWAL_MARGIN: SignedDuration = SignedDuration::from_hours(122 * 24);
+/// How long a CA is trusted before it signs, and after its successor does. API servers see a registration within
+/// seconds; replicas read the Secret every minute.
+const PROPAGATION_TIME: SignedDuration = SignedDuration::from_hours(1);
 
-/// A new authority to share.
+/// A new CA.
 fn shared(now: Timestamp) -> Result<Authority, serving::certificates::Error> {
-    let expires = now.saturating_add(LIFE).unwrap_or(Timestamp::MAX);
-    Authority::make(&format!("{CALLED}-ca"), now, expires)
+    let expires = now.saturating_add(CA_LIFETIME).unwrap_or(Timestamp::MAX);
+    Authority::make(&format!("{COMMON_NAME}-ca"), now, expires)
 }
 
-/// Says whether every API server has heard of it.
-fn has_been_told(authority: &Authority, now: Timestamp) -> bool {
-    now.duration_since(authority.made) >= NOTICE
+/// Whether every API server has had time to see the CA.
+fn is_propagated(authority: &Authority, now: Timestamp) -> bool {
+    now.duration_since(authority.made) >= PROPAGATION_TIME
 }
 
-/// What is to be done about the authorities.
+/// Next step of the rotation.
 #[derive(Debug, PartialEq, Eq)]
-struct Turn {
-    /// Those to go on with, the oldest first.
+struct RotationStep {
+    /// CAs to keep, oldest first.
     kept: Vec<Authority>,
-    /// Whether another one is to be made.
+    /// Whether to create another one.
     another: bool,
 }
 
-/// Decides which authorities stay, and whether there has to be another.
-fn turn(mut all: Vec<Authority>, now: Timestamp) -> Turn {
+/// Decides which CAs stay, and whether to create another.
+fn rotation_step(mut all: Vec<Authority>, now: Timestamp) -> RotationStep {
     all.sort_by_key(|authority| authority.made);
     all.retain(|authority| authority.expires > now);
-    // Whoever was followed long enough ago has signed nothing that is still in use.
+    // A CA whose successor has signed for long enough has no certificates in use.
     let followed = all
         .iter()
-        .rposition(|authority| now.duration_since(authority.made) >= NOTICE * 2);
+        .rposition(|authority| now.duration_since(authority.made) >= PROPAGATION_TIME * 2);
     let kept = all.split_off(followed.unwrap_or_default());
     let another = kept
         .last()
-        .is_none_or(|newest| newest.expires.duration_since(now) < REST);
-    Turn { kept, another }
+        .is_none_or(|newest| newest.expires.duration_since(now) < CA_RENEWAL_MARGIN);
+    RotationStep { kept, another }
 }
 
-/// The one that signs: the newest of which everybody has heard; where nobody has had the time to, the
-/// oldest.
+/// The CA that signs: the newest that every API server has had time to see, or else the oldest.
 fn signer(all: &[Authority], now: Timestamp) -> Option<&Authority> {
-    let told = all.iter().rfind(|authority| has_been_told(authority, now));
-    told.or_else(|| all.first())
+    let propagated = all.iter().rfind(|authority| is_propagated(authority, now));
+    propagated.or_else(|| all.first())
 }
 
-/// What the API server is told to trust.
+/// The `caBundle` of the registration.
 fn bundle(all: &[Authority]) -> String {
     all.iter()
         .map(|authority| authority.certificate.as_str())

@@ -1,17 +1,17 @@
 //! Callers: whether a review comes from the API server.
 //!
-//! Any pod that reaches the socket can send a review, with any namespace, pod and user in it. What an answer rests on
-//! that the caller could not read itself (pull secrets, and what registries say to those who show them) is therefore
-//! used only for callers that have proven to be the API server, by a client certificate:
+//! Any pod that reaches the socket can send a review, with any namespace, pod and user in it. Information that the
+//! caller could not read itself (pull secrets, and what registries return with them) is therefore used only for callers
+//! that have proven to be the API server, by a client certificate:
 //!
 //! ```text
 //! certificate of --client-ca, name accepted ---> Verified
-//! none, or another ----------------------------> Unverified, or refused where certificates are required
+//! none, or another ----------------------------> Unverified, or rejected where certificates are required
 //! ```
 //!
 //! kube-apiserver presents a client certificate only where the `kubeConfigFile` of its AdmissionConfiguration names one
 //! for the webhook (k8s.io/apiserver, pkg/util/webhook/authentication.go); many clusters have none. So callers without
-//! one are answered, but learn nothing.
+//! one get an answer, but one that contains no secret information.
 
 #[cfg(test)]
 mod tests;
@@ -33,46 +33,46 @@ use tracing::{info, warn};
 use crate::error::Error;
 
 /// How often files are read again.
-const FILES: Duration = Duration::from_secs(10);
-/// How often the ConfigMap is read again. Authorities are rotated over days.
-const CONFIG_MAP: Duration = Duration::from_mins(1);
+const FILE_REFRESH_INTERVAL: Duration = Duration::from_secs(10);
+/// How often the ConfigMap is read again. CAs are rotated over days.
+const CONFIG_MAP_REFRESH_INTERVAL: Duration = Duration::from_mins(1);
 
-/// How long the first reading may take; the next is not far.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Timeout of the first read, which delays the start; the next one follows soon.
+const FIRST_READ_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// In the ConfigMap: the authority of the certificates with which API servers proxy requests to other servers.
+/// Key of the ConfigMap: the CA of the certificates with which API servers proxy requests to aggregated servers.
 const PROXY_CA: &str = "requestheader-client-ca-file";
-/// The common names that count of those, as a JSON array; all of them if it is empty.
+/// Key of the ConfigMap: the common names allowed for those, as a JSON array; empty allows all.
 const PROXY_NAMES: &str = "requestheader-allowed-names";
-/// The authority of all client certificates of the cluster: kubelets and users have theirs of it.
+/// Key of the ConfigMap: the CA of all client certificates of the cluster, including kubelets and users.
 const CLIENT_CA: &str = "client-ca-file";
 
-/// Who sent a review.
+/// Identity of the sender of a review.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Caller {
-    /// A holder of a client certificate that only API servers have.
+    /// Holds a client certificate that only API servers have.
     Verified,
-    /// Any process that reaches the socket; it may be the API server.
+    /// Any process that reaches the socket, possibly the API server.
     #[default]
     Unverified,
 }
 
-/// Where the authorities of client certificates are.
+/// Source of the CA of client certificates.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum ClientCa {
-    /// There are none: no caller can be verified.
+    /// None: no caller can be verified.
     #[default]
     None,
-    /// They are these, in PEM.
+    /// PEM.
     Pem(String),
-    /// In a file, read again when it changes.
+    /// A file, read again when it changes.
     File(PathBuf),
-    /// In a ConfigMap with the keys of `kube-system/extension-apiserver-authentication`. While it cannot be read, no
+    /// A ConfigMap with the keys of `kube-system/extension-apiserver-authentication`. While it cannot be read, no
     /// caller is verified.
     ConfigMap {
-        /// Its namespace.
+        /// Namespace of the ConfigMap.
         namespace: String,
-        /// Its name.
+        /// Name of the ConfigMap.
         name: String,
     },
 }
@@ -80,16 +80,15 @@ pub enum ClientCa {
 /// How callers are verified.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ClientVerification {
-    /// Whose certificates count.
+    /// CA of accepted certificates.
     pub authority: ClientCa,
-    /// The common names that count. If there are none, all do that the authority signs; of a ConfigMap, those that it
-    /// names.
+    /// Accepted common names. Empty accepts all that the CA signs, or for a ConfigMap those that it lists.
     pub names: Vec<String>,
-    /// Whether reviews of other callers are refused instead of being answered without secrets.
+    /// Whether to reject reviews of other callers instead of answering them without secrets.
     pub required: bool,
 }
 
-/// Verifies callers; clones share what is known.
+/// Verifies callers; clones share the current CA.
 #[derive(Clone)]
 pub(crate) struct Callers {
     shared: Arc<Shared>,
@@ -98,11 +97,11 @@ pub(crate) struct Callers {
 struct Shared {
     settings: ClientVerification,
     current: ArcSwapOption<(Authorities, ClientAuthorities)>,
-    /// Whether it was logged that the API server cannot be told from others.
+    /// Whether it was logged that callers cannot be verified.
     logged: AtomicBool,
 }
 
-/// Authorities in PEM, and the common names that count.
+/// CAs in PEM, and accepted common names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Authorities {
     pem: String,
@@ -120,35 +119,32 @@ impl Callers {
         }
     }
 
-    /// Reads the authorities for the first time. What an administrator has written has to be there; what a cluster may
-    /// or may not have is looked for again later.
+    /// Reads the CA for the first time. A missing file is an error, because an administrator configured it; a ConfigMap
+    /// that the cluster may lack is retried in the background.
     pub(crate) async fn load(&self, client: &Client) -> Result<(), Error> {
         if !self.is_from_cluster() {
             return self.refresh(client).await;
         }
-        let why = match tokio::time::timeout(PATIENCE, self.refresh(client)).await {
+        let why = match tokio::time::timeout(FIRST_READ_TIMEOUT, self.refresh(client)).await {
             Ok(Ok(())) => return Ok(()),
             Ok(Err(error)) => error.to_string(),
-            Err(_) => format!("no answer in {PATIENCE:?}"),
+            Err(_) => format!("no answer in {FIRST_READ_TIMEOUT:?}"),
         };
-        warn!(
-            why,
-            "the client CA cannot be read; no caller can be verified"
-        );
+        warn!(why, "cannot read the client CA; no caller can be verified");
         Ok(())
     }
 
-    /// Reads the authorities again, for as long as it is polled.
+    /// Keeps the CA current while it is polled.
     pub(crate) async fn follow(self, client: Client) {
         let every = match self.shared.settings.authority {
             ClientCa::None | ClientCa::Pem(_) => return std::future::pending().await,
-            ClientCa::File(_) => FILES,
-            ClientCa::ConfigMap { .. } => CONFIG_MAP,
+            ClientCa::File(_) => FILE_REFRESH_INTERVAL,
+            ClientCa::ConfigMap { .. } => CONFIG_MAP_REFRESH_INTERVAL,
         };
         loop {
             tokio::time::sleep(every).await;
             if let Err(error) = self.refresh(&client).await {
-                warn!(%error, "the client CA cannot be read again; the former one stays");
+                warn!(%error, "cannot read the client CA again; keeping the previous one");
             }
         }
     }
@@ -176,7 +172,7 @@ impl Callers {
             }
             ClientCa::ConfigMap { namespace, name } => {
                 let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
-                let found = api.get(name).await.or_absent();
+                let found = api.get(name).await.not_found_as_none();
                 let operation = format!("get ConfigMap {namespace}/{name}");
                 let found = found.map_err(runtime::Error::api(operation))?;
                 let data = found.and_then(|found| found.data).unwrap_or_default();
@@ -196,13 +192,13 @@ impl Callers {
         if let Some(verifier) = &verifier {
             info!(names = ?verifier.0.names, "verifying callers by their client certificates");
         } else {
-            warn!("the client CA is gone; no caller can be verified");
+            warn!("the client CA was removed; no caller can be verified");
         }
         self.shared.current.store(verifier);
         Ok(())
     }
 
-    /// Who a caller is that has shown these certificates. An error if it is to be refused.
+    /// Identifies a caller by its certificates; an error if the review is to be rejected.
     pub(crate) fn identify(&self, shown: Option<&PeerCertificates>) -> Result<Caller, Rejection> {
         let chain = shown.map(|shown| &*shown.0).unwrap_or_default();
         let current = self.shared.current.load();
@@ -222,7 +218,7 @@ impl Callers {
         Ok(Caller::Unverified)
     }
 
-    /// Whether reviews can be answered: an error if all of them would be refused.
+    /// Readiness: an error if all reviews would be rejected.
     pub(crate) fn readiness(&self) -> Result<&'static str, String> {
         if self.shared.current.load().is_some() {
             return Ok("callers are verified");
@@ -234,10 +230,10 @@ impl Callers {
     }
 }
 
-/// The authorities of a ConfigMap that counts for these names, or for those that it names itself.
+/// The CA in a ConfigMap, for these names or those that it lists.
 ///
-/// Kubelets and users have certificates of the cluster's client CA, so it takes a name to tell API servers from them. The
-/// authority of proxies signs for API servers alone.
+/// Kubelets and users have certificates of the cluster's client CA, so a name is needed to recognise API servers. The
+/// proxy CA signs for API servers alone.
 fn from_config_map(
     data: &BTreeMap<String, String>,
     names: &[String],

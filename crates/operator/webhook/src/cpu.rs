@@ -1,16 +1,15 @@
-//! Reviews of what CPU models depend on, so that an unmodified KubeVirt can leave the choice to Medley.
+//! Admission for CPU models: lets an unmodified KubeVirt leave the choice to Medley.
 //!
 //! ```text
-//! VirtualMachine(Instance) CREATE --machine--> a warning if no model will do
+//! VirtualMachine(Instance) CREATE --machine--> a warning if no model fits
 //! launcher pod CREATE ---------------pod-----> without the label that no node has
 //! instance UPDATE to Scheduled ------hand_off-> with its model, in the same write as node and phase
 //! target pod of a migration CREATE --pod-----> with the labels that the model needs
 //! ```
 //!
-//! KubeVirt takes `best-match-model` for the name of a model: it has launcher pods ask for a node with
-//! that label, and would tell libvirt to use it. The first is taken out when the pod is made; the second
-//! never happens, because the update that hands an instance to virt-handler already names the model that
-//! was chosen.
+//! KubeVirt takes `best-match-model` for the name of a model: it would select nodes with that label for launcher pods,
+//! and configure libvirt with it. Admission removes the node selector when the pod is created; libvirt never sees the
+//! name, because the update that hands an instance to virt-handler already carries the chosen model.
 
 mod hand_off;
 mod machine;
@@ -21,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::kubevirt::{GROUP, VERSION, labels};
-use cluster_view::cpu::Watch;
+use cluster_view::cpu::CpuView;
 use cpu_models::names::{BEST_MATCH_MODEL, MODEL_LABEL};
 use kube::Client;
 use runtime::Manager;
@@ -29,28 +28,28 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use crate::register::Check;
-use crate::review::{Question, Refusal};
+use crate::review::{AdmissionRequest, Refusal};
 
-/// Where reviews of CPU models are answered.
+/// Path of the webhook.
 pub(crate) const PATH: &str = "/cpu-models";
-/// How long the nodes may take to be listed. The API server waits ten seconds for an answer.
-const PATIENCE: Duration = Duration::from_secs(8);
+/// Timeout of the first node list, below the ten seconds that the API server waits for a response.
+const NODE_LIST_TIMEOUT: Duration = Duration::from_secs(8);
 
-/// The plural of instances.
+/// Resource name of instances.
 const INSTANCES: &str = "virtualmachineinstances";
-/// The plural of virtual machines.
+/// Resource name of virtual machines.
 const MACHINES: &str = "virtualmachines";
 
-/// What is known of the nodes; clones share it. Nothing is followed before somebody asks.
+/// View of the nodes, shared by clones; watches start with the first review.
 #[derive(Clone)]
 pub(crate) struct CpuModels {
     client: Client,
-    world: Arc<OnceCell<World>>,
+    view: Arc<OnceCell<NodeView>>,
 }
 
-struct World {
-    watch: Watch,
-    /// Keeps what the watch rests on running.
+struct NodeView {
+    watch: CpuView,
+    /// Runs the watches while it lives.
     manager: Manager,
 }
 
@@ -58,63 +57,66 @@ impl CpuModels {
     pub(crate) fn new(client: Client) -> Self {
         Self {
             client,
-            world: Arc::default(),
+            view: Arc::default(),
         }
     }
 
-    /// The kinds that have not been listed yet, of those that have been asked for.
+    /// Kinds whose cache has not synced yet.
     pub(crate) fn unsynced(&self) -> BTreeSet<String> {
-        let world = self.world.get();
-        world.map(|it| it.manager.unsynced()).unwrap_or_default()
+        let view = self.view.get();
+        view.map(|it| it.manager.unsynced()).unwrap_or_default()
     }
 
-    /// The nodes and the settings, when all of them have been seen.
-    pub(crate) async fn watch(&self) -> Result<&Watch, Refusal> {
+    /// Nodes and settings, once synced.
+    pub(crate) async fn watch(&self) -> Result<&CpuView, Refusal> {
         let start = || async {
             let manager = Manager::new(self.client.clone());
-            World {
-                watch: Watch::start(&manager),
+            NodeView {
+                watch: CpuView::start(&manager),
                 manager,
             }
         };
-        let watch = &self.world.get_or_init(start).await.watch;
-        match tokio::time::timeout(PATIENCE, watch.synced()).await {
+        let watch = &self.view.get_or_init(start).await.watch;
+        match tokio::time::timeout(NODE_LIST_TIMEOUT, watch.synced()).await {
             Ok(()) => Ok(watch),
             Err(_) => Err(Refusal::later(format!(
-                "The nodes of the cluster could not be listed in {PATIENCE:?}; ask again"
+                "The nodes of the cluster could not be listed within {NODE_LIST_TIMEOUT:?}; retry the request"
             ))),
         }
     }
 }
 
-/// Answers a question about something that CPU models depend on.
-pub(crate) async fn review(models: &CpuModels, mut question: Question) -> Result<Value, Refusal> {
-    let old = question.old()?;
-    if !question.object.is_object() {
+/// Answers a review.
+pub(crate) async fn review(
+    models: &CpuModels,
+    mut request: AdmissionRequest,
+) -> Result<Value, Refusal> {
+    let old = request.old()?;
+    if !request.object.is_object() {
         return Err(Refusal::bad("The request has no object"));
     }
-    let (group, plural) = (&*question.resource.group, &*question.resource.plural);
+    let (group, plural) = (&*request.resource.group, &*request.resource.plural);
     match (group, plural) {
         ("", "pods") => {
-            let namespace = question.namespace.as_deref().unwrap_or_default();
-            pod::review(models, namespace, &question.object).await
+            let namespace = request.namespace.as_deref().unwrap_or_default();
+            pod::review(models, namespace, &request.object).await
         }
-        (GROUP, INSTANCES) if hand_off::is_over(&question.object) => {
-            hand_off::review(models, old.as_ref(), &question.object).await
+        (GROUP, INSTANCES) if hand_off::is_handed_over(&request.object) => {
+            hand_off::review(models, old.as_ref(), &request.object).await
         }
-        (GROUP, INSTANCES) => machine::review(models, &question.object, "/spec").await,
-        (GROUP, MACHINES) => machine::review(models, &question.object, "/spec/template/spec").await,
+        (GROUP, INSTANCES) => machine::review(models, &request.object, "/spec").await,
+        (GROUP, MACHINES) => machine::review(models, &request.object, "/spec/template/spec").await,
         _ => Err(Refusal::bad(format!(
-            "The request is about {plural}.{group}; pods, {INSTANCES}.{GROUP} and {MACHINES}.{GROUP} are decided on here"
+            "The request is about {plural}.{group}; pods, {INSTANCES}.{GROUP} and {MACHINES}.{GROUP} are accepted"
         ))),
     }
 }
 
-/// What the API server asks about.
+/// Webhooks to register.
 ///
-/// Two checks are `Fail`: without an answer, a pod would wait for a node that cannot exist, or a machine
-/// would be started with a model that is none. KubeVirt tries both again until they pass. Both are so
-/// narrow that nobody else waits for them. The others are `Ignore`.
+/// Two of them are `Fail`: without an answer a pod would wait for a node that cannot exist, or a virtual machine would
+/// start with an invalid model. KubeVirt retries both. Their match conditions are so narrow that no other request waits
+/// for them. The others are `Ignore`.
 pub(crate) fn checks() -> Vec<Check> {
     let of = |group: &str, version: &str, plurals: &[&str]| {
         json!({

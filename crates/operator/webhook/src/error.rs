@@ -1,34 +1,34 @@
-//! Why there is no admission check.
+//! Errors of the webhook.
 
 use std::net::SocketAddr;
 
-/// Why the check cannot run, or nobody can be told of it.
+/// Why the webhook cannot run or be registered.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The address cannot be used.
+    /// The address cannot be bound.
     #[error("listening on {address} for admission reviews")]
     Listen {
         /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The I/O error.
         #[source]
         source: std::io::Error,
     },
-    /// The certificate cannot be made or used.
+    /// The serving certificate cannot be created or loaded.
     #[error(transparent)]
     Certificate(#[from] serving::certificates::Error),
-    /// What a ConfigMap says of client certificates makes no sense.
+    /// A ConfigMap has an invalid client CA.
     #[error("reading the client CA of ConfigMap {0}: {1}")]
     ClientCa(String, String),
-    /// Nobody can sign certificates.
-    #[error("making a certificate: there is no authority")]
+    /// No CA can sign certificates.
+    #[error("issuing a certificate: no CA is available")]
     NoAuthority,
-    /// Where the API server is to ask makes no sense.
+    /// Invalid address for the API server.
     #[error(
-        "{0:?} does not say where the API server is to ask; accepted are url=https://HOST[:PORT] and service=NAMESPACE/NAME[:PORT]"
+        "{0:?} is not an address for the API server; accepted are url=https://HOST[:PORT] and service=NAMESPACE/NAME[:PORT]"
     )]
     Reach(String),
-    /// The API server did not take the registration.
+    /// The API server rejected the registration.
     #[error(transparent)]
     Register(#[from] runtime::Error),
 }

@@ -1,14 +1,14 @@
-//! Whether the webhook can do its work: what probes are answered.
+//! Health probes of the webhook.
 //!
 //! | check of `/readyz` | fails while |
 //! |---|---|
 //! | `certificate` | no serving certificate is loaded |
-//! | `client-ca` | client certificates are required and their authority is not known |
-//! | `caches` | objects that decisions rest on have not been listed |
-//! | `registration` | the API server has not been told where to ask, or trusts another authority there |
+//! | `client-ca` | client certificates are required and their CA is not known |
+//! | `caches` | caches that decisions depend on have not synced |
+//! | `registration` | the webhook is not registered, or its registration has another address or CA |
 //! | `shutdown` | the process drains |
 //!
-//! `/livez` and `/healthz` pass while the process answers: a restart mends none of the above.
+//! `/livez` and `/healthz` pass while the process answers: a restart would fix none of the above.
 
 #[cfg(test)]
 mod tests;
@@ -27,7 +27,7 @@ use tokio::net::TcpListener;
 
 use crate::review::Reviewer;
 
-/// A kubelet asks, and people do. It never stops by itself.
+/// Only kubelets and people probe. No draining: the server runs until the process exits.
 const LIMITS: Limits = Limits {
     clients: 64,
     per_address: 16,
@@ -35,8 +35,8 @@ const LIMITS: Limits = Limits {
     drain: Duration::ZERO,
 };
 
-/// The health of a webhook; clones share it. It exists before the webhook does, so that probes are answered while
-/// certificates are made and the API server cannot be reached.
+/// Health of a webhook, shared by clones. Created before the webhook, so that probes are answered while certificates
+/// are created or the API server is unreachable.
 #[derive(Clone, Default)]
 pub struct Health {
     shared: Arc<Shared>,
@@ -44,23 +44,23 @@ pub struct Health {
 
 #[derive(Default)]
 struct Shared {
-    /// There when the certificate is loaded.
+    /// Set when the certificate is loaded.
     reviewer: OnceLock<Reviewer>,
     registration: Mutex<Registration>,
     draining: AtomicBool,
 }
 
-/// Whether the API server asks here.
+/// State of the registration.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum Registration {
-    /// It is registered by other means, or not at all.
+    /// Registered by other means, or not at all.
     #[default]
-    NotOurs,
-    /// It is to be registered, and has not been yet.
+    Unmanaged,
+    /// Not registered yet.
     Pending,
-    /// The API server asks here, and trusts the certificate.
+    /// Registered with the current address and CA.
     Current,
-    /// The registration is not what it has to be.
+    /// Registered with another address or CA.
     Wrong(String),
 }
 
@@ -71,7 +71,7 @@ impl std::fmt::Debug for Health {
 }
 
 impl Health {
-    /// Announces that the webhook will register itself: it is not ready until it has.
+    /// Makes readiness depend on the registration.
     pub fn expect_registration(&self) {
         self.register(Registration::Pending);
     }
@@ -80,9 +80,9 @@ impl Health {
         *self.shared.registration.lock() = registration;
     }
 
-    /// The certificate is loaded, and reviews can be answered.
+    /// Records that the certificate is loaded and reviews are answered.
     pub(crate) fn serving(&self, reviewer: Reviewer) {
-        // A webhook is served once.
+        // Only set once: a webhook is served once.
         let _ = self.shared.reviewer.set(reviewer);
     }
 
@@ -90,14 +90,14 @@ impl Health {
         self.shared.draining.store(true, Ordering::Relaxed);
     }
 
-    /// Answers probes over plain HTTP, for as long as it runs.
+    /// Serves probes over plain HTTP; never returns.
     pub async fn serve(self, listener: TcpListener) {
         let answer = move |request: Request<Incoming>| {
             let answer = self.answer(&request);
             let answer = answer.unwrap_or_else(|| {
                 text(
                     StatusCode::NOT_FOUND,
-                    "there are /livez, /healthz and /readyz\n",
+                    "not found; paths: /livez, /healthz and /readyz\n",
                 )
             });
             std::future::ready(match *request.method() {
@@ -108,7 +108,7 @@ impl Health {
         serving::serve(listener, None, LIMITS, answer, std::future::pending()).await;
     }
 
-    /// The answer to a probe, if the request is one.
+    /// The response to a probe; `None` for other requests.
     pub(crate) fn answer<B>(&self, request: &Request<B>) -> Option<Response<Full<Bytes>>> {
         match request.uri().path() {
             "/livez" | "/healthz" => {
@@ -123,7 +123,7 @@ impl Health {
     fn readiness(&self) -> Vec<Check> {
         let shared = &self.shared;
         let reviewer = shared.reviewer.get();
-        let later = || Err("not looked at before the certificate is loaded".to_owned());
+        let later = || Err("not checked before the certificate is loaded".to_owned());
         let certificate = match reviewer {
             Some(_) => Ok(""),
             None => Err("the serving certificate is not loaded".to_owned()),
@@ -131,7 +131,7 @@ impl Health {
         let client_ca = reviewer.map_or_else(later, |it| it.callers.readiness());
         let caches = reviewer.map_or_else(later, Reviewer::unsynced);
         let registration = match &*shared.registration.lock() {
-            Registration::NotOurs => Ok("not managed by this process"),
+            Registration::Unmanaged => Ok("not managed by this process"),
             Registration::Current => Ok(""),
             Registration::Pending => Err("the webhook is not registered yet".to_owned()),
             Registration::Wrong(why) => Err(why.clone()),

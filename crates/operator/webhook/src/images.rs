@@ -1,4 +1,4 @@
-//! Reviews of what images are made of, in the words of upstream's webhooks.
+//! Admission of golden image objects, with the messages of upstream's webhooks.
 
 mod copy;
 mod machine;
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::review::{Refusal, User, allowed, denied, read_object as read};
 
-/// A layer of images whose objects are checked.
+/// A layer of golden images whose objects are admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Layer {
     /// HyperConvergeds.
@@ -29,22 +29,22 @@ pub enum Layer {
     Vm,
 }
 
-/// What a layer is about.
+/// Resources of a layer.
 pub(crate) struct Kind {
     pub(crate) group: &'static str,
     pub(crate) versions: &'static [&'static str],
-    /// The first is the one that gives the check its name.
+    /// The first one names the webhook.
     pub(crate) plurals: &'static [&'static str],
 }
 
-/// DataVolumes, among what is checked.
+/// Resource name of DataVolumes.
 const VOLUMES: &str = "datavolumes";
 
 impl Layer {
-    /// All there are.
+    /// All layers.
     pub const ALL: [Self; 4] = [Self::Hco, Self::Ssp, Self::Cdi, Self::Vm];
 
-    /// What is checked.
+    /// Resources of the layer.
     pub(crate) fn kind(self) -> Kind {
         let (group, versions, plurals): (_, &[_], &[_]) = match self {
             Self::Hco => ("hco.kubevirt.io", &["v1", "v1beta1"], &["hyperconvergeds"]),
@@ -63,7 +63,7 @@ impl Layer {
         }
     }
 
-    /// The layer that a kind belongs to.
+    /// The layer of a resource.
     pub(crate) fn of(group: &str, plural: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|layer| {
             let kind = layer.kind();
@@ -72,55 +72,59 @@ impl Layer {
     }
 }
 
-/// What is asked about.
-pub(crate) struct Asked {
-    /// Who asks.
+/// A request.
+pub(crate) struct ImageRequest {
+    /// The requesting user.
     pub(crate) user: User,
-    /// The kind.
+    /// Resource name.
     pub(crate) plural: String,
-    /// The version that it is written in.
+    /// API version of the objects.
     pub(crate) version: String,
-    /// What there is, unless it is made.
+    /// The existing object; `None` on CREATE.
     pub(crate) old: Option<Value>,
-    /// What there is to be.
+    /// The object under admission.
     pub(crate) new: Value,
 }
 
-/// Answers a question about an object of a layer.
-pub(crate) async fn review(client: &Client, layer: Layer, asked: Asked) -> Result<Value, Refusal> {
+/// Answers a review.
+pub(crate) async fn review(
+    client: &Client,
+    layer: Layer,
+    request: ImageRequest,
+) -> Result<Value, Refusal> {
     match layer {
-        Layer::Hco => hyperconverged(&asked),
-        Layer::Ssp => ssp(client, &asked).await,
-        Layer::Cdi if asked.plural == VOLUMES => copy::review(client, &asked).await,
-        Layer::Cdi => cron(&asked),
-        Layer::Vm => machine::review(client, &asked.new).await,
+        Layer::Hco => hyperconverged(&request),
+        Layer::Ssp => ssp(client, &request).await,
+        Layer::Cdi if request.plural == VOLUMES => copy::review(client, &request).await,
+        Layer::Cdi => cron(&request),
+        Layer::Vm => machine::review(client, &request.new).await,
     }
 }
 
-fn hyperconverged(asked: &Asked) -> Result<Value, Refusal> {
+fn hyperconverged(request: &ImageRequest) -> Result<Value, Refusal> {
     let images = |object: &Value| -> Result<Images, Refusal> {
-        match asked.version.as_str() {
+        match request.version.as_str() {
             "v1" => Ok(read::<v1::HyperConverged>(object)?.into()),
             "v1beta1" => Ok(read::<v1beta1::HyperConverged>(object)?.into()),
             other => Err(Refusal::bad(format!(
-                "The object is of version {other:?}; v1 and v1beta1 are decided on here"
+                "The object is of version {other:?}; v1 and v1beta1 are accepted"
             ))),
         }
     };
-    let old = asked.old.as_ref().map(images).transpose()?;
-    let new = images(&asked.new)?;
+    let old = request.old.as_ref().map(images).transpose()?;
+    let new = images(&request.new)?;
     Ok(match hco::admission::review(old.as_ref(), &new) {
-        hco::admission::Verdict::Denied(denial) => denied(&denial.to_string()),
-        hco::admission::Verdict::Accepted(changes) => {
-            let spec = filled_in(new.version, &asked.new["spec"], &changes);
-            let patch = (spec != asked.new["spec"])
+        hco::admission::HcoAdmission::Denied(denial) => denied(&denial.to_string()),
+        hco::admission::HcoAdmission::Accepted(changes) => {
+            let spec = filled_in(new.version, &request.new["spec"], &changes);
+            let patch = (spec != request.new["spec"])
                 .then(|| json!({ "op": "add", "path": "/spec", "value": spec }));
             allowed(patch.into_iter().collect(), changes.warnings)
         }
     })
 }
 
-/// The specification of a HyperConverged with what is filled in.
+/// The spec of a HyperConverged with defaults set.
 fn filled_in(version: Version, spec: &Value, changes: &Changes) -> Value {
     let mut spec = spec.clone();
     let sources = |spec: &mut Value, name: &str, value: Value| match version {
@@ -147,9 +151,9 @@ fn filled_in(version: Version, spec: &Value, changes: &Changes) -> Value {
     spec
 }
 
-async fn ssp(client: &Client, asked: &Asked) -> Result<Value, Refusal> {
-    let new: SSP = read(&asked.new)?;
-    let creates = asked.old.is_none();
+async fn ssp(client: &Client, request: &ImageRequest) -> Result<Value, Refusal> {
+    let new: SSP = read(&request.new)?;
+    let creates = request.old.is_none();
     let mut others = BTreeSet::new();
     if creates {
         let api: Api<SSP> = Api::all(client.clone());
@@ -162,14 +166,14 @@ async fn ssp(client: &Client, asked: &Asked) -> Result<Value, Refusal> {
         others.extend(found.filter_map(|it| it.metadata.namespace));
     }
     Ok(match ssp::admission::review(&new, &others, creates) {
-        ssp::admission::Verdict::Denied(denial) => denied(&denial.to_string()),
-        ssp::admission::Verdict::Accepted(warnings) => allowed(Vec::new(), warnings),
+        ssp::admission::SspAdmission::Denied(denial) => denied(&denial.to_string()),
+        ssp::admission::SspAdmission::Accepted(warnings) => allowed(Vec::new(), warnings),
     })
 }
 
-fn cron(asked: &Asked) -> Result<Value, Refusal> {
-    let old: Option<DataImportCron> = asked.old.as_ref().map(read).transpose()?;
-    let wrong = cdi::admission::review(old.as_ref(), &read(&asked.new)?);
+fn cron(request: &ImageRequest) -> Result<Value, Refusal> {
+    let old: Option<DataImportCron> = request.old.as_ref().map(read).transpose()?;
+    let wrong = cdi::admission::review(old.as_ref(), &read(&request.new)?);
     if wrong.is_empty() {
         return Ok(allowed(Vec::new(), Vec::new()));
     }

@@ -1,5 +1,5 @@
-//! Admission checks: who may have a plan of a VirtPlatformConfig carried out, and who approved it; and
-//! what images are made of, where ours stand in for upstream operators.
+//! Admission webhooks: approval of VirtPlatformConfig plans, placement of pods, CPU models, and golden images where
+//! Medley replaces upstream operators.
 //!
 //! ```text
 //! AdmissionReview --review--> Admission + may the user approve? (SubjectAccessReview)
@@ -9,9 +9,9 @@
 //!       `-images-> golden_images::{hco, ssp, cdi}::admission, golden_images::vm --> the same
 //! ```
 //!
-//! Nothing is kept here: what is decided goes into the object that is under admission. When the check
-//! is registered and does not run, nobody can change a VirtPlatformConfig. Images are made all the same:
-//! what is wrong with them is told later then, by the controllers.
+//! The webhook keeps no state of its own: decisions go into the object under admission. While the approval webhook is
+//! registered but down, VirtPlatformConfigs cannot be changed. The image webhooks fail open: the controllers report
+//! invalid objects later.
 
 mod access;
 mod authority;
@@ -32,7 +32,7 @@ use std::time::Duration;
 
 use cluster_view::placement::Registries;
 use kube::Client;
-use runtime::access::Keeper;
+use runtime::access::EndpointAuthorizer;
 use runtime::metrics::Described;
 use serving::stopped;
 use tokio::net::TcpListener;
@@ -54,16 +54,16 @@ use health::Registration;
 use publish::Publisher;
 use register::{register_cpu_models, register_images, registered};
 use review::Reviewer;
-use trust::Loaded;
+use trust::LoadedCertificate;
 
-/// Where reviews are answered.
+/// Path of the webhook for approvals and images.
 pub const PATH: &str = "/admit";
-/// How long to wait before a registration that did not pass is tried again.
-const AGAIN: Duration = Duration::from_secs(5);
-/// How often to look whether the registration is still ours.
-const VERIFY_REGISTRATION: Duration = Duration::from_secs(15);
+/// Delay before a failed registration is retried.
+const REGISTRATION_RETRY_DELAY: Duration = Duration::from_secs(5);
+/// How often the registration is verified.
+const REGISTRATION_CHECK_INTERVAL: Duration = Duration::from_secs(15);
 
-/// A check that runs; it ends when this is dropped.
+/// A running webhook; it stops when dropped.
 #[derive(Debug)]
 pub struct Running {
     address: SocketAddr,
@@ -75,17 +75,17 @@ pub struct Running {
 }
 
 impl Running {
-    /// Where it listens.
+    /// The bound address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Whom the API server has to trust, where the certificate was made here.
+    /// The CA that the API server has to trust, if Medley issued the certificate.
     pub fn trust(&self) -> Option<&Trust> {
         self.trust.as_ref()
     }
 
-    /// Where this machine reaches it.
+    /// The URL on this host.
     pub fn url(&self) -> String {
         let ip = match self.address.ip() {
             IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -95,56 +95,55 @@ impl Running {
         format!("https://{}{PATH}", SocketAddr::new(ip, self.address.port()))
     }
 
-    /// Waits a while until the nodes have been seen that CPU models depend on. Questions that come earlier
-    /// have to be asked again.
+    /// Waits a while for the node cache of CPU models. Reviews that arrive earlier are rejected and retried.
     async fn follow_nodes(&self) {
         if let Err(refusal) = self.reviewer.cpu_models.watch().await {
-            warn!(message = refusal.message, "CPU models cannot be chosen yet");
+            warn!(message = refusal.message, "cannot choose CPU models yet");
         }
     }
 
-    /// Has images of pods looked at in these registries. Without it, it is all that can be reached with
-    /// what pods bring along. The first choice counts, before anybody asks.
+    /// Sets the registry access for inspecting pod images. Without it, all registries are accessed with the pull
+    /// secrets of pods. Call before the first review: later calls have no effect.
     pub fn use_registries(&self, registries: Registries) {
         self.reviewer.placements.use_registries(registries);
     }
 
-    /// Has metrics shown to those only whom the cluster allows it, from now on.
-    pub fn guard_metrics(&self, keeper: Keeper) {
-        // The first choice counts.
+    /// Restricts metrics to callers that the cluster authorizes.
+    pub fn guard_metrics(&self, keeper: EndpointAuthorizer) {
+        // Only the first call has an effect.
         let _ = self.reviewer.keeper.set(keeper);
     }
 
-    /// Takes no more questions, and answers those that were asked. It is not ready from here on.
+    /// Stops accepting reviews, and answers those in flight. Not ready from here on.
     pub async fn stop(mut self) {
         self.health.drain();
-        // Nobody listens any more: then it has stopped already.
+        // An error means that the server has stopped already.
         let _ = self.stop.send(true);
         while self.tasks.join_next().await.is_some() {}
     }
 }
 
-/// The metrics of the check, besides what every process tells.
+/// Metrics of the webhook besides the common ones.
 pub fn metrics() -> Vec<Described> {
     placement::described()
 }
 
-/// What a webhook is made of.
+/// Settings of the webhook.
 #[derive(Debug)]
 pub struct Settings {
-    /// Where it listens.
+    /// Address to listen on.
     pub address: SocketAddr,
-    /// Where metrics are, besides there.
+    /// Additional address for metrics.
     pub metrics: Option<SocketAddr>,
-    /// What it serves with.
+    /// Serving certificate.
     pub certificates: Certificates,
-    /// How it tells the API server from other callers.
+    /// Verification of callers.
     pub callers: ClientVerification,
-    /// What probes are answered from, on this socket and others.
+    /// Health of the webhook, served here and on other sockets.
     pub health: Health,
 }
 
-/// Answers reviews on a socket, without verifying callers.
+/// Serves reviews, without verifying callers.
 pub async fn serve(
     client: Client,
     address: SocketAddr,
@@ -160,7 +159,7 @@ pub async fn serve(
     serve_with(client, settings).await
 }
 
-/// Answers reviews on a socket.
+/// Serves reviews.
 pub async fn serve_with(client: Client, settings: Settings) -> Result<Running, Error> {
     let Settings {
         address,
@@ -169,7 +168,7 @@ pub async fn serve_with(client: Client, settings: Settings) -> Result<Running, E
         callers,
         health,
     } = settings;
-    let Loaded {
+    let LoadedCertificate {
         tls,
         renewing,
         trust,
@@ -221,8 +220,7 @@ pub async fn serve_with(client: Client, settings: Settings) -> Result<Running, E
     })
 }
 
-/// Has the API server ask what is checked; returns when it can be answered. It is told anew when it has to
-/// trust somebody else.
+/// Registers the webhooks; returns when reviews can be answered. Registers them again when the CA changes.
 pub async fn register_checks(
     client: &Client,
     trust: &Trust,
@@ -235,7 +233,7 @@ pub async fn register_checks(
     if checks.cpu_models {
         running.follow_nodes().await;
     }
-    tell(client, &trust.current(), reach, checks).await?;
+    register_fixed(client, &trust.current(), reach, checks).await?;
     if let Some(registries) = &checks.placement {
         let placements = &running.reviewer.placements;
         placements.use_registries(registries.clone());
@@ -254,9 +252,10 @@ pub async fn register_checks(
     let telling = async move {
         loop {
             trust.changed().await;
-            while let Err(error) = tell(&client, &trust.current(), &reach, &checks).await {
-                warn!(%error, "the checks cannot be registered anew; trying again");
-                tokio::time::sleep(AGAIN).await;
+            while let Err(error) = register_fixed(&client, &trust.current(), &reach, &checks).await
+            {
+                warn!(%error, "cannot register the webhooks again; retrying");
+                tokio::time::sleep(REGISTRATION_RETRY_DELAY).await;
             }
         }
     };
@@ -270,8 +269,8 @@ pub async fn register_checks(
     Ok(())
 }
 
-/// Keeps the health informed of whether the API server asks here and trusts the certificate, for as long as it is
-/// polled. A difference counts when it is seen twice: a registration that is being renewed differs for a moment.
+/// Keeps the health informed of the registration while it is polled. A difference counts when it is seen twice: a
+/// registration that is being renewed differs for a moment.
 async fn verify_registration(
     client: Client,
     trust: Trust,
@@ -281,25 +280,28 @@ async fn verify_registration(
 ) {
     let mut before = None;
     loop {
-        tokio::time::sleep(VERIFY_REGISTRATION).await;
+        tokio::time::sleep(REGISTRATION_CHECK_INTERVAL).await;
         match registered(&client, &names, &trust.peek(), &reach).await {
             Ok(None) => {
                 before = None;
                 health.register(Registration::Current);
             }
             Ok(Some(wrong)) if before.as_ref() == Some(&wrong) => {
-                warn!(wrong, "the API server does not ask here; not ready");
+                warn!(
+                    wrong,
+                    "the registration does not match this webhook; not ready"
+                );
                 health.register(Registration::Wrong(wrong));
             }
             Ok(wrong) => before = wrong,
-            // The API server cannot be asked: nothing is known to be wrong.
-            Err(error) => warn!(%error, "the registration cannot be verified"),
+            // The API server is unreachable: the registration is not known to be wrong.
+            Err(error) => warn!(%error, "cannot verify the registration"),
         }
     }
 }
 
-/// Registers what depends on nothing but whom to trust.
-async fn tell(
+/// Registers the webhooks whose registration depends only on the CA.
+async fn register_fixed(
     client: &Client,
     authority: &str,
     reach: &Reach,
@@ -320,21 +322,21 @@ async fn tell(
     Ok(())
 }
 
-/// What is checked.
+/// Webhooks to register.
 #[derive(Debug, Clone, Default)]
 pub struct Checks {
-    /// Who may approve plans.
+    /// Approval of plans.
     pub approvals: bool,
-    /// What these layers of images are made of.
+    /// Golden images, by layer.
     pub layers: Vec<Layer>,
-    /// What CPU models depend on.
+    /// CPU models.
     pub cpu_models: bool,
-    /// Where pods go, by what these registries say of their images.
+    /// Placement of pods, with access to these registries.
     pub placement: Option<Registries>,
 }
 
 impl Checks {
-    /// The names of what is registered for them.
+    /// Names of the MutatingWebhookConfigurations.
     fn registrations(&self) -> Vec<&'static str> {
         let names = [
             (self.approvals, api::advisor::WEBHOOK),
@@ -347,16 +349,16 @@ impl Checks {
     }
 }
 
-/// Answers reviews of a cluster that runs on this machine, and has it ask: serves with certificates of
-/// its own, and registers the URL. `127.0.0.1:0` takes any port. No caller is verified.
+/// Serves and registers the webhooks of a cluster on this host, by URL and with a self-signed certificate.
+/// `127.0.0.1:0` takes any port. Callers are not verified.
 pub async fn start(client: Client, address: SocketAddr, checks: &Checks) -> Result<Running, Error> {
     start_verifying(client, address, checks, ClientVerification::default()).await
 }
 
-/// The same, with callers verified.
+/// Like [`start`], with verified callers.
 ///
-/// The registration outlives the process, and until the next start nobody can change a
-/// VirtPlatformConfig: start this before anything that does.
+/// The registration outlives the process, and until the next start VirtPlatformConfigs cannot be changed: start this
+/// before anything that changes them.
 pub async fn start_verifying(
     client: Client,
     address: SocketAddr,

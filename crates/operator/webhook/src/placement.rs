@@ -1,13 +1,13 @@
-//! Reviews of pods that are made: where their images run.
+//! Admission of pods: node affinity for the platforms of their images.
 //!
 //! ```text
-//! pod CREATE --policy?--> left alone
-//!       |--images known--> placement::admit --> told where to go, warned about, held, or refused
-//!       `--images not----> looked at meanwhile; the pod waits at a gate, or whoever makes it does
+//! pod CREATE --no policy-----> admitted unchanged
+//!       |--images known-------> placement::admit --> affinity, a warning, a gate, or a denial
+//!       `--images unknown-----> inspected in the background; the pod is gated, or the request waits
 //! ```
 //!
-//! Nothing is written here: what becomes of a pod is in the answer. Pods at the gate are let go by the
-//! controller (the crate `operator`).
+//! The webhook writes nothing itself: the decision is in the response. The placement controller (the crate
+//! `controllers`) releases gated pods.
 
 mod report;
 
@@ -15,9 +15,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use ::placement::{Answer, Knowledge, Pass, Policy, Used, admit, changes, gated, names};
-use api::placement::{FailurePolicy, Mode, OnMiss};
-use cluster_view::placement::{Pulls, Registries, Watch};
+use ::placement::{
+    Admission, Allowed, Inspection, NOT_KNOWN, Policy, Used, admit, admit_uninspected, changes,
+    names,
+};
+use api::placement::FailurePolicy;
+use cluster_view::placement::{PlacementView, PullCredentials, Registries};
 use futures::future::join_all;
 use kube::Client;
 use oci::Keyring;
@@ -30,37 +33,37 @@ use tracing::{info, warn};
 use crate::callers::Caller;
 use crate::error::Error;
 use crate::register::{Check, Reach, register_placement};
-use crate::review::{Question, Refusal, allowed, denied};
+use crate::review::{AdmissionRequest, Refusal, allowed, denied};
 use crate::trust::Trust;
 use report::Report;
 pub(crate) use report::described;
 
-/// Where reviews of pods are answered.
+/// Path of the webhook.
 pub(crate) const PATH: &str = "/placement";
-/// How long the nodes may take to be listed. The API server waits ten seconds for an answer.
-const PATIENCE: Duration = Duration::from_secs(8);
-/// The most images that are looked at at a time. What is more is looked at when the next pod comes.
-const LOOKS: usize = 4096;
+/// Timeout of the first node list, below the ten seconds that the API server waits for a response.
+const NODE_LIST_TIMEOUT: Duration = Duration::from_secs(8);
+/// Limit of concurrent inspections. Images beyond it are inspected with a later pod, or by the controller.
+const MAX_INSPECTIONS: usize = 4096;
 
-/// What is known of the cluster and of images; clones share it. Nothing is followed before somebody asks.
+/// View of the cluster and of images, shared by clones; watches start with the first review.
 #[derive(Clone)]
 pub(crate) struct Placements {
     client: Client,
     registries: Arc<OnceLock<Registries>>,
-    world: Arc<OnceCell<World>>,
+    view: Arc<OnceCell<PodAdmission>>,
 }
 
-struct World {
-    watch: Watch,
-    pulls: Pulls,
+struct PodAdmission {
+    watch: PlacementView,
+    pulls: PullCredentials,
     registries: Registries,
-    looks: Arc<Semaphore>,
-    /// The same for callers that are not verified, so that those cannot keep the others from looking.
-    anonymous_looks: Arc<Semaphore>,
-    /// What is shown to registries for those: nothing.
-    nothing: Arc<Keyring>,
+    inspections: Arc<Semaphore>,
+    /// Limit for unverified callers, so that they cannot use up the permits of the API server.
+    anonymous_inspections: Arc<Semaphore>,
+    /// Credentials for unverified callers: none.
+    anonymous: Arc<Keyring>,
     report: Report,
-    /// Keeps what the watch rests on running.
+    /// Runs the watches while it lives.
     manager: Manager,
 }
 
@@ -69,74 +72,75 @@ impl Placements {
         Self {
             client,
             registries: Arc::default(),
-            world: Arc::default(),
+            view: Arc::default(),
         }
     }
 
     pub(crate) fn use_registries(&self, registries: Registries) {
-        // The first choice counts.
+        // Only the first call has an effect.
         let _ = self.registries.set(registries);
     }
 
-    /// The numbers, as Prometheus reads them.
+    /// The metrics in OpenMetrics text.
     pub(crate) fn metrics(&self) -> String {
-        self.world.get().map_or_else(String::new, |world| {
-            world.report.traffic(&world.registries);
-            world.manager.metrics().render()
+        self.view.get().map_or_else(String::new, |view| {
+            view.report.traffic(&view.registries);
+            view.manager.metrics().render()
         })
     }
 
-    /// The kinds that have not been listed yet, of those that have been asked for.
+    /// Kinds whose cache has not synced yet.
     pub(crate) fn unsynced(&self) -> BTreeSet<String> {
-        let world = self.world.get();
-        world.map(|it| it.manager.unsynced()).unwrap_or_default()
+        let view = self.view.get();
+        view.map(|it| it.manager.unsynced()).unwrap_or_default()
     }
 
-    /// What decisions rest on, when all of it has been seen.
-    async fn world(&self) -> Result<&World, Refusal> {
+    /// The view, once synced.
+    async fn view(&self) -> Result<&PodAdmission, Refusal> {
         let start = || async {
             let manager = Manager::new(self.client.clone());
             let registries = self.registries.get().cloned().unwrap_or_default();
-            World {
-                watch: Watch::start(&manager),
-                pulls: Pulls::new(self.client.clone(), registries.clone()),
+            PodAdmission {
+                watch: PlacementView::start(&manager),
+                pulls: PullCredentials::new(self.client.clone(), registries.clone()),
                 registries,
-                looks: Arc::new(Semaphore::new(LOOKS)),
-                anonymous_looks: Arc::new(Semaphore::new(LOOKS)),
-                nothing: Arc::new(Keyring::anonymous()),
+                inspections: Arc::new(Semaphore::new(MAX_INSPECTIONS)),
+                anonymous_inspections: Arc::new(Semaphore::new(MAX_INSPECTIONS)),
+                anonymous: Arc::new(Keyring::anonymous()),
                 report: Report::new(manager.metrics()),
                 manager,
             }
         };
-        let world = self.world.get_or_init(start).await;
-        match tokio::time::timeout(PATIENCE, world.watch.synced()).await {
-            Ok(()) => Ok(world),
+        let view = self.view.get_or_init(start).await;
+        match tokio::time::timeout(NODE_LIST_TIMEOUT, view.watch.synced()).await {
+            Ok(()) => Ok(view),
             Err(_) => Err(Refusal::later(format!(
-                "The nodes of the cluster could not be listed in {PATIENCE:?}; ask again"
+                "The nodes of the cluster could not be listed within {NODE_LIST_TIMEOUT:?}; retry the request"
             ))),
         }
     }
 
-    /// Has the API server ask about pods, as the policies say; returns when it can be answered.
+    /// Registers the webhook with the failure policy that the PlacementPolicies ask for; returns when reviews can be
+    /// answered.
     pub(crate) async fn register(
         &self,
         client: &Client,
         trust: &Trust,
         reach: &Reach,
     ) -> Result<(), Error> {
-        let world = match self.world().await {
-            Ok(world) => world,
+        let view = match self.view().await {
+            Ok(view) => view,
             Err(refusal) => return Err(runtime::Error::Late(refusal.message).into()),
         };
         let changed = Arc::new(Notify::new());
-        let told = Arc::clone(&changed);
-        world.watch.on_change(move |_| told.notify_one());
+        let notified = Arc::clone(&changed);
+        view.watch.on_change(move |_| notified.notify_one());
         let mut trust = trust.clone();
-        let mut registered = (failure_policy(&world.watch), trust.current());
+        let mut registered = (failure_policy(&view.watch), trust.current());
         register_placement(client, &registered.1, reach, registered.0).await?;
         let (client, reach) = (client.clone(), reach.clone());
-        let watch = world.watch.clone();
-        world.manager.spawn(async move {
+        let watch = view.watch.clone();
+        view.manager.spawn(async move {
             loop {
                 tokio::select! {
                     () = changed.notified() => {}
@@ -149,12 +153,15 @@ impl Placements {
                 let (policy, authority) = &wanted;
                 match register_placement(&client, authority, &reach, policy).await {
                     Ok(()) => {
-                        info!(failure_policy = policy, "registered the check of pods anew");
+                        info!(
+                            failure_policy = policy,
+                            "registered the placement webhook again"
+                        );
                         registered = wanted;
                     }
                     Err(error) => {
-                        warn!(%error, "the check of pods cannot be registered anew; trying again");
-                        tokio::time::sleep(crate::AGAIN).await;
+                        warn!(%error, "cannot register the placement webhook again; retrying");
+                        tokio::time::sleep(crate::REGISTRATION_RETRY_DELAY).await;
                         changed.notify_one();
                     }
                 }
@@ -164,17 +171,17 @@ impl Placements {
     }
 }
 
-fn failure_policy(watch: &Watch) -> &'static str {
+fn failure_policy(watch: &PlacementView) -> &'static str {
     match watch.settings().policies.failure_policy() {
         FailurePolicy::Ignore => "Ignore",
         FailurePolicy::Fail => "Fail",
     }
 }
 
-/// What the API server asks about: pods that are made and have no node. Our own come first: nobody could
-/// let them go if they waited.
+/// The webhook to register: CREATE of pods without a node. Our own namespace is excluded: if the operator's pods were
+/// gated, no controller could release them.
 ///
-/// It asks again if somebody else changes the pod afterwards: containers that are added have images, too.
+/// Reinvoked if another webhook changes the pod afterwards: injected containers have images, too.
 pub(crate) fn check(failure_policy: &'static str, home: &str) -> Check {
     let off = json!({ "key": names::SWITCH, "operator": "NotIn", "values": [names::OFF] });
     Check {
@@ -200,89 +207,89 @@ pub(crate) fn check(failure_policy: &'static str, home: &str) -> Check {
             "name": "has-no-node",
             "expression": "!has(object.spec.nodeName) || object.spec.nodeName == ''",
         })],
-        again: true,
+        reinvoke: true,
         ..Check::changes(failure_policy, 10)
     }
 }
 
-/// Answers a question about a pod that came at this time. How long it took is counted from there, as whoever makes
-/// the pod waits for the reading, too.
+/// Answers a review that was `received` at this time. The duration metric includes reading the request, because the
+/// creator of the pod waits for that as well.
 pub(crate) async fn review(
     placements: &Placements,
-    mut question: Question,
-    asked: Instant,
+    mut request: AdmissionRequest,
+    received: Instant,
 ) -> Result<Value, Refusal> {
-    let (group, plural) = (&*question.resource.group, &*question.resource.plural);
+    let (group, plural) = (&*request.resource.group, &*request.resource.plural);
     if (group, plural) != ("", "pods") {
         return Err(Refusal::bad(format!(
-            "The request is about {plural}.{group}; pods are decided on here"
+            "The request is about {plural}.{group}; pods are accepted"
         )));
     }
-    if question.old()?.is_some() {
-        // Where a pod goes is settled when it is made.
+    if request.old()?.is_some() {
+        // Placement is decided at creation.
         return Ok(allowed(Vec::new(), Vec::new()));
     }
-    if !question.object.is_object() {
+    if !request.object.is_object() {
         return Err(Refusal::bad("The request has no object"));
     }
-    let world = placements.world().await?;
-    let namespace = question.namespace.as_deref().unwrap_or_default();
-    let answer = world
-        .consider(namespace, &question.object, question.caller)
+    let view = placements.view().await?;
+    let namespace = request.namespace.as_deref().unwrap_or_default();
+    let admission = view
+        .decide(namespace, &request.object, request.caller)
         .await?;
-    let (word, response) = match answer {
-        Answer::Pass(pass) => (pass.word, passed(&question.object, pass)),
-        Answer::Refuse { reason, message } => {
-            info!(namespace, reason, message, "refused a pod");
+    let (outcome, response) = match admission {
+        Admission::Allow(allowed) => (allowed.outcome, allow(&request.object, allowed)),
+        Admission::Deny { reason, message } => {
+            info!(namespace, reason, message, "denied a pod");
             ("Refused", denied(&message))
         }
-        // Who is asked about images is answered with a gate.
-        Answer::Ask(_) => ("NotKnown", allowed(Vec::new(), Vec::new())),
+        // `decide` has decided without what it could not inspect.
+        Admission::NeedsInspection(_) => (NOT_KNOWN, allowed(Vec::new(), Vec::new())),
     };
-    world.report.answered(word, asked.elapsed());
+    view.report.record_answer(outcome, received.elapsed());
     Ok(response)
 }
 
-/// The answer that lets a pod pass.
-fn passed(pod: &Value, pass: Pass) -> Value {
-    let patch = pass
-        .changed
-        .map(|changed| changes(pod, &changed))
+/// The response for an admitted pod.
+fn allow(pod: &Value, decision: Allowed) -> Value {
+    let patch = decision
+        .mutated
+        .map(|mutated| changes(pod, &mutated))
         .unwrap_or_default();
-    let mut response = allowed(patch, pass.warnings);
-    if let Some(note) = pass.note {
+    let mut response = allowed(patch, decision.warnings);
+    if let Some(note) = decision.audit_note {
         response["auditAnnotations"] = json!({ "placement": note });
     }
     response
 }
 
-impl World {
+impl PodAdmission {
     /// Decides on a pod.
     ///
-    /// For a caller that may not be the API server, nothing is read with credentials, and nothing that is known by
-    /// them is used: it named the namespace, and would learn what its secrets open. Images that cannot be inspected
-    /// without are not known yet, and the pod waits at the gate for the operator, which sees the pod itself.
-    async fn consider(
+    /// For an unverified caller, no credentials are read and no result obtained with credentials is used: the caller
+    /// chose the namespace and would learn what its secrets give access to. Images that need credentials stay unknown,
+    /// and the pod is gated for the controller, which reads the real pod.
+    async fn decide(
         &self,
         namespace: &str,
         pod: &Value,
         caller: Caller,
-    ) -> Result<Answer, Refusal> {
+    ) -> Result<Admission, Refusal> {
         let later = |error: runtime::Error| Refusal::later(error.to_string());
         let settings = self.watch.settings();
         let labels = self.watch.labels(namespace).await.map_err(later)?;
         let policy = match settings.policies.select(namespace, &labels, pod) {
             Ok(policy) => policy,
-            Err(why) => return Ok(unchanged(why.as_str())),
+            Err(why) => return Ok(Admission::Allow(Allowed::unchanged(why.as_str()))),
         };
-        let decided = |known: &BTreeMap<String, Knowledge>| {
+        let decided = |known: &BTreeMap<String, Inspection>| {
             let cluster = self.watch.cluster();
             admit(pod, policy, known, &settings.classes, &cluster)
         };
-        // Whoever is left alone anyway is, before a secret is read.
+        // Pods without a policy are admitted before any secret is read.
         let mut known = BTreeMap::new();
         let used = match decided(&known) {
-            Answer::Ask(used) => used,
+            Admission::NeedsInspection(used) => used,
             answer => return Ok(answer),
         };
         let access = match caller {
@@ -291,53 +298,49 @@ impl World {
                 let keyring = keyring.await;
                 Access::Credentials(keyring.map_err(later)?)
             }
-            Caller::Unverified => Access::Anonymous(Arc::clone(&self.nothing)),
+            Caller::Unverified => Access::Anonymous(Arc::clone(&self.anonymous)),
         };
         known = self.known(&used, &access, policy);
         let mut unknown = match decided(&known) {
-            Answer::Ask(unknown) => unknown,
+            Admission::NeedsInspection(unknown) => unknown,
             answer => return Ok(answer),
         };
-        let looking = self.look(&unknown, &access);
+        let inspecting = self.inspect(&unknown, &access);
         if policy.waits() {
-            let looked = tokio::time::timeout(policy.sync, join_all(looking)).await;
-            let looked = looked.unwrap_or_default().into_iter().flatten().flatten();
-            known.extend(looked);
+            let inspected = tokio::time::timeout(policy.sync, join_all(inspecting)).await;
+            let inspected = inspected
+                .unwrap_or_default()
+                .into_iter()
+                .flatten()
+                .flatten();
+            known.extend(inspected);
             unknown = match decided(&known) {
-                Answer::Ask(unknown) => unknown,
+                Admission::NeedsInspection(unknown) => unknown,
                 answer => return Ok(answer),
             };
         }
-        Ok(match (policy.mode, policy.on_miss) {
-            (Mode::Place, OnMiss::Gate | OnMiss::Sync) => Answer::Pass(Pass {
-                word: "Gated",
-                changed: Some(gated(pod, &unknown)),
-                warnings: Vec::new(),
-                note: None,
-            }),
-            _ => unchanged("NotKnown"),
-        })
+        Ok(admit_uninspected(pod, policy, &unknown))
     }
 
-    /// What is known of images without asking anybody. A registry that has been out of order for longer
-    /// than a pod would wait is not waited for, but asked, so that it is known when it is back.
+    /// What is known of images without a request. A registry that has been failing for longer than the gate timeout is
+    /// given up, but still polled in the background, so that its recovery is noticed.
     fn known(
         &self,
         used: &[Used],
         access: &Access,
         policy: &Policy,
-    ) -> BTreeMap<String, Knowledge> {
+    ) -> BTreeMap<String, Inspection> {
         let mut known = BTreeMap::new();
         for used in used {
             let found = self.registries.known(used, access.keyring());
-            self.report.looked(found.is_some());
+            self.report.count_image(found.is_some());
             let found = found.or_else(|| {
-                // What a registry said last may be about an image of somebody else.
+                // The last error of a registry may concern an image of another tenant.
                 let Access::Credentials(_) = access else {
                     return None;
                 };
                 let given_up = self.registries.given_up(used, policy.gate)?;
-                self.look(std::slice::from_ref(used), access);
+                self.inspect(std::slice::from_ref(used), access);
                 Some(given_up)
             });
             known.extend(found.map(|found| (used.image.clone(), found)));
@@ -345,39 +348,43 @@ impl World {
         known
     }
 
-    /// Looks at images, whoever waits for it.
-    fn look(&self, used: &[Used], access: &Access) -> Vec<JoinHandle<Option<(String, Knowledge)>>> {
-        let looks = match access {
-            Access::Credentials(_) => &self.looks,
-            Access::Anonymous(_) => &self.anonymous_looks,
+    /// Inspects images in the background; the caller may await the results.
+    fn inspect(
+        &self,
+        used: &[Used],
+        access: &Access,
+    ) -> Vec<JoinHandle<Option<(String, Inspection)>>> {
+        let permits = match access {
+            Access::Credentials(_) => &self.inspections,
+            Access::Anonymous(_) => &self.anonymous_inspections,
         };
-        let looks = used.iter().filter_map(|used| {
-            let turn = Arc::clone(looks).try_acquire_owned().ok()?;
+        let tasks = used.iter().filter_map(|used| {
+            let permit = Arc::clone(permits).try_acquire_owned().ok()?;
             let (used, access) = (used.clone(), access.clone());
             let registries = self.registries.clone();
             Some(tokio::spawn(async move {
-                let _turn = turn;
+                let _permit = permit;
                 let known = match registries.look(&used, access.keyring()).await {
                     Ok(known) => known,
-                    // It may pass the next time.
+                    // Transient: stays unknown.
                     Err(failure) if failure.known.passing => return None,
-                    // It may pass with the pod's secrets.
+                    // May succeed with the pull secrets of the pod: stays unknown.
                     Err(_) if matches!(access, Access::Anonymous(_)) => return None,
                     Err(failure) => failure.knowledge(),
                 };
                 Some((used.image, known))
             }))
         });
-        looks.collect()
+        tasks.collect()
     }
 }
 
-/// How images are looked at.
+/// Credentials for inspections.
 #[derive(Clone)]
 enum Access {
-    /// With the credentials of the pod, and those of nodes.
+    /// Those of the pod and of the nodes.
     Credentials(Arc<Keyring>),
-    /// With none, although the pod may have some.
+    /// None, although the pod may have some.
     Anonymous(Arc<Keyring>),
 }
 
@@ -387,13 +394,4 @@ impl Access {
             Self::Credentials(keyring) | Self::Anonymous(keyring) => keyring,
         }
     }
-}
-
-fn unchanged(word: &'static str) -> Answer {
-    Answer::Pass(Pass {
-        word,
-        changed: None,
-        warnings: Vec::new(),
-        note: None,
-    })
 }

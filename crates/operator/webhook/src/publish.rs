@@ -1,4 +1,4 @@
-//! Publishes the authority of the webhook's certificates for the operator, which compares it with the registration.
+//! Publishes the CA of the webhook for the operator, which compares it with the registration.
 
 use governance::recorder::{AUTHORITY, AUTHORITY_KEY};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -9,8 +9,7 @@ use serde_json::json;
 use crate::error::Error;
 use crate::register::{FIELD_MANAGER, Reach};
 
-/// A ConfigMap in the namespace of the webhook's Service; a webhook that is registered by URL has none, and publishes
-/// nothing.
+/// A ConfigMap in the namespace of the webhook's Service; a webhook registered by URL publishes nothing.
 pub(crate) struct Publisher {
     api: Option<Api<ConfigMap>>,
 }
@@ -24,8 +23,8 @@ impl Publisher {
         Self { api }
     }
 
-    /// Before the registration changes: the new authority beside those that were published, so that the operator finds
-    /// whichever one the registration has.
+    /// Before the registration changes: adds the new CA to the published ones, so that the operator finds whichever one
+    /// the registration has.
     pub(crate) async fn announce(&self, authority: &str) -> Result<(), Error> {
         let Some(api) = &self.api else {
             return Ok(());
@@ -40,7 +39,7 @@ impl Publisher {
             .await
     }
 
-    /// After the registration changed: this authority and no other.
+    /// After the registration changed: publishes this CA only.
     pub(crate) async fn settle(&self, authority: &str) -> Result<(), Error> {
         self.write(authority).await
     }

@@ -1,4 +1,4 @@
-//! Has the API server ask.
+//! Registration of the webhooks.
 
 use std::str::FromStr;
 
@@ -15,36 +15,36 @@ use crate::error::Error;
 use crate::images::{Kind, Layer};
 use crate::{PATH, cpu, placement};
 
-/// Who owns the fields of the registration.
+/// Field manager of the registrations.
 pub(crate) const FIELD_MANAGER: &str = "medley-webhook";
 
-/// The namespace that Medley is in if nobody says another.
-const HOME: &str = "medley-system";
+/// Default namespace of Medley.
+const DEFAULT_NAMESPACE: &str = "medley-system";
 
-/// Where the API server asks.
+/// Address of the webhook for the API server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reach {
-    /// At a URL.
+    /// A URL.
     Url(String),
-    /// At a Service.
+    /// A Service.
     Service {
-        /// The namespace of the Service.
+        /// Namespace of the Service.
         namespace: String,
-        /// Its name.
+        /// Name of the Service.
         name: String,
-        /// Its port.
+        /// Port of the Service.
         port: u16,
     },
 }
 
 impl Reach {
-    /// The names that a certificate has to be good for.
+    /// Subject alternative names that the certificate needs.
     pub fn names(&self) -> Vec<String> {
         match self {
             Self::Url(url) => {
                 let url = Url::parse(url).ok();
                 let host = url.as_ref().and_then(Url::host_str);
-                // An IPv6 address has brackets in a URL and none in a certificate.
+                // An IPv6 address has brackets in a URL, but not in a certificate.
                 let host = host.map(|host| host.trim_matches(['[', ']']).to_owned());
                 host.into_iter().collect()
             }
@@ -57,15 +57,15 @@ impl Reach {
         }
     }
 
-    /// The namespace of those who answer.
+    /// Namespace of the webhook.
     fn home(&self) -> &str {
         match self {
-            Self::Url(_) => HOME,
+            Self::Url(_) => DEFAULT_NAMESPACE,
             Self::Service { namespace, .. } => namespace,
         }
     }
 
-    /// How the API server asks there, at a path.
+    /// The `clientConfig` for a path.
     fn client_config(&self, authority: &str, path: &str) -> Value {
         let bundle = base64::engine::general_purpose::STANDARD.encode(authority);
         match self {
@@ -93,7 +93,7 @@ impl FromStr for Reach {
         let wrong = || Error::Reach(text.to_owned());
         if let Some(url) = text.strip_prefix("url=") {
             let mut url = Url::parse(url).map_err(|_| wrong())?;
-            // What the API server accepts: https, no user, query or fragment.
+            // As validated by the API server: https, without user, query or fragment.
             let plain = url.scheme() == "https"
                 && url.username().is_empty()
                 && url.password().is_none()
@@ -122,9 +122,9 @@ impl FromStr for Reach {
     }
 }
 
-/// Registers the check with the API server, which from then on asks before every change.
+/// Registers the approval webhook.
 ///
-/// `authority` is the certificate, in PEM, that the API server is to trust.
+/// `authority` is the CA in PEM.
 pub async fn register(client: &Client, authority: &str, reach: &Reach) -> Result<(), Error> {
     let check = Check {
         name: format!("approval.{GROUP}"),
@@ -139,9 +139,9 @@ pub async fn register(client: &Client, authority: &str, reach: &Reach) -> Result
     apply(client, WEBHOOK, vec![check.webhook(authority, reach)]).await
 }
 
-/// Registers the check of what these layers of images are made of.
+/// Registers the webhooks of these image layers.
 ///
-/// Nobody has to wait for it: what is not checked is looked at later.
+/// They fail open: the controllers report invalid objects later.
 pub(crate) async fn register_images(
     client: &Client,
     authority: &str,
@@ -165,10 +165,10 @@ pub(crate) async fn register_images(
     apply(client, api::golden::WEBHOOK, checks.collect()).await
 }
 
-/// Registers the check of CPU models.
+/// Registers the webhooks for CPU models.
 ///
-/// What would go wrong for good without an answer is refused, and tried again by KubeVirt: a pod that no
-/// node can ever run, and an instance that is handed over without its model. The rest goes on.
+/// Requests that would do lasting damage without an answer fail closed, and KubeVirt retries them: a pod that no node
+/// can run, and an instance handed over without its model. The others fail open.
 pub(crate) async fn register_cpu_models(
     client: &Client,
     authority: &str,
@@ -179,7 +179,7 @@ pub(crate) async fn register_cpu_models(
     apply(client, api::cpu::WEBHOOK, checks.collect()).await
 }
 
-/// Registers the check of pods. `failure_policy` is what the API server does while nobody answers.
+/// Registers the placement webhook with a failure policy.
 pub(crate) async fn register_placement(
     client: &Client,
     authority: &str,
@@ -191,34 +191,34 @@ pub(crate) async fn register_placement(
     apply(client, api::placement::WEBHOOK, vec![check]).await
 }
 
-/// What the check of a layer is called after.
+/// The resource that names the webhook of a layer.
 fn name_of(kind: &Kind) -> &'static str {
     kind.plurals.first().copied().unwrap_or_default()
 }
 
-/// Something that the API server asks about.
+/// A webhook to register.
 pub(crate) struct Check {
     pub(crate) name: String,
-    /// Where it asks.
+    /// Path of `clientConfig`.
     pub(crate) path: &'static str,
-    /// Of what.
+    /// Resources.
     pub(crate) rule: Value,
-    /// When: CREATE and UPDATE, unless it is said otherwise.
+    /// Operations; CREATE and UPDATE by default.
     pub(crate) operations: &'static [&'static str],
-    /// Of objects with these labels: all, if null.
+    /// `objectSelector`; null for all.
     pub(crate) objects: Value,
-    /// Of objects in namespaces with these labels: all, if null.
+    /// `namespaceSelector`; null for all.
     pub(crate) namespaces: Value,
-    /// Only if all of this holds.
+    /// `matchConditions`.
     pub(crate) conditions: Vec<Value>,
-    /// Whether it asks again if somebody else has changed the object since.
-    pub(crate) again: bool,
+    /// Whether to reinvoke after another webhook changed the object.
+    pub(crate) reinvoke: bool,
     pub(crate) failure_policy: &'static str,
     pub(crate) seconds: u8,
 }
 
 impl Check {
-    /// A check of what is made and changed.
+    /// A webhook for CREATE and UPDATE.
     pub(crate) fn changes(failure_policy: &'static str, seconds: u8) -> Self {
         Self {
             name: String::new(),
@@ -228,14 +228,14 @@ impl Check {
             objects: Value::Null,
             namespaces: Value::Null,
             conditions: Vec::new(),
-            again: false,
+            reinvoke: false,
             failure_policy,
             seconds,
         }
     }
 
-    /// Mostly no reinvocation: what the user asked for is seen once, before it has been turned into a
-    /// record.
+    /// Most webhooks are not reinvoked: approvals must be seen once, as the user sent them, before this webhook turns
+    /// them into a record.
     fn webhook(mut self, authority: &str, reach: &Reach) -> Value {
         self.rule["operations"] = json!(self.operations);
         let mut webhook = json!({
@@ -244,7 +244,7 @@ impl Check {
             "rules": [self.rule],
             "failurePolicy": self.failure_policy,
             "matchPolicy": "Equivalent",
-            "reinvocationPolicy": if self.again { "IfNeeded" } else { "Never" },
+            "reinvocationPolicy": if self.reinvoke { "IfNeeded" } else { "Never" },
             "sideEffects": "None",
             "timeoutSeconds": self.seconds,
             "admissionReviewVersions": ["v1"],
@@ -262,7 +262,7 @@ impl Check {
     }
 }
 
-/// Why the API server would not ask here, by what is registered under these names; `None` if it would.
+/// Why the API server would not call this webhook, by the registrations of these names; `None` if it would.
 pub(crate) async fn registered(
     client: &Client,
     names: &[&'static str],
@@ -274,7 +274,7 @@ pub(crate) async fn registered(
         let found = api
             .get(name)
             .await
-            .or_absent()
+            .not_found_as_none()
             .map_err(runtime::Error::api(format!(
                 "getting MutatingWebhookConfiguration {name}"
             )))?;
@@ -296,7 +296,7 @@ pub(crate) async fn registered(
                 let hook = hook.name;
                 return Some(format!("webhook {hook} of {name} trusts another CA"));
             }
-            (is != wanted).then(|| format!("webhook {} of {name} is somewhere else", hook.name))
+            (is != wanted).then(|| format!("webhook {} of {name} has another address", hook.name))
         });
         if wrong.is_some() {
             return Ok(wrong);
@@ -356,7 +356,7 @@ mod tests {
         Reach::Url("https://[::1]:9443/admit".to_owned()),
         "::1"
     )]
-    fn places_are_read_and_have_names(
+    fn addresses_are_parsed_into_certificate_names(
         #[case] text: &str,
         #[case] expected: Reach,
         #[case] name: &str,
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[rstest]
-    fn other_places_are_refused(
+    fn other_addresses_are_rejected(
         #[values(
             "",
             "webhook",

@@ -1,4 +1,4 @@
-//! Reviews: the question of the API server, and the answer.
+//! AdmissionReviews: decoding requests and building responses.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,10 +7,10 @@ use std::time::Instant;
 
 use api::advisor::{GROUP, PLURAL};
 use base64::Engine as _;
-use governance::admission::{Admission, Verdict, admit, asks_for};
+use governance::admission::{Admission, AdmissionVerdict, admit, approval_trigger};
 use jiff::Timestamp;
 use kube::Client;
-use runtime::access::Keeper;
+use runtime::access::EndpointAuthorizer;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ use crate::images::{self, Layer};
 use crate::placement::{self, Placements};
 use crate::{PATH, access};
 
-/// What the API server speaks.
+/// Version of the AdmissionReview API.
 const API_VERSION: &str = "admission.k8s.io/v1";
 
 #[derive(Debug, Deserialize)]
@@ -30,13 +30,13 @@ const API_VERSION: &str = "admission.k8s.io/v1";
 struct Review {
     api_version: String,
     kind: String,
-    request: Question,
+    request: AdmissionRequest,
 }
 
-/// The question, as far as it matters here.
+/// The fields of an AdmissionRequest that are used here.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Question {
+pub(crate) struct AdmissionRequest {
     uid: String,
     pub(crate) resource: Resource,
     #[serde(default)]
@@ -51,7 +51,7 @@ pub(crate) struct Question {
     pub(crate) object: Value,
     #[serde(default)]
     old_object: Value,
-    /// Who sent the review; never what the review itself says.
+    /// Identity of the sender, from the connection, never from the review itself.
     #[serde(skip)]
     pub(crate) caller: Caller,
 }
@@ -66,19 +66,18 @@ pub(crate) struct Resource {
     pub(crate) plural: String,
 }
 
-/// Where questions of a sort are asked. A kind may be asked about at several doors.
+/// A path of the webhook. One resource may be registered for several paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Door {
-    /// Approvals, and what images are made of.
+pub(crate) enum Endpoint {
+    /// Approvals and golden images.
     Admit,
-    /// CPU models.
     CpuModels,
-    /// Where pods go.
+    /// Placement of pods.
     Placement,
 }
 
-impl Door {
-    /// The door at a path.
+impl Endpoint {
+    /// The endpoint of a path.
     pub(crate) fn at(path: &str) -> Option<Self> {
         match path {
             PATH => Some(Self::Admit),
@@ -89,14 +88,14 @@ impl Door {
     }
 }
 
-/// Who answers; clones share what they know.
+/// State behind all endpoints, shared by clones.
 #[derive(Clone)]
 pub(crate) struct Reviewer {
     client: Client,
     pub(crate) cpu_models: CpuModels,
     pub(crate) placements: Placements,
-    /// Who is shown metrics; everybody, if nobody looks.
-    pub(crate) keeper: Arc<OnceLock<Keeper>>,
+    /// Authorization for metrics; unset allows all.
+    pub(crate) keeper: Arc<OnceLock<EndpointAuthorizer>>,
     pub(crate) callers: Callers,
 }
 
@@ -117,7 +116,7 @@ impl Reviewer {
         }
     }
 
-    /// Whether all has been listed that decisions rest on; what is missing if not.
+    /// Readiness of the caches; the error lists what is missing.
     pub(crate) fn unsynced(&self) -> Result<&'static str, String> {
         let mut kinds = self.cpu_models.unsynced();
         kinds.extend(self.placements.unsynced());
@@ -129,7 +128,7 @@ impl Reviewer {
     }
 }
 
-/// Who asks.
+/// `userInfo` of the request.
 #[derive(Debug, Deserialize)]
 pub(crate) struct User {
     #[serde(default)]
@@ -142,7 +141,7 @@ pub(crate) struct User {
     pub(crate) extra: BTreeMap<String, Vec<String>>,
 }
 
-/// A question that makes no sense, or cannot be answered now.
+/// An invalid request, or one that cannot be answered now.
 pub(crate) struct Refusal {
     pub(crate) code: u16,
     pub(crate) message: String,
@@ -156,7 +155,7 @@ impl Refusal {
         }
     }
 
-    /// What cannot be answered now, but may be in a moment.
+    /// A transient error; the caller may retry.
     pub(crate) fn later(message: impl Into<String>) -> Self {
         Self {
             code: 500,
@@ -165,7 +164,7 @@ impl Refusal {
     }
 }
 
-/// An object as what it is.
+/// Decodes an object; the error names the path of the invalid field.
 pub(crate) fn read_object<K: DeserializeOwned>(object: &Value) -> Result<K, Refusal> {
     serde_path_to_error::deserialize(object).map_err(|error| {
         let (path, error) = (error.path().to_string(), error.into_inner());
@@ -173,29 +172,29 @@ pub(crate) fn read_object<K: DeserializeOwned>(object: &Value) -> Result<K, Refu
     })
 }
 
-/// Answers a review of approvals or images with a review, whatever it is.
+/// Answers a review of approvals or images with a review, valid or not.
 pub async fn answer(client: &Client, body: &[u8], now: Timestamp) -> Value {
     let callers = Callers::new(ClientVerification::default());
     let reviewer = Reviewer::new(client.clone(), callers);
-    match answer_at(&reviewer, Door::Admit, Caller::Unverified, body, now).await {
+    match answer_at(&reviewer, Endpoint::Admit, Caller::Unverified, body, now).await {
         Ok(review) => review,
         Err(refusal) => wrap("", refused(&refusal)),
     }
 }
 
-/// Answers a review with a review, whatever it is. There is none if the API server is to go on as its
-/// registration says for when nobody answers.
+/// Answers a review with a review, valid or not. `None` makes the request fail, so that the API server applies the
+/// `failurePolicy` of the registration.
 pub(crate) async fn answer_at(
     reviewer: &Reviewer,
-    door: Door,
+    endpoint: Endpoint,
     caller: Caller,
     body: &[u8],
     now: Timestamp,
 ) -> Result<Value, Refusal> {
-    let asked = Instant::now();
-    let (uid, question) = match serde_json::from_slice::<Review>(body) {
+    let received = Instant::now();
+    let (uid, request) = match serde_json::from_slice::<Review>(body) {
         Ok(review) => (review.request.uid.clone(), checked(review)),
-        // What is wrong is told of the review as a whole, to whoever asked.
+        // Invalid reviews get an error response without a decision.
         Err(_) => match serde_json::from_slice::<Value>(body) {
             Ok(review) => {
                 let uid = review["request"]["uid"].as_str();
@@ -207,36 +206,39 @@ pub(crate) async fn answer_at(
             }
         },
     };
-    let question = question.map(|question| Question { caller, ..question });
-    let considered = match (question, door) {
+    let request = request.map(|request| AdmissionRequest { caller, ..request });
+    let considered = match (request, endpoint) {
         (Err(refusal), _) => Err(refusal),
-        (Ok(question), Door::Admit) => consider(&reviewer.client, question, now).await,
-        (Ok(question), Door::CpuModels) => cpu::review(&reviewer.cpu_models, question).await,
-        (Ok(question), Door::Placement) => {
-            placement::review(&reviewer.placements, question, asked).await
+        (Ok(request), Endpoint::Admit) => consider(&reviewer.client, request, now).await,
+        (Ok(request), Endpoint::CpuModels) => cpu::review(&reviewer.cpu_models, request).await,
+        (Ok(request), Endpoint::Placement) => {
+            placement::review(&reviewer.placements, request, received).await
         }
     };
     match considered {
         Ok(response) => Ok(wrap(&uid, response)),
-        // Nobody is to be kept from making pods because nobody can say where they go, unless that is
-        // what the registration says.
-        Err(refusal) if door == Door::Placement && refusal.code >= 500 => {
-            warn!(message = refusal.message, "cannot answer about a pod");
+        // Do not block pod creation because placement is unavailable, unless the failure policy says so: send no
+        // response.
+        Err(refusal) if endpoint == Endpoint::Placement && refusal.code >= 500 => {
+            warn!(
+                message = refusal.message,
+                "cannot answer the review of a pod"
+            );
             Err(refusal)
         }
         Err(refusal) => {
             warn!(
                 code = refusal.code,
                 message = refusal.message,
-                "refused a review"
+                "rejected a review"
             );
             Ok(wrap(&uid, refused(&refusal)))
         }
     }
 }
 
-/// The question of a review.
-fn read(review: Value) -> Result<Question, Refusal> {
+/// Decodes the request of a review.
+fn read(review: Value) -> Result<AdmissionRequest, Refusal> {
     let review: Review = serde_json::from_value(review).map_err(|error| {
         Refusal::bad(format!(
             "The body is not an AdmissionReview of {API_VERSION} with a request: {error}"
@@ -245,8 +247,8 @@ fn read(review: Value) -> Result<Question, Refusal> {
     checked(review)
 }
 
-/// The question of a review, if it is one that can be answered.
-fn checked(review: Review) -> Result<Question, Refusal> {
+/// The request, if the review is of the supported version.
+fn checked(review: Review) -> Result<AdmissionRequest, Refusal> {
     if review.api_version != API_VERSION || review.kind != "AdmissionReview" {
         return Err(Refusal::bad(format!(
             "The body is a {} of {}; an AdmissionReview of {API_VERSION} is needed",
@@ -259,15 +261,15 @@ fn checked(review: Review) -> Result<Question, Refusal> {
     Ok(review.request)
 }
 
-impl Question {
-    /// What there is, unless it is made.
+impl AdmissionRequest {
+    /// The existing object; `None` on CREATE.
     pub(crate) fn old(&mut self) -> Result<Option<Value>, Refusal> {
         match self.operation.as_str() {
             "CREATE" => Ok(None),
             "UPDATE" if self.old_object.is_object() => Ok(Some(self.old_object.take())),
             "UPDATE" => Err(Refusal::bad("The request is an UPDATE without oldObject")),
             other => Err(Refusal::bad(format!(
-                "The operation is {other:?}; CREATE and UPDATE are decided on here"
+                "The operation is {other:?}; CREATE and UPDATE are accepted"
             ))),
         }
     }
@@ -275,7 +277,7 @@ impl Question {
 
 async fn consider(
     client: &Client,
-    mut request: Question,
+    mut request: AdmissionRequest,
     now: Timestamp,
 ) -> Result<Value, Refusal> {
     let Resource {
@@ -287,7 +289,7 @@ async fn consider(
     let layer = Layer::of(group, plural);
     if layer.is_none() && (group.as_str(), plural.as_str()) != (GROUP, PLURAL) {
         return Err(Refusal::bad(format!(
-            "The request is about {plural}.{group}; only {PLURAL}.{GROUP} and what images are made of is decided on here"
+            "The request is about {plural}.{group}; {PLURAL}.{GROUP} and the resources of golden images are accepted"
         )));
     }
     if request
@@ -295,7 +297,7 @@ async fn consider(
         .as_ref()
         .is_some_and(|part| !part.is_empty())
     {
-        // The status is written by the operator alone, as its role says.
+        // Only the operator writes the status, by its role.
         return Ok(json!({ "allowed": true }));
     }
     let old = request.old()?;
@@ -303,14 +305,14 @@ async fn consider(
         return Err(Refusal::bad("The request has no object"));
     }
     if let Some(layer) = layer {
-        let asked = images::Asked {
+        let request = images::ImageRequest {
             user: request.user_info,
             plural: of,
             version,
             old,
             new: request.object,
         };
-        return images::review(client, layer, asked).await;
+        return images::review(client, layer, request).await;
     }
     let named = request.name.filter(|name| !name.is_empty());
     let name = named
@@ -321,8 +323,8 @@ async fn consider(
         })
         .unwrap_or_default();
     let user = request.user_info;
-    // Most requests approve nothing, and the cluster need not be asked about them.
-    let may_approve = match asks_for(old.as_ref(), &request.object) {
+    // Most requests approve nothing and need no SubjectAccessReview.
+    let may_approve = match approval_trigger(old.as_ref(), &request.object) {
         None => false,
         Some(_) => access::may_approve(client, &user, &name)
             .await
@@ -340,13 +342,13 @@ async fn consider(
     Ok(response(&name, &user.username, verdict))
 }
 
-fn response(name: &str, user: &str, verdict: Verdict) -> Value {
+fn response(name: &str, user: &str, verdict: AdmissionVerdict) -> Value {
     match verdict {
-        Verdict::Denied { message } => {
+        AdmissionVerdict::Denied { message } => {
             info!(config = name, user, message, "denied");
             denied(&message)
         }
-        Verdict::Allowed {
+        AdmissionVerdict::Allowed {
             patch,
             warnings,
             approved,
@@ -362,7 +364,7 @@ fn response(name: &str, user: &str, verdict: Verdict) -> Value {
     }
 }
 
-/// The answer that lets a request pass, with these changes and warnings.
+/// A response that allows the request, with these patches and warnings.
 pub(crate) fn allowed(patch: Vec<Value>, warnings: Vec<String>) -> Value {
     let mut response = json!({ "allowed": true });
     if !patch.is_empty() {
@@ -377,7 +379,7 @@ pub(crate) fn allowed(patch: Vec<Value>, warnings: Vec<String>) -> Value {
     response
 }
 
-/// The answer that lets a request not pass.
+/// A response that denies the request.
 pub(crate) fn denied(message: &str) -> Value {
     json!({
         "allowed": false,

@@ -1,4 +1,4 @@
-//! The check on a socket: TLS, HTTP/1.1 and HTTP/2.
+//! HTTPS server of the webhook: TLS, HTTP/1.1 and HTTP/2.
 
 use std::time::Duration;
 
@@ -14,30 +14,30 @@ use tokio::sync::watch;
 use tracing::{Instrument as _, Span, field, info_span};
 
 use crate::health::Health;
-use crate::review::{self, Door, Reviewer};
+use crate::review::{self, Endpoint, Reviewer};
 
-/// API servers keep their connections, one for each request under way where they speak HTTP/1.1 (to Services they
-/// do): these are more than a burst of pods needs. Who has asked waits for an answer no longer than this.
+/// API servers keep connections open, one per request in flight where they use HTTP/1.1 (for Services they do): more
+/// than a burst of pods needs. The drain time covers the longest answer.
 const LIMITS: Limits = Limits {
     clients: 1024,
     per_address: 256,
     streams: Some(100),
     drain: Duration::from_secs(10),
 };
-/// A few Prometheus are not more.
+/// A few Prometheus servers.
 const METRICS_LIMITS: Limits = Limits {
     clients: 64,
     per_address: 32,
     streams: Some(10),
     drain: Duration::ZERO,
 };
-/// The largest review: what fits in etcd twice, before and after.
-const LARGEST: usize = 3 << 20;
+/// Limit of a review: two objects of the size limit of etcd, old and new.
+const MAX_REVIEW_BYTES: usize = 3 << 20;
 
-/// Where the numbers are.
+/// Path of the metrics.
 const METRICS: &str = "/metrics";
 
-/// Answers until it is stopped, then lets running answers end.
+/// Serves until stopped, then drains requests in flight.
 pub(crate) async fn listen(
     listener: TcpListener,
     tls: Tls,
@@ -48,7 +48,7 @@ pub(crate) async fn listen(
     let answer = move |request: Request<Incoming>| {
         let (reviewer, health) = (reviewer.clone(), health.clone());
         let span = info_span!(
-            target: runtime::TRACED, "admission",
+            target: runtime::TRACE_TARGET, "admission",
             otel.kind = "server", path = request.uri().path(), status = field::Empty,
         );
         async move {
@@ -68,7 +68,7 @@ pub(crate) async fn listen(
     .await;
 }
 
-/// Shows metrics and nothing else, until it is stopped.
+/// Serves metrics only, until stopped.
 pub(crate) async fn listen_metrics(
     listener: TcpListener,
     tls: Tls,
@@ -80,7 +80,7 @@ pub(crate) async fn listen_metrics(
         async move {
             match (request.method(), request.uri().path()) {
                 (&Method::GET, METRICS) => metrics(&reviewer, request.headers()).await,
-                _ => text(StatusCode::NOT_FOUND, "there is GET /metrics\n"),
+                _ => text(StatusCode::NOT_FOUND, "not found; use GET /metrics\n"),
             }
         }
     };
@@ -94,7 +94,7 @@ pub(crate) async fn listen_metrics(
     .await;
 }
 
-/// The metrics, for those who may see them.
+/// The metrics, if the caller is authorized.
 async fn metrics(reviewer: &Reviewer, headers: &HeaderMap) -> Response<Full<Bytes>> {
     if let Some(keeper) = reviewer.keeper.get()
         && let Some(refusal) = keeper.refusal(headers, "get", METRICS).await
@@ -112,25 +112,25 @@ async fn respond(
     health: &Health,
     request: Request<Incoming>,
 ) -> Response<Full<Bytes>> {
-    let door = Door::at(request.uri().path());
-    let needed = match (&door, request.uri().path()) {
+    let endpoint = Endpoint::at(request.uri().path());
+    let needed = match (&endpoint, request.uri().path()) {
         (Some(_), _) => Method::POST,
         (None, "/livez" | "/healthz" | "/readyz" | METRICS) => Method::GET,
         _ => {
             return text(
                 StatusCode::NOT_FOUND,
-                "there are /admit, /cpu-models, /placement, /livez, /healthz, /readyz and /metrics\n",
+                "not found; paths: /admit, /cpu-models, /placement, /livez, /healthz, /readyz and /metrics\n",
             );
         }
     };
     if request.method() != needed {
-        let mut refusal = text(StatusCode::METHOD_NOT_ALLOWED, "another method is needed\n");
+        let mut refusal = text(StatusCode::METHOD_NOT_ALLOWED, "method not allowed\n");
         if let Ok(method) = HeaderValue::from_str(needed.as_str()) {
             refusal.headers_mut().insert(ALLOW, method);
         }
         return refusal;
     }
-    let Some(door) = door else {
+    let Some(endpoint) = endpoint else {
         if let Some(probe) = health.answer(&request) {
             return probe;
         }
@@ -147,19 +147,24 @@ async fn respond(
             return text(code, format!("{rejection}\n"));
         }
     };
-    let body = Limited::new(request.into_body(), LARGEST).collect();
+    let body = Limited::new(request.into_body(), MAX_REVIEW_BYTES).collect();
     let body = match tokio::time::timeout(PATIENCE, body).await {
-        Err(_) => return text(StatusCode::REQUEST_TIMEOUT, "the body does not come\n"),
+        Err(_) => {
+            return text(
+                StatusCode::REQUEST_TIMEOUT,
+                "timed out reading the request body\n",
+            );
+        }
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
             return text(
                 StatusCode::PAYLOAD_TOO_LARGE,
-                "a review has at most 3 MiB\n",
+                "a review is limited to 3 MiB\n",
             );
         }
-        Ok(Err(_)) => return text(StatusCode::BAD_REQUEST, "the body ends early\n"),
+        Ok(Err(_)) => return text(StatusCode::BAD_REQUEST, "cannot read the request body\n"),
         Ok(Ok(body)) => body.to_bytes(),
     };
-    match review::answer_at(reviewer, door, caller, &body, Timestamp::now()).await {
+    match review::answer_at(reviewer, endpoint, caller, &body, Timestamp::now()).await {
         Ok(review) => typed(review.to_string(), "application/json"),
         Err(refusal) => text(StatusCode::SERVICE_UNAVAILABLE, refusal.message),
     }

@@ -1,60 +1,60 @@
-//! Certificates that the API server trusts: files that somebody else renews, or made here.
+//! Serving certificates: from files renewed by another tool, or issued here.
 
 use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
-use serving::certificates::{Files, Pair, Renewal, SelfMade, Tls};
+use serving::certificates::{Files, Pair, Renewal, SelfSigned, Tls};
 use tokio::sync::watch;
 
 use crate::authority::Authorities;
 use crate::error::Error;
 
-/// What certificates of checks are called.
-pub(crate) const CALLED: &str = "medley-webhook";
-/// How long certificates of shared authorities live.
-const LIFE: SignedDuration = SignedDuration::from_hours(30 * 24);
-/// What is left of its life when a certificate is renewed.
-const REST: SignedDuration = SignedDuration::from_hours(10 * 24);
+/// Common name of issued certificates.
+pub(crate) const COMMON_NAME: &str = "medley-webhook";
+/// Lifetime of certificates of shared CAs.
+const CERTIFICATE_LIFETIME: SignedDuration = SignedDuration::from_hours(30 * 24);
+/// Remaining lifetime at which a certificate is renewed.
+const CERTIFICATE_RENEWAL_MARGIN: SignedDuration = SignedDuration::from_hours(10 * 24);
 
-/// Where the certificate comes from.
+/// Source of the serving certificate.
 #[derive(Debug, Clone)]
 pub enum Certificates {
-    /// Files; read again when they change.
+    /// Files, read again when they change.
     Files(Files),
-    /// Made here.
-    SelfMade(SelfMade),
-    /// Made here, and signed by authorities that all replicas share; renewed in time.
+    /// Self-signed, for one process.
+    SelfSigned(SelfSigned),
+    /// IssuedCertificate by CAs that all replicas share, and renewed in time.
     Shared {
-        /// The authorities.
+        /// The CAs.
         authorities: Box<Authorities>,
-        /// How often to look whether anything has to be renewed.
+        /// How often to check whether a renewal is due.
         every: Duration,
     },
 }
 
-/// Whom the API server has to trust, in PEM; it may change. Clones see the same.
+/// The CA that the API server has to trust, in PEM; it may change. Clones see the same.
 #[derive(Debug, Clone)]
 pub struct Trust(watch::Receiver<String>);
 
 impl Trust {
-    /// An authority that stays.
+    /// A CA that does not change.
     pub fn fixed(authority: impl Into<String>) -> Self {
         Self(watch::channel(authority.into()).1)
     }
 
-    /// Whom to trust now.
+    /// The current CA, marked as seen.
     pub(crate) fn current(&mut self) -> String {
         self.0.borrow_and_update().clone()
     }
 
-    /// Whom to trust now, without taking note of it.
+    /// The current CA, without marking it as seen.
     pub(crate) fn peek(&self) -> String {
         self.0.borrow().clone()
     }
 
-    /// Ready when somebody else is to be trusted; never if that cannot be.
+    /// Completes when the CA changes; never if it cannot.
     pub(crate) async fn changed(&mut self) {
         if self.0.changed().await.is_err() {
             std::future::pending::<()>().await;
@@ -62,40 +62,40 @@ impl Trust {
     }
 }
 
-/// A certificate in use.
-pub(crate) struct Loaded {
+/// A loaded certificate.
+pub(crate) struct LoadedCertificate {
     pub(crate) tls: Tls,
-    /// Renews it for as long as it is polled; ends at once if nobody does.
+    /// Renews the certificate while it is polled; completes at once if no renewal is needed.
     pub(crate) renewing: BoxFuture<'static, ()>,
-    /// Whom to trust, if it was made here.
+    /// The CA to trust, if the certificate was issued here.
     pub(crate) trust: Option<Trust>,
 }
 
 impl Certificates {
-    /// One that is made here for these names and addresses, and never renewed.
+    /// A self-signed certificate for these names and addresses, never renewed.
     pub fn self_made(names: &[String]) -> Result<Self, Error> {
-        Ok(Self::SelfMade(SelfMade::new(CALLED, names)?))
+        Ok(Self::SelfSigned(SelfSigned::new(COMMON_NAME, names)?))
     }
 
-    /// Proves that the certificate can be used.
-    pub(crate) fn load(self) -> Result<Loaded, Error> {
+    /// Loads and checks the certificate.
+    pub(crate) fn load(self) -> Result<LoadedCertificate, Error> {
         match self {
             Self::Files(files) => {
-                let tls = Tls::asking_clients(files.pair())?;
-                Ok(Loaded {
+                let tls = Tls::with_client_certificates(files.pair())?;
+                Ok(LoadedCertificate {
                     renewing: tls.clone().follow(files).boxed(),
                     tls,
                     trust: None,
                 })
             }
-            Self::SelfMade(own) => Ok(Loaded {
-                tls: Tls::asking_clients(own.pair())?,
+            Self::SelfSigned(own) => Ok(LoadedCertificate {
+                tls: Tls::with_client_certificates(own.pair())?,
                 renewing: futures::future::ready(()).boxed(),
                 trust: Some(Trust::fixed(own.authority())),
             }),
             Self::Shared { authorities, every } => {
-                let issued = Issued::new(&authorities, Timestamp::now())?;
-                let tls = Tls::asking_clients(&issued.pair)?;
+                let issued = IssuedCertificate::new(&authorities, Timestamp::now())?;
+                let tls = Tls::with_client_certificates(&issued.pair)?;
                 let (trust, trusted) = watch::channel(authorities.bundle());
                 let shared = Shared {
                     authorities,
@@ -103,7 +103,7 @@ impl Certificates {
                     issued,
                     trust,
                 };
-                Ok(Loaded {
+                Ok(LoadedCertificate {
                     renewing: tls.clone().follow(shared).boxed(),
                     tls,
                     trust: Some(Trust(trusted)),
@@ -113,20 +113,22 @@ impl Certificates {
     }
 }
 
-/// A certificate of an authority that replicas share.
-struct Issued {
+/// A certificate of a shared CA.
+struct IssuedCertificate {
     pair: Pair,
     signer: String,
     expires: Timestamp,
 }
 
-impl Issued {
+impl IssuedCertificate {
     fn new(authorities: &Authorities, now: Timestamp) -> Result<Self, Error> {
         let authority = authorities.signer(now).ok_or(Error::NoAuthority)?;
-        let expires = now.saturating_add(LIFE).unwrap_or(Timestamp::MAX);
+        let expires = now
+            .saturating_add(CERTIFICATE_LIFETIME)
+            .unwrap_or(Timestamp::MAX);
         let expires = expires.min(authority.expires);
         Ok(Self {
-            pair: authority.issue(CALLED, authorities.names(), now, expires)?,
+            pair: authority.issue(COMMON_NAME, authorities.names(), now, expires)?,
             signer: authority.certificate.clone(),
             expires,
         })
@@ -134,15 +136,16 @@ impl Issued {
 
     fn is_due(&self, authorities: &Authorities, now: Timestamp) -> bool {
         let signer = authorities.signer(now).map(|it| it.certificate.as_str());
-        signer != Some(&self.signer) || self.expires.duration_since(now) < REST
+        signer != Some(&self.signer)
+            || self.expires.duration_since(now) < CERTIFICATE_RENEWAL_MARGIN
     }
 }
 
-/// Renews certificates of shared authorities, and tells whom to trust.
+/// Renews certificates of shared CAs, and publishes the CA to trust.
 struct Shared {
     authorities: Box<Authorities>,
     every: Duration,
-    issued: Issued,
+    issued: IssuedCertificate,
     trust: watch::Sender<String>,
 }
 
@@ -155,17 +158,17 @@ impl Renewal for Shared {
 
     async fn next(&mut self) -> Result<Option<Pair>, Error> {
         let now = Timestamp::now();
-        self.authorities.look(now).await?;
+        self.authorities.rotate(now).await?;
         let bundle = self.authorities.bundle();
-        self.trust.send_if_modified(|told| {
-            let changed = *told != bundle;
-            *told = bundle;
+        self.trust.send_if_modified(|published| {
+            let changed = *published != bundle;
+            *published = bundle;
             changed
         });
         if !self.issued.is_due(&self.authorities, now) {
             return Ok(None);
         }
-        self.issued = Issued::new(&self.authorities, now)?;
+        self.issued = IssuedCertificate::new(&self.authorities, now)?;
         Ok(Some(self.issued.pair.clone()))
     }
 }

@@ -1,7 +1,7 @@
-//! Who may have plans carried out, under exactly the roles that are shipped.
+//! Permission to apply plans, with exactly the roles that are shipped.
 
-#[path = "approval/world.rs"]
-mod world;
+#[path = "approval/fixture.rs"]
+mod fixture;
 
 use api::advisor::{Action, WEBHOOK, names};
 use governance::roles::{APPROVER, EDITOR, VIEWER};
@@ -10,28 +10,28 @@ use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use kube::api::PostParams;
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
-use serving::certificates::SelfMade;
+use serving::certificates::SelfSigned;
 use testkit::{TestCluster, wait_until};
 
-use world::{NAME, SOON, World, annotate, forbidden, object, patch};
+use fixture::{Fixture, NAME, WAIT_TIMEOUT, annotate, forbidden, object, patch};
 
 const PLAN: &str = "sha256:1111111111111111111111111111111111111111111111111111111111111111";
 const OTHER: &str = "sha256:2222222222222222222222222222222222222222222222222222222222222222";
 
 #[tokio::test]
-async fn an_editor_prepares_and_does_not_approve() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    let editor = world.configs_of("ed", EDITOR)?;
+async fn editor_cannot_approve() -> anyhow::Result<()> {
+    let fixture = Fixture::start().await?;
+    let editor = fixture.configs_of("ed", EDITOR)?;
     let params = PostParams::default();
 
     let applied = object(NAME, Action::Apply);
-    let said = forbidden(editor.create(&params, &applied).await)?;
+    let message = forbidden(editor.create(&params, &applied).await)?;
     for part in [
         "\"ed\"",
         NAME,
         "verb \"approve\" on virtplatformconfigs.advisor.kubevirt.io",
     ] {
-        assert!(said.contains(part), "{part} in {said}");
+        assert!(message.contains(part), "{part} in {message}");
     }
     let made = editor
         .create(&params, &object(NAME, Action::DryRun))
@@ -40,7 +40,7 @@ async fn an_editor_prepares_and_does_not_approve() -> anyhow::Result<()> {
         made.annotations().get(names::AUTHORS).map(String::as_str),
         Some(r#"["ed"]"#)
     );
-    world.show_plan(PLAN).await?;
+    fixture.show_plan(PLAN).await?;
 
     let options =
         json!({ "spec": { "options": { "loadAware": { "deschedulingIntervalSeconds": 900 } } } });
@@ -62,10 +62,10 @@ async fn an_editor_prepares_and_does_not_approve() -> anyhow::Result<()> {
         config.annotations().get(names::AUTHORS).map(String::as_str),
         Some(r#"["ed"]"#)
     );
-    assert_eq!(world.recorded().await?, []);
+    assert_eq!(fixture.recorded().await?, []);
 
-    // What an approver has applied, an editor may stop, but not change.
-    let approver = world.configs_of("ann", APPROVER)?;
+    // An editor may stop what an approver has applied, but not change it.
+    let approver = fixture.configs_of("ann", APPROVER)?;
     patch(&approver, json!({ "spec": { "action": "Apply" } })).await?;
     let other =
         json!({ "spec": { "options": { "loadAware": { "deschedulingIntervalSeconds": 600 } } } });
@@ -76,36 +76,36 @@ async fn an_editor_prepares_and_does_not_approve() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn approvals_of_several_people_are_recorded_in_their_names() -> anyhow::Result<()> {
-    let world = World::start().await?;
+async fn approvals_are_recorded_by_user() -> anyhow::Result<()> {
+    let fixture = Fixture::start().await?;
     let (ann, bob) = (
-        world.configs_of("ann", APPROVER)?,
-        world.configs_of("bob", APPROVER)?,
+        fixture.configs_of("ann", APPROVER)?,
+        fixture.configs_of("bob", APPROVER)?,
     );
-    let editor = world.configs_of("ed", EDITOR)?;
+    let editor = fixture.configs_of("ed", EDITOR)?;
     let params = PostParams::default();
-    let viewer = world.configs_of("vic", VIEWER)?;
+    let viewer = fixture.configs_of("vic", VIEWER)?;
     forbidden(viewer.create(&params, &object(NAME, Action::DryRun)).await)?;
     editor
         .create(&params, &object(NAME, Action::DryRun))
         .await?;
-    world.show_plan(PLAN).await?;
+    fixture.show_plan(PLAN).await?;
 
     let config = annotate(&ann, names::APPROVE, PLAN).await?;
     assert_eq!(config.annotations().get(names::APPROVE), None);
     let by_ann = ("ann".to_owned(), PLAN.to_owned());
-    assert_eq!(world.recorded().await?, std::slice::from_ref(&by_ann));
+    assert_eq!(fixture.recorded().await?, std::slice::from_ref(&by_ann));
 
-    // A whole object without the record does not remove it.
+    // Replacing the object without the record does not remove it.
     let mut whole = ann.get(NAME).await?;
     whole.annotations_mut().remove(names::APPROVALS);
     ann.replace(NAME, &params, &whole).await?;
-    assert_eq!(world.recorded().await?, std::slice::from_ref(&by_ann));
+    assert_eq!(fixture.recorded().await?, std::slice::from_ref(&by_ann));
 
     let config = patch(&bob, json!({ "spec": { "action": "Apply" } })).await?;
     assert_eq!(config.spec.action, Action::Apply);
     let by_bob = ("bob".to_owned(), PLAN.to_owned());
-    assert_eq!(world.recorded().await?, [by_ann.clone(), by_bob.clone()]);
+    assert_eq!(fixture.recorded().await?, [by_ann.clone(), by_bob.clone()]);
 
     patch(
         &ann,
@@ -114,7 +114,7 @@ async fn approvals_of_several_people_are_recorded_in_their_names() -> anyhow::Re
     .await?;
     let other_by_ann = ("ann".to_owned(), OTHER.to_owned());
     let all = [by_ann, by_bob, other_by_ann];
-    assert_eq!(world.recorded().await?, all);
+    assert_eq!(fixture.recorded().await?, all);
     let config = viewer.get(NAME).await?;
     assert_eq!(
         config.annotations().get(names::AUTHORS).map(String::as_str),
@@ -124,10 +124,10 @@ async fn approvals_of_several_people_are_recorded_in_their_names() -> anyhow::Re
 }
 
 #[tokio::test]
-async fn who_writes_the_record_is_warned_even_an_administrator() -> anyhow::Result<()> {
-    let world = World::start().await?;
+async fn writing_the_record_causes_warning() -> anyhow::Result<()> {
+    let fixture = Fixture::start().await?;
     let params = PostParams::default();
-    world
+    fixture
         .configs()
         .create(&params, &object(NAME, Action::DryRun))
         .await?;
@@ -139,7 +139,7 @@ async fn who_writes_the_record_is_warned_even_an_administrator() -> anyhow::Resu
         ))
         .header("content-type", "application/merge-patch+json")
         .body(forged.to_string().into_bytes())?;
-    let response = world.cluster.request(request).await?;
+    let response = fixture.cluster.request(request).await?;
     assert_eq!(response.status(), 200);
     let warning = response.headers().get("warning");
     let warning = warning.map(|text| String::from_utf8_lossy(text.as_bytes()).into_owned());
@@ -149,18 +149,18 @@ async fn who_writes_the_record_is_warned_even_an_administrator() -> anyhow::Resu
             .is_some_and(|text| text.contains(names::APPROVALS)),
         "{warning:?}"
     );
-    assert_eq!(world.recorded().await?, []);
+    assert_eq!(fixture.recorded().await?, []);
     Ok(())
 }
 
 #[tokio::test]
-async fn nothing_changes_while_the_check_is_down() -> anyhow::Result<()> {
-    let mut world = World::start().await?;
-    let editor = world.configs_of("ed", EDITOR)?;
+async fn changes_fail_while_webhook_is_down() -> anyhow::Result<()> {
+    let mut fixture = Fixture::start().await?;
+    let editor = fixture.configs_of("ed", EDITOR)?;
     editor
         .create(&PostParams::default(), &object(NAME, Action::DryRun))
         .await?;
-    if let Some(check) = world.check.take() {
+    if let Some(check) = fixture.check.take() {
         check.stop().await;
     }
     let ignore = json!({ "spec": { "action": "Ignore" } });
@@ -173,13 +173,13 @@ async fn nothing_changes_while_the_check_is_down() -> anyhow::Result<()> {
         error.message.contains("approval.advisor.kubevirt.io"),
         "{error:?}"
     );
-    // The operator can still report.
-    world.show_plan(PLAN).await?;
+    // The operator can still write the status.
+    fixture.show_plan(PLAN).await?;
     assert_eq!(editor.get(NAME).await?.spec.action, Action::DryRun);
 
-    // Another process has another port and other keys.
-    world.begin().await?;
-    wait_until("changes are possible again", SOON, || async {
+    // A new process has another port and other keys.
+    fixture.begin().await?;
+    wait_until("changes are possible again", WAIT_TIMEOUT, || async {
         Ok(patch(&editor, ignore.clone()).await.ok())
     })
     .await?;
@@ -188,10 +188,10 @@ async fn nothing_changes_while_the_check_is_down() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn a_registration_can_move() -> anyhow::Result<()> {
+async fn registration_address_can_change() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let client = cluster.client();
-    let own = SelfMade::new("medley-webhook", &["localhost".to_owned()])?;
+    let own = SelfSigned::new("medley-webhook", &["localhost".to_owned()])?;
     let registrations: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
     for (reach, url, service) in [
         ("url=https://127.0.0.1:9443", true, false),

@@ -1,4 +1,4 @@
-//! Callers: whose client certificates are believed, and where that is written.
+//! Callers: which client certificates are trusted, and where that is configured.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use kube::Api;
 use kube::api::PostParams;
 use rstest::rstest;
 use serde_json::{Value, json};
-use serving::certificates::SelfMade;
+use serving::certificates::SelfSigned;
 use testkit::{TestCluster, TlsClient, WEBHOOK_CALLER, wait_until};
 use webhook::{Certificates, Checks, ClientCa, ClientVerification, Health, Running, Settings};
 
@@ -18,18 +18,18 @@ const NAMES: &str = "requestheader-allowed-names";
 const PROXIES: &str = "requestheader-client-ca-file";
 const CLIENTS: &str = "client-ca-file";
 
-/// A webhook that refuses callers which it cannot verify, and a client for it.
+/// A webhook that rejects unverified callers, and a client for it.
 async fn serve(
     cluster: &TestCluster,
     authority: ClientCa,
     names: &[&str],
 ) -> anyhow::Result<(Running, String)> {
-    let own = SelfMade::new("medley-webhook", &["127.0.0.1".to_owned()])?;
+    let own = SelfSigned::new("medley-webhook", &["127.0.0.1".to_owned()])?;
     let trust = own.authority().to_owned();
     let settings = Settings {
         address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         metrics: None,
-        certificates: Certificates::SelfMade(own),
+        certificates: Certificates::SelfSigned(own),
         callers: ClientVerification {
             authority,
             names: names.iter().map(|&name| name.to_owned()).collect(),
@@ -43,7 +43,7 @@ async fn serve(
     ))
 }
 
-/// How a review of a user of the cluster is answered.
+/// Status code of a review by a user of the cluster.
 async fn code(
     cluster: &TestCluster,
     webhook: &(Running, String),
@@ -61,7 +61,7 @@ async fn code(
     Ok(code)
 }
 
-/// A ConfigMap such as kube-apiserver publishes.
+/// A ConfigMap as kube-apiserver publishes it.
 async fn publish(cluster: &TestCluster, data: Value) -> anyhow::Result<ClientCa> {
     let object = json!({ "metadata": { "generateName": "authentication-" }, "data": data });
     let maps: Api<ConfigMap> = Api::namespaced(cluster.client(), "kube-system");
@@ -77,7 +77,7 @@ async fn publish(cluster: &TestCluster, data: Value) -> anyhow::Result<ClientCa>
 #[case::proxies(json!({ PROXIES: "CA", NAMES: "[\"front-proxy-client\"]", CLIENTS: "" }), &[], "front-proxy-client")]
 #[case::named(json!({ CLIENTS: "CA" }), &["kube-apiserver"], "kube-apiserver")]
 #[tokio::test]
-async fn authority_that_the_cluster_publishes_is_believed(
+async fn published_client_ca_is_trusted(
     #[case] mut data: Value,
     #[case] names: &[&str],
     #[case] server: &str,
@@ -98,24 +98,24 @@ async fn authority_that_the_cluster_publishes_is_believed(
 }
 
 #[tokio::test]
-async fn authority_of_kubelets_alone_verifies_nobody() -> anyhow::Result<()> {
+async fn cluster_client_ca_without_names_verifies_no_caller() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let data = json!({ CLIENTS: cluster.root_ca() });
     let authority = publish(&cluster, data).await?;
     let webhook = serve(&cluster, authority, &[]).await?;
     assert_eq!(code(&cluster, &webhook, Some(WEBHOOK_CALLER)).await?, 403);
     let client = TlsClient::new(&webhook.1, None)?;
-    let (ready, said) = client
+    let (ready, message) = client
         .send(webhook.0.address(), "GET", "/readyz", b"")
         .await?;
-    assert_eq!(ready, 503, "{said}");
-    assert!(said.contains("no client CA is known"), "{said}");
+    assert_eq!(ready, 503, "{message}");
+    assert!(message.contains("no client CA is known"), "{message}");
     webhook.0.stop().await;
     Ok(())
 }
 
 #[tokio::test]
-async fn authority_of_a_file_follows_the_file() -> anyhow::Result<()> {
+async fn client_ca_file_is_reloaded() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("ca.crt");
@@ -137,9 +137,9 @@ async fn authority_of_a_file_follows_the_file() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Both API servers present what they are told to, over every connection that they make.
+/// Both API servers present the configured certificate on every connection.
 #[tokio::test(flavor = "multi_thread")]
-async fn api_server_is_verified_by_the_certificate_that_it_presents() -> anyhow::Result<()> {
+async fn api_server_is_verified_by_client_certificate() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let client = cluster.client();
     let manifest = include_str!("../../../../deploy/crds/virtplatformconfigs.yaml");

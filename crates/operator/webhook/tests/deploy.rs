@@ -1,4 +1,4 @@
-//! The plain manifests in `deploy` are what an API server accepts.
+//! The plain manifests in `deploy` are valid for an API server.
 
 use std::path::{Path, PathBuf};
 
@@ -20,18 +20,18 @@ fn manifests(folder: &Path, found: &mut Vec<PathBuf>) -> anyhow::Result<()> {
             found.push(path);
         }
     }
-    // The order in which `kubectl apply -R` takes them.
+    // The order of `kubectl apply -R`.
     found.sort();
     Ok(())
 }
 
 #[tokio::test]
-async fn everything_is_accepted_as_it_is_written() -> anyhow::Result<()> {
+async fn manifests_are_valid() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../deploy");
     let mut files = Vec::new();
     manifests(&folder, &mut files)?;
-    // These are of kinds that the operator of Prometheus brings along, or for other programs than kubectl.
+    // Kinds of the Prometheus operator, or files for programs other than kubectl.
     for other in ["monitoring", "kustomize", "helm", "olm", "krew"] {
         files.retain(|file| !file.starts_with(folder.join(other)));
     }
@@ -48,7 +48,7 @@ async fn everything_is_accepted_as_it_is_written() -> anyhow::Result<()> {
         let objects: Vec<Value> = serde_saphyr::from_multiple(&text)
             .with_context(|| format!("reading {}", file.display()))?;
         for object in objects {
-            // Of a kind that OpenShift brings along.
+            // A kind of OpenShift.
             if object["kind"] == "ClusterOperator" {
                 continue;
             }
@@ -59,8 +59,8 @@ async fn everything_is_accepted_as_it_is_written() -> anyhow::Result<()> {
                 .header("content-type", "application/apply-patch+yaml")
                 .body(object.to_string().into_bytes())?;
             let response = cluster.request(request).await?;
-            let said = String::from_utf8_lossy(response.body());
-            assert_eq!(response.status(), 201, "{uri}: {said}");
+            let message = String::from_utf8_lossy(response.body());
+            assert_eq!(response.status(), 201, "{uri}: {message}");
             let warning = response.headers().get("warning");
             assert_eq!(warning, None, "{uri}");
             kinds.push(object["kind"].as_str().unwrap_or_default().to_owned());
@@ -77,7 +77,7 @@ async fn everything_is_accepted_as_it_is_written() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Where an object is applied; unknown fields are errors.
+/// Path to apply an object; unknown fields are errors.
 fn uri(object: &Value) -> Option<String> {
     let version = object["apiVersion"].as_str()?;
     let root = if version.contains('/') { "apis" } else { "api" };

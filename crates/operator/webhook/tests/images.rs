@@ -1,4 +1,4 @@
-//! The check of what images are made of, as an API server asks it, with its own rights.
+//! Admission of golden image objects through an API server, with the webhook's own RBAC.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -17,17 +17,17 @@ use serde_json::{Value, json};
 use testkit::{TestCluster, wait_until};
 use webhook::{Checks, Layer, Running};
 
-/// How long something that is bound to happen may take.
-const SOON: Duration = Duration::from_secs(30);
+/// Upper bound of every wait.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 const USER: &str = "system:serviceaccount:medley-system:medley-webhook";
 
-struct World {
+struct Fixture {
     cluster: TestCluster,
     check: Running,
 }
 
-impl World {
-    /// The kinds are there, and the API server asks.
+impl Fixture {
+    /// Installs the CRDs, starts the webhook and waits until the API server calls it.
     async fn start() -> anyhow::Result<Self> {
         let cluster = TestCluster::start().await?;
         let admin = cluster.client();
@@ -57,21 +57,21 @@ impl World {
             layers: Layer::ALL.to_vec(),
             ..Checks::default()
         };
-        // A genuine server notices new rights a moment later.
-        let check = wait_until("the check may register itself", SOON, || async {
+        // A real API server notices new permissions a moment later.
+        let check = wait_until("the check may register itself", WAIT_TIMEOUT, || async {
             let started = webhook::start(client.clone(), any, &checks).await;
             Ok(started.ok())
         })
         .await?;
-        let world = Self { cluster, check };
-        // And new registrations.
-        wait_until("the API server asks", SOON, async || {
+        let fixture = Self { cluster, check };
+        // The same for new registrations.
+        wait_until("the API server asks", WAIT_TIMEOUT, async || {
             let wrong = cron("probe", json!({ "schedule": "whenever" }));
-            let refused = world.dry_run::<DataImportCron>("default", wrong).await;
+            let refused = fixture.dry_run::<DataImportCron>("default", wrong).await;
             Ok(refused.is_err().then_some(()))
         })
         .await?;
-        Ok(world)
+        Ok(fixture)
     }
 
     fn api<K>(&self, namespace: &str) -> Api<K>
@@ -96,7 +96,7 @@ impl World {
     }
 }
 
-/// What was said to somebody whose request did not pass.
+/// The message of a denied request.
 fn refusal<K: std::fmt::Debug>(outcome: Result<K, kube::Error>) -> anyhow::Result<String> {
     match outcome {
         Err(kube::Error::Api(status)) if status.code == 403 => Ok(status.message.clone()),
@@ -119,18 +119,18 @@ fn cron(name: &str, changes: Value) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_images_are_made_of_is_checked() -> anyhow::Result<()> {
-    let world = World::start().await?;
+async fn image_objects_are_validated() -> anyhow::Result<()> {
+    let fixture = Fixture::start().await?;
 
     // DataImportCrons.
-    let crons: Api<DataImportCron> = world.api("default");
+    let crons: Api<DataImportCron> = fixture.api("default");
     let wrong = cron(
         "wrong",
         json!({ "schedule": "whenever", "managedDataSource": "" }),
     );
-    let said = refusal(world.dry_run::<DataImportCron>("default", wrong).await)?;
+    let message = refusal(fixture.dry_run::<DataImportCron>("default", wrong).await)?;
     for part in ["Illegal cron schedule", "Illegal ManagedDataSource"] {
-        assert!(said.contains(part), "{said}");
+        assert!(message.contains(part), "{message}");
     }
     let file = |more: Value| {
         let mut http = json!({ "url": "https://example.com/fedora.qcow2" });
@@ -141,49 +141,55 @@ async fn what_images_are_made_of_is_checked() -> anyhow::Result<()> {
         cron("file", json!({ "template": template }))
     };
     let right = file(json!({ "extraHeaders": ["Accept: */*"] }));
-    world.dry_run::<DataImportCron>("default", right).await?;
+    fixture.dry_run::<DataImportCron>("default", right).await?;
     let wrong = file(json!({ "checksum": "md5:0123", "extraHeaders": ["secret"] }));
-    let said = refusal(world.dry_run::<DataImportCron>("default", wrong).await)?;
+    let message = refusal(fixture.dry_run::<DataImportCron>("default", wrong).await)?;
     for part in ["Illegal http source checksum", "sha256:", "extraHeaders[0]"] {
-        assert!(said.contains(part), "{said}");
+        assert!(message.contains(part), "{message}");
     }
-    assert!(!said.contains("secret"), "{said}");
+    assert!(!message.contains("secret"), "{message}");
     let right = serde_json::from_value(cron("fedora", json!({})))?;
     crons.create(&PostParams::default(), &right).await?;
     let params = PatchParams::default();
     let patch = Patch::Merge(json!({ "spec": { "schedule": "1 1 * * *" } }));
-    let said = refusal(crons.patch("fedora", &params, &patch).await)?;
-    assert!(said.contains("Cannot update DataImportCron Spec"), "{said}");
+    let message = refusal(crons.patch("fedora", &params, &patch).await)?;
+    assert!(
+        message.contains("Cannot update DataImportCron Spec"),
+        "{message}"
+    );
     let patch = Patch::Merge(json!({ "metadata": { "labels": { "a": "b" } } }));
     crons.patch("fedora", &params, &patch).await?;
 
-    // SSPs: there is one.
+    // SSPs: only one is allowed.
     let ssp = |on: bool| {
         json!({
             "apiVersion": "ssp.kubevirt.io/v1beta3", "kind": "SSP", "metadata": { "name": "ssp" },
             "spec": { "commonTemplates": {}, "enableMultipleArchitectures": on },
         })
     };
-    let said = refusal(world.dry_run::<SSP>("default", ssp(true)).await)?;
-    assert!(said.contains(".spec.cluster needs to be non-nil"), "{said}");
-    let ssps: Api<SSP> = world.api("default");
+    let message = refusal(fixture.dry_run::<SSP>("default", ssp(true)).await)?;
+    assert!(
+        message.contains(".spec.cluster needs to be non-nil"),
+        "{message}"
+    );
+    let ssps: Api<SSP> = fixture.api("default");
     let first = serde_json::from_value(ssp(false))?;
     ssps.create(&PostParams::default(), &first).await?;
-    let said = refusal(world.dry_run::<SSP>("kube-system", ssp(false)).await)?;
+    let message = refusal(fixture.dry_run::<SSP>("kube-system", ssp(false)).await)?;
     assert!(
-        said.contains("already exists in namespace default"),
-        "{said}"
+        message.contains("already exists in namespace default"),
+        "{message}"
     );
-    world.check.stop().await;
+    fixture.check.stop().await;
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hyperconverged_is_completed() -> anyhow::Result<()> {
-    let world = World::start().await?;
+async fn hyperconverged_is_defaulted() -> anyhow::Result<()> {
+    let fixture = Fixture::start().await?;
     let kind = hyperconverged(HyperConvergedVersion::V1);
     let home = names::VIRTUALIZATION_NAMESPACE;
-    let api: Api<DynamicObject> = Api::namespaced_with(world.cluster.client(), home, &kind);
+    let api: Api<DynamicObject> = Api::namespaced_with(fixture.cluster.client(), home, &kind);
     let change = |spec: Value| {
         let api = api.clone();
         async move {
@@ -192,16 +198,16 @@ async fn a_hyperconverged_is_completed() -> anyhow::Result<()> {
                 .await
         }
     };
-    // A gate that is out of date becomes the field.
+    // A deprecated feature gate is converted to the field.
     let name = "enableMultiArchBootImageImport";
     let gate = |state: &str| json!({ "featureGates": [{ "name": name, "state": state }] });
     let changed = change(gate("Enabled")).await?;
     assert_eq!(changed.data["spec"]["workloadSources"][name], true);
-    // The field wins, and the gate goes.
+    // The field takes precedence, and the gate is removed.
     let changed = change(json!({ "workloadSources": { name: false } })).await?;
     assert_eq!(changed.data["spec"]["workloadSources"][name], false);
     assert_eq!(changed.data["spec"]["featureGates"], json!([]));
-    // Templates get what they lack, or are refused.
+    // Templates are completed, or denied.
     let template = json!({ "metadata": { "name": "mine" }, "spec": {
         "managedDataSource": "mine", "schedule": "",
         "template": { "spec": { "source": { "registry": { "url": "docker://example.com/mine" } } } },
@@ -212,20 +218,20 @@ async fn a_hyperconverged_is_completed() -> anyhow::Result<()> {
     assert_eq!(spec["importsToKeep"], 1);
     assert_eq!(spec["retentionPolicy"], "None");
     let twice = json!([template, template]);
-    let said =
+    let message =
         refusal(change(json!({ "workloadSources": { "dataImportCronTemplates": twice } })).await)?;
     assert!(
-        said.contains("mine dataImportCronTemplate is already defined"),
-        "{said}"
+        message.contains("mine dataImportCronTemplate is already defined"),
+        "{message}"
     );
-    world.check.stop().await;
+    fixture.check.stop().await;
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_machine_gets_the_architecture_of_its_image() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    let sources: Api<DataSource> = world.api("default");
+async fn vm_gets_architecture_of_its_image() -> anyhow::Result<()> {
+    let fixture = Fixture::start().await?;
+    let sources: Api<DataSource> = fixture.api("default");
     let source = |name: &str, labels: Value, to: Value| {
         serde_json::from_value::<DataSource>(json!({
             "apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataSource",
@@ -243,7 +249,7 @@ async fn a_machine_gets_the_architecture_of_its_image() -> anyhow::Result<()> {
         .create(&params, &source("fedora-arm64", own, to)?)
         .await?;
     let machines: Api<DynamicObject> =
-        Api::namespaced_with(world.cluster.client(), "default", &virtual_machine());
+        Api::namespaced_with(fixture.cluster.client(), "default", &virtual_machine());
     let machine = serde_json::from_value(json!({
         "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "metadata": { "name": "web" },
         "spec": {
@@ -255,17 +261,17 @@ async fn a_machine_gets_the_architecture_of_its_image() -> anyhow::Result<()> {
         },
     }))?;
     let made = machines.create(&params, &machine).await?;
-    let said = made.data.pointer("/spec/template/spec/architecture");
-    assert_eq!(said, Some(&json!("arm64")));
-    world.check.stop().await;
+    let actual = made.data.pointer("/spec/template/spec/architecture");
+    assert_eq!(actual, Some(&json!("arm64")));
+    fixture.check.stop().await;
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_copy_from_another_namespace_takes_the_right_to_it() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    let admin = world.cluster.client();
-    let user = world
+async fn clone_from_other_namespace_needs_permission() -> anyhow::Result<()> {
+    let fixture = Fixture::start().await?;
+    let admin = fixture.cluster.client();
+    let user = fixture
         .cluster
         .client_as("somebody", &["system:authenticated"])?;
     let roles: Api<ClusterRole> = Api::all(admin.clone());
@@ -285,8 +291,8 @@ async fn a_copy_from_another_namespace_takes_the_right_to_it() -> anyhow::Result
     }))?;
     bindings.create(&params, &binding).await?;
 
-    // It is pointed to in its own namespace, but what it points to is elsewhere.
-    let sources: Api<DataSource> = world.api("default");
+    // It is named in its own namespace, but resolves to another one.
+    let sources: Api<DataSource> = fixture.api("default");
     let source = serde_json::from_value(json!({
         "apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataSource",
         "metadata": { "name": "fedora" },
@@ -305,8 +311,8 @@ async fn a_copy_from_another_namespace_takes_the_right_to_it() -> anyhow::Result
         }
     };
     let here = json!({ "source": { "pvc": { "namespace": "default", "name": "disk" } } });
-    // A genuine server notices new rights a moment later.
-    wait_until("somebody may make volumes", SOON, async || {
+    // A real API server notices new permissions a moment later.
+    wait_until("somebody may make volumes", WAIT_TIMEOUT, async || {
         Ok(copy("here", here.clone()).await.ok())
     })
     .await?;
@@ -317,8 +323,8 @@ async fn a_copy_from_another_namespace_takes_the_right_to_it() -> anyhow::Result
         json!({ "source": { "snapshot": { "namespace": "kube-system", "name": "disk" } } }),
         json!({ "sourceRef": { "kind": "DataSource", "name": "fedora" } }),
     ] {
-        let said = refusal(copy("there", spec).await)?;
-        assert!(said.contains(expected), "{said}");
+        let message = refusal(copy("there", spec).await)?;
+        assert!(message.contains(expected), "{message}");
     }
     let roles: Api<Role> = Api::namespaced(admin.clone(), "kube-system");
     let role = serde_json::from_value(json!({
@@ -338,10 +344,10 @@ async fn a_copy_from_another_namespace_takes_the_right_to_it() -> anyhow::Result
     }))?;
     bindings.create(&params, &binding).await?;
     let spec = json!({ "sourceRef": { "kind": "DataSource", "name": "fedora" } });
-    wait_until("everybody may copy", SOON, async || {
+    wait_until("everybody may copy", WAIT_TIMEOUT, async || {
         Ok(copy("there", spec.clone()).await.ok())
     })
     .await?;
-    world.check.stop().await;
+    fixture.check.stop().await;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Replicas of the check share authorities, which are renewed while the API server asks.
+//! Replicas of the webhook share CAs, which are rotated while the API server calls the webhook.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -19,9 +19,9 @@ use webhook::{Authorities, Certificates, Checks, Reach, Running};
 
 const NAMESPACE: &str = "medley-system";
 const SECRET: &str = "medley-webhook-authority";
-const SOON: Duration = Duration::from_secs(30);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A replica, and what it had to be trusted by when it began.
+/// A replica, and the CA bundle at its start.
 async fn replica(client: &Client) -> anyhow::Result<(Running, String)> {
     let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
     let authorities = Authorities::open(client.clone(), NAMESPACE, SECRET, names).await?;
@@ -44,7 +44,7 @@ async fn authorities(client: &Client) -> anyhow::Result<Vec<Value>> {
     Ok(serde_json::from_slice(&data["authorities.json"].0)?)
 }
 
-/// Lets time pass for an authority: it was made so long ago, and has so much of its life left.
+/// Ages a CA: created so long ago, with so much of its lifetime left.
 async fn age(client: &Client, which: usize, made: i64, left: i64) -> anyhow::Result<()> {
     let now = Timestamp::now();
     let mut secret = secrets(client).get(SECRET).await?;
@@ -62,7 +62,7 @@ async fn age(client: &Client, which: usize, made: i64, left: i64) -> anyhow::Res
     Ok(())
 }
 
-/// How many authorities the API server is told to trust.
+/// Number of CAs in the registration.
 async fn trusted(client: &Client) -> anyhow::Result<usize> {
     let registrations: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
     let registration = registrations.get("medley-governance").await?;
@@ -74,11 +74,11 @@ async fn trusted(client: &Client) -> anyhow::Result<usize> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn authorities_are_renewed_while_the_api_server_asks() -> anyhow::Result<()> {
+async fn cas_are_rotated_without_downtime() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let client = cluster.client();
     operator_kinds(&client).await?;
-    // Two that start at the same time agree.
+    // Two replicas that start at the same time agree.
     let (first, second) = tokio::try_join!(replica(&client), replica(&client))?;
     let ((mut one, bundle), (two, same)) = (first, second);
     assert_eq!(bundle, same);
@@ -91,12 +91,12 @@ async fn authorities_are_renewed_while_the_api_server_asks() -> anyhow::Result<(
     };
     let trust = one.trust().cloned().context("a certificate of its own")?;
     webhook::register_checks(&client, &trust, &reach, &checks, &mut one).await?;
-    wait_until("the API server asks", SOON, async || {
+    wait_until("the API server asks", WAIT_TIMEOUT, async || {
         Ok(author(&client).await.ok().flatten())
     })
     .await?;
 
-    // From here on nobody ever gets no answer.
+    // From here on every review must be answered.
     let ended = Arc::new(AtomicBool::new(false));
     let answers = Arc::new(AtomicUsize::new(0));
     let asking = {
@@ -111,9 +111,9 @@ async fn authorities_are_renewed_while_the_api_server_asks() -> anyhow::Result<(
         })
     };
 
-    // Two thirds of its life are over: another one is made, and told before it signs.
+    // Two thirds of its lifetime are over: the next CA is created, and published before it signs.
     age(&client, 0, 300 * 24 * 60, 65).await?;
-    wait_until("two are trusted", SOON, async || {
+    wait_until("two are trusted", WAIT_TIMEOUT, async || {
         Ok((trusted(&client).await? == 2).then_some(()))
     })
     .await?;
@@ -121,24 +121,24 @@ async fn authorities_are_renewed_while_the_api_server_asks() -> anyhow::Result<(
     let next = pem(&authorities(&client).await?[1])?;
     assert!(!is_trusted(&one, &next).await && !is_trusted(&two, &next).await);
 
-    // Everybody has heard of it: it signs for all replicas.
+    // It is propagated: it signs for all replicas.
     age(&client, 1, 90, 364).await?;
     for check in [&one, &two] {
-        wait_until("the new one signs", SOON, async || {
+        wait_until("the new one signs", WAIT_TIMEOUT, async || {
             Ok(is_trusted(check, &next).await.then_some(()))
         })
         .await?;
         assert!(!is_trusted(check, &bundle).await);
     }
 
-    // And the former one is forgotten.
+    // The previous CA is dropped.
     age(&client, 1, 180, 364).await?;
-    wait_until("one is trusted", SOON, async || {
+    wait_until("one is trusted", WAIT_TIMEOUT, async || {
         Ok((trusted(&client).await? == 1).then_some(()))
     })
     .await?;
     let before = answers.load(Ordering::Relaxed);
-    wait_until("it goes on", SOON, async || {
+    wait_until("it goes on", WAIT_TIMEOUT, async || {
         Ok((answers.load(Ordering::Relaxed) > before + 3).then_some(()))
     })
     .await?;
@@ -150,7 +150,7 @@ async fn authorities_are_renewed_while_the_api_server_asks() -> anyhow::Result<(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_authority_is_replaced() -> anyhow::Result<()> {
+async fn undecodable_cas_are_replaced() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let client = cluster.client();
     operator_kinds(&client).await?;
@@ -172,7 +172,7 @@ fn pem(authority: &Value) -> anyhow::Result<String> {
     Ok(certificate.context("a certificate")?.to_owned())
 }
 
-/// The kind that approvals are about, and our namespace.
+/// The CRD that approvals are about, and our namespace.
 async fn operator_kinds(client: &Client) -> anyhow::Result<()> {
     let namespace = serde_json::from_value(json!({ "metadata": { "name": NAMESPACE } }))?;
     let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(client.clone());
@@ -186,11 +186,11 @@ async fn operator_kinds(client: &Client) -> anyhow::Result<()> {
     definitions
         .create(&PostParams::default(), &definition)
         .await?;
-    runtime::until_served(client, "virtplatformconfigs.advisor.kubevirt.io").await?;
+    runtime::wait_until_served(client, "virtplatformconfigs.advisor.kubevirt.io").await?;
     Ok(())
 }
 
-/// Who the check says has written a configuration; an error if nobody answers.
+/// The author of a configuration as recorded by the webhook; an error if the webhook does not answer.
 async fn author(client: &Client) -> anyhow::Result<Option<String>> {
     let configs: Api<api::advisor::VirtPlatformConfig> = Api::all(client.clone());
     let object = serde_json::from_value(json!({
@@ -206,7 +206,7 @@ async fn author(client: &Client) -> anyhow::Result<Option<String>> {
     Ok(annotations.get("advisor.kubevirt.io/authors").cloned())
 }
 
-/// Whether whoever trusts this authority alone trusts the check.
+/// Whether a client that trusts only this CA trusts the webhook.
 async fn is_trusted(check: &Running, authority: &str) -> bool {
     use rustls::pki_types::pem::PemObject as _;
     use rustls::pki_types::{CertificateDer, ServerName};

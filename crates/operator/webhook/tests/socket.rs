@@ -1,4 +1,4 @@
-//! The check on its socket: what it makes of garbage, and of certificates that are renewed.
+//! The HTTPS server of the webhook: invalid input, and renewed certificates.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -13,20 +13,20 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
-use serving::certificates::{Files, SelfMade};
+use serving::certificates::{Files, SelfSigned};
 use testkit::{TestCluster, wait_until};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use webhook::{Certificates, Running};
 
-const SOON: Duration = Duration::from_secs(20);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(20);
 
 fn any_port() -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, 0))
 }
 
-/// Sends a request over TLS and reads the answer to its end; an error if the check is not trusted.
+/// Sends a request over TLS and reads the whole response; an error if the certificate is not trusted.
 async fn ask(check: &Running, authority: &str, request: &[u8]) -> anyhow::Result<String> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(authority.as_bytes()) {
@@ -41,7 +41,7 @@ async fn ask(check: &Running, authority: &str, request: &[u8]) -> anyhow::Result
     let name = ServerName::try_from("localhost")?;
     let connector = TlsConnector::from(Arc::new(config));
     let mut stream = connector.connect(name, stream).await?;
-    // Who is refused before everything is sent may close while we send.
+    // The server may respond and close before everything is sent.
     let _ = stream.write_all(request).await;
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer).await;
@@ -58,7 +58,7 @@ fn request(method: &str, path: &str, body: &[u8]) -> Vec<u8> {
     request
 }
 
-/// A question that makes sense, about an edit.
+/// A valid review of an edit.
 fn question() -> Value {
     let object = json!({ "metadata": { "name": "a" }, "spec": { "action": "DryRun" } });
     json!({
@@ -91,7 +91,7 @@ fn question() -> Value {
 #[case::another_version("/apiVersion", json!("admission.k8s.io/v1beta1"))]
 #[case::another_review("/kind", json!("TokenReview"))]
 #[tokio::test]
-async fn what_makes_no_sense_is_denied(
+async fn invalid_reviews_are_denied(
     #[case] place: &str,
     #[case] value: Value,
 ) -> anyhow::Result<()> {
@@ -113,12 +113,12 @@ async fn what_makes_no_sense_is_denied(
 }
 
 #[tokio::test]
-async fn a_field_that_cannot_be_read_is_named() -> anyhow::Result<()> {
+async fn undecodable_field_is_named() -> anyhow::Result<()> {
     let cluster = TestCluster::embedded().await?;
     let mut odd = question();
     odd["request"]["resource"] =
         json!({ "group": "hco.kubevirt.io", "version": "v1", "resource": "hyperconvergeds" });
-    // As v1beta1 has it; in v1 it is a list.
+    // In the format of v1beta1; in v1 it is a list.
     odd["request"]["object"]["spec"] =
         json!({ "featureGates": { "enableMultiArchBootImageImport": true } });
     let odd = odd.to_string();
@@ -133,11 +133,11 @@ async fn a_field_that_cannot_be_read_is_named() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn the_socket_survives_everything() -> anyhow::Result<()> {
+async fn server_survives_invalid_input() -> anyhow::Result<()> {
     let cluster = TestCluster::embedded().await?;
-    let own = SelfMade::new("medley-webhook", &["localhost".to_owned()])?;
+    let own = SelfSigned::new("medley-webhook", &["localhost".to_owned()])?;
     let authority = own.authority().to_owned();
-    let check = webhook::serve(cluster.client(), any_port(), Certificates::SelfMade(own)).await?;
+    let check = webhook::serve(cluster.client(), any_port(), Certificates::SelfSigned(own)).await?;
     let large = vec![b' '; (3 << 20) + 1];
     let deep = "[".repeat(100_000);
     for (request, expected) in [
@@ -163,7 +163,7 @@ async fn the_socket_survives_everything() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes a certificate and its key; the certificate vouches for itself.
+/// Writes a self-signed certificate and its key.
 fn write_pair(folder: &Path) -> anyhow::Result<String> {
     let key = KeyPair::generate()?;
     let certificate = CertificateParams::new(vec!["localhost".to_owned()])?.self_signed(&key)?;
@@ -173,7 +173,7 @@ fn write_pair(folder: &Path) -> anyhow::Result<String> {
 }
 
 #[tokio::test]
-async fn files_are_read_again_when_they_change() -> anyhow::Result<()> {
+async fn certificate_files_are_reloaded() -> anyhow::Result<()> {
     let cluster = TestCluster::embedded().await?;
     let folder = tempfile::tempdir()?;
     let [certificate, key] = ["tls.crt", "tls.key"].map(|name| folder.path().join(name));
@@ -186,12 +186,12 @@ async fn files_are_read_again_when_they_change() -> anyhow::Result<()> {
     let check = webhook::serve(cluster.client(), any_port(), files).await?;
     let health = request("GET", "/healthz", b"");
     ask(&check, &first, &health).await?;
-    // Half of a pair is nothing, and the former pair stays.
+    // An incomplete pair is ignored, and the previous one stays.
     std::fs::write(folder.path().join("tls.key"), "half")?;
     tokio::time::sleep(Duration::from_millis(100)).await;
     ask(&check, &first, &health).await?;
     let second = write_pair(folder.path())?;
-    wait_until("the new certificate is used", SOON, || async {
+    wait_until("the new certificate is used", WAIT_TIMEOUT, || async {
         Ok(ask(&check, &second, &health).await.ok())
     })
     .await?;

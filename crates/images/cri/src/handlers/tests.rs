@@ -11,7 +11,7 @@ fn read(text: &str) -> Result<Handlers, ConfigError> {
 }
 
 #[test]
-fn our_own_words() {
+fn own_format_is_read() {
     let handlers = read(
         r#"
         default = "runc"
@@ -38,7 +38,7 @@ fn our_own_words() {
 }
 
 #[test]
-fn the_words_of_containerd() {
+fn containerd_format_is_read() {
     let handlers = read(
         r#"
         version = 3
@@ -79,9 +79,9 @@ fn the_words_of_containerd() {
     assert!(handlers.pins("registry.k8s.io/pause:3.10"));
 }
 
-/// Version 2 has all in one plugin, and migrating it writes a key without its last letter.
+/// Version 2 has everything in one plugin, and its migration writes a key without the last letter.
 #[test]
-fn the_words_that_containerd_had_before() {
+fn containerd_version_2_format_is_read() {
     let handlers = read(
         r#"
         version = 2
@@ -113,9 +113,9 @@ fn the_words_that_containerd_had_before() {
 #[case("[handlers.a", "reading cri.toml: ")]
 #[case("", "expected [handlers.NAME]")]
 #[case("[handlers.a]\nplatform = \"*/*\"", "handler a")]
-#[case("default = \"b\"\n[handlers.a]", "none of its handlers: a")]
+#[case("default = \"b\"\n[handlers.a]", "not among its handlers: a")]
 #[case("pinned = [\"A\"]\n[handlers.a]", "pinned image \"A\"")]
-fn what_is_wrong_is_named(#[case] text: &str, #[case] said: &str) {
+fn errors_name_the_problem(#[case] text: &str, #[case] message: &str) {
     let error = read(text).unwrap_err().to_string();
-    assert!(error.contains(said), "{error}");
+    assert!(error.contains(message), "{error}");
 }

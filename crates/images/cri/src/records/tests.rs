@@ -12,7 +12,7 @@ fn target(handler: &str, platform: &str) -> Target {
     }
 }
 
-/// An image of a content, called something, for somebody.
+/// An image with a content, a name and a target.
 fn record(content: &str, name: &str, target: &Target) -> Record {
     let digest = Digest::sha256(content.as_bytes());
     Record {
@@ -51,7 +51,7 @@ fn open(folder: &tempfile::TempDir) -> Records {
 const NAME: &str = "example.com/a:1";
 
 #[test]
-fn what_is_known_outlives_the_process() {
+fn records_survive_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let mut records = open(&folder);
     assert_eq!(records.all(), []);
@@ -69,7 +69,7 @@ fn what_is_known_outlives_the_process() {
 }
 
 #[test]
-fn a_name_means_one_image_for_one_target() {
+fn name_refers_to_one_image_per_target() {
     let folder = tempfile::tempdir().unwrap();
     let mut records = open(&folder);
     let (linux, arm) = (target("", "linux/amd64"), target("arm", "linux/arm64"));
@@ -83,14 +83,14 @@ fn a_name_means_one_image_for_one_target() {
     assert_eq!(of_arm.tags, BTreeSet::from([NAME.to_owned()]));
     let old = records.find(&Named::Id(first), None).unwrap();
     assert_eq!(old.tags, BTreeSet::new());
-    // The same once more changes nothing but names.
+    // Adding the same image again changes only its names.
     assert_eq!(records.add(record("c", "other:1", &linux)).unwrap(), second);
     assert_eq!(records.all().len(), 3);
 }
 
 /// A kubelet removes images by their ids alone, so that no two may share one.
 #[test]
-fn ids_are_unique_whatever_images_are_made_of() {
+fn ids_are_unique_for_equal_contents() {
     let folder = tempfile::tempdir().unwrap();
     let mut records = open(&folder);
     let targets = [
@@ -108,7 +108,7 @@ fn ids_are_unique_whatever_images_are_made_of() {
         assert_eq!(found.id, *id);
         assert_eq!(records.add(record("same", NAME, target)).unwrap(), *id);
     }
-    // A handler that is said has to be that of the id.
+    // A handler given with an id has to be the handler of that image.
     let by_id = Named::Id(ids[1].clone());
     assert!(records.find(&by_id, Some(&targets[0])).is_some());
     assert!(

@@ -1,8 +1,8 @@
-//! Attributes of folders, which are set when all layers are unpacked.
+//! Attributes of folders, applied after all layers are unpacked.
 //!
-//! Whatever is put into a folder changes its time, and a read-only one takes nothing: so attributes wait. An image may
-//! have any number of folders with long names, so they wait in a file and not in memory. It is read from its
-//! end: the last layer that has a folder decides.
+//! Creating an entry changes the time of its folder, and a read-only folder accepts none, so attributes
+//! are applied last. An image may have any number of folders with long names, so they are spooled to a
+//! file instead of memory. It is read backwards: the last layer that contains a folder decides.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read as _, Seek as _, SeekFrom, Write as _};
@@ -12,20 +12,20 @@ use disk::Attributes;
 use super::paths::PathSet;
 use super::tree::refused;
 
-/// Bytes of the file: two million folders with paths of a hundred bytes.
+/// Upper bound of the file: two million folders with paths of a hundred bytes.
 const MAX_BYTES: u64 = 256 << 20;
 
-/// Folders in the order in which layers have them.
+/// Folders in the order of the layers.
 #[derive(Debug)]
 pub(super) struct Folders {
     file: BufWriter<File>,
-    /// Of the records that were not returned yet.
+    /// The length of the records not yet returned.
     bytes: u64,
     returned: PathSet,
 }
 
 impl Folders {
-    /// Keeps them in a file, which is empty.
+    /// Spools to an empty file.
     pub(super) fn new(file: File) -> Self {
         Self {
             file: BufWriter::new(file),
@@ -41,12 +41,12 @@ impl Folders {
         if self.bytes > MAX_BYTES {
             return Err(too_many());
         }
-        // The length is behind the record: it is read backwards.
+        // The length follows the record, as records are read backwards.
         self.file.write_all(&record)?;
         self.file.write_all(&length.to_le_bytes())
     }
 
-    /// The last folder that was not returned yet, with the attributes that count; none after the first one.
+    /// The last folder not yet returned, with its final attributes; `None` after the first one.
     pub(super) fn pop(&mut self) -> io::Result<Option<(Vec<u8>, Attributes)>> {
         self.file.flush()?;
         let file = self.file.get_mut();
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn last_attributes_of_a_folder_count() {
+    fn last_attributes_of_a_folder_win() {
         let mut folders = Folders::new(tempfile::tempfile().unwrap());
         for (path, mode) in [(&b""[..], 1), (b"a", 2), (b"a/b", 3), (b"a", 4)] {
             folders.add(path, &attributes(mode)).unwrap();
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_fits_is_refused() {
+    fn records_beyond_the_limit_are_rejected() {
         let mut folders = Folders::new(tempfile::tempfile().unwrap());
         let mut large = attributes(0);
         large.extended = vec![(b"user.a".to_vec(), vec![0; 64 << 20])];

@@ -1,4 +1,4 @@
-//! Sets of paths that take eight bytes for each.
+//! Sets of paths at eight bytes each.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher as _, RandomState};
@@ -6,15 +6,16 @@ use std::io;
 
 use super::tree::refused;
 
-/// Paths that one layer may make over those below it: 16 MiB. The first layer of an image is not counted, as it
-/// hides nothing. Tests reach it sooner.
+/// Upper bound of paths a layer may create over the layers below: 16 MiB of fingerprints. The first
+/// layer is not counted, as there is nothing below it to hide. Lower in tests.
 const MAX_PATHS: usize = if cfg!(test) { 256 << 10 } else { 2 << 20 };
 
-/// Paths that are sorted at once. A hash table for all of them would take three times as much while it grows.
-const RUN: usize = 64 << 10;
+/// Fingerprints sorted at once. A hash table for all of them would take three times as much memory
+/// while it grows.
+const RUN_LENGTH: usize = 64 << 10;
 
-/// A set of paths, kept as fingerprints with a key that an image cannot know. Of a million paths, two share one
-/// by chance once in ten million layers; a whiteout would then leave a file of a layer below.
+/// A set of paths, stored as fingerprints with a random key that an image cannot know. Of a million
+/// paths, two collide once in ten million layers; a whiteout would then leave a file of a lower layer.
 #[derive(Debug, Default)]
 pub(super) struct PathSet {
     key: RandomState,
@@ -23,19 +24,19 @@ pub(super) struct PathSet {
 }
 
 impl PathSet {
-    /// Adds a path; `false` if it was there.
+    /// Adds a path; `false` if it was present.
     pub(super) fn insert(&mut self, path: &[u8]) -> io::Result<bool> {
         let fingerprint = self.key.hash_one(path);
         if self.has(fingerprint) {
             return Ok(false);
         }
-        if self.runs.len() * RUN + self.recent.len() >= MAX_PATHS {
+        if self.runs.len() * RUN_LENGTH + self.recent.len() >= MAX_PATHS {
             return Err(refused(format!(
                 "the layer has more than {MAX_PATHS} files and folders over those of the layers below"
             )));
         }
         self.recent.insert(fingerprint);
-        if self.recent.len() == RUN {
+        if self.recent.len() == RUN_LENGTH {
             let mut run: Box<[u64]> = self.recent.drain().collect();
             run.sort_unstable();
             self.runs.push(run);
@@ -55,7 +56,7 @@ impl PathSet {
                 .any(|run| run.binary_search(&fingerprint).is_ok())
     }
 
-    /// Empties it and gives its memory back.
+    /// Empties it and frees its memory.
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }
@@ -69,7 +70,7 @@ mod tests {
     fn paths_are_found_in_all_runs() {
         let mut set = PathSet::default();
         let path = |number: usize| format!("folder/{number}").into_bytes();
-        let many = 3 * RUN + 17;
+        let many = 3 * RUN_LENGTH + 17;
         for number in 0..many {
             assert!(set.insert(&path(number)).unwrap());
         }
@@ -84,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn more_paths_than_memory_is_meant_for_are_refused() {
+    fn paths_beyond_the_limit_are_rejected() {
         let mut set = PathSet::default();
         let refused = (0..=MAX_PATHS).find_map(|number| set.insert(&number.to_be_bytes()).err());
         assert!(refused.unwrap().to_string().contains("262144 files"));

@@ -1,8 +1,8 @@
-//! Removal of trees, however deep and wide they are.
+//! Removes trees of any depth and width.
 //!
-//! The standard library's `remove_dir_all` calls itself for each level and keeps a folder open for each: a
-//! deep tree overflows the stack or runs out of file descriptors. Here one folder is open at a time, and what is
-//! kept are the names on the path to it.
+//! The standard library's `remove_dir_all` recurses per level and keeps a folder open for each: a deep
+//! tree overflows the stack or exhausts file descriptors. Here one folder is open at a time, and only
+//! the names on the path to it are kept.
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -14,7 +14,8 @@ use rustix::io::Errno;
 
 use super::tree::{name, open_folder};
 
-/// Removes a folder or a file and all that is in it, whatever its permissions are. None is no error.
+/// Removes a folder or file with its contents, regardless of permissions. A missing one is not an
+/// error.
 pub(crate) fn remove_tree(path: &Path) -> io::Result<()> {
     let (Some(folder), Some(last)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -27,7 +28,7 @@ pub(crate) fn remove_tree(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes what has a name in a folder, and all that is in it. Nothing else may write to it meanwhile.
+/// Removes an entry of a folder with its contents. No other writer may be active.
 pub(super) fn remove_at(folder: BorrowedFd<'_>, part: &[u8]) -> io::Result<()> {
     match rustix::fs::unlinkat(folder, name(part), AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => return Ok(()),
@@ -47,7 +48,7 @@ pub(super) fn remove_at(folder: BorrowedFd<'_>, part: &[u8]) -> io::Result<()> {
             rustix::fs::unlinkat(folder, name(last), AtFlags::REMOVEDIR)?;
             break;
         }
-        // Where it is in can be had from itself, since nothing is moved meanwhile.
+        // `..` leads back to the parent, since nothing is moved meanwhile.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let above = rustix::fs::openat(&current, c"..", flags, Mode::empty())?;
         rustix::fs::unlinkat(&above, name(last), AtFlags::REMOVEDIR)?;
@@ -57,7 +58,7 @@ pub(super) fn remove_at(folder: BorrowedFd<'_>, part: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens a folder to empty it. Folders of images may be read-only, which only the superuser can ignore.
+/// Opens a folder to empty it. Folders of images may be read-only, which only root can ignore.
 fn enter(folder: BorrowedFd<'_>, part: &[u8]) -> Result<OwnedFd, Errno> {
     if !rustix::process::geteuid().is_root() {
         let mode = Mode::from_bits_truncate(0o700);
@@ -66,7 +67,7 @@ fn enter(folder: BorrowedFd<'_>, part: &[u8]) -> Result<OwnedFd, Errno> {
     open_folder(folder, part)
 }
 
-/// Removes what is in a folder until it meets another folder, whose name it returns.
+/// Removes the files of a folder until it meets a subfolder, whose name it returns.
 fn remove_files(folder: &OwnedFd) -> io::Result<Option<Vec<u8>>> {
     loop {
         let mut removed = false;
@@ -81,12 +82,12 @@ fn remove_files(folder: &OwnedFd) -> io::Result<Option<Vec<u8>>> {
             }
             match rustix::fs::unlinkat(folder, entry.file_name(), AtFlags::empty()) {
                 Ok(()) | Err(Errno::NOENT) => removed = true,
-                // Not all file systems say what an entry is.
+                // Not all file systems report the type of an entry.
                 Err(Errno::ISDIR | Errno::PERM) => return Ok(Some(found.to_vec())),
                 Err(error) => return Err(error.into()),
             }
         }
-        // A file system may pass over entries while others are removed.
+        // A file system may skip entries while others are removed: read the folder again.
         if !removed {
             return Ok(None);
         }
@@ -99,7 +100,7 @@ mod tests {
 
     use super::*;
 
-    /// Makes folders inside each other, deeper than any path can name.
+    /// Creates nested folders, deeper than any path can name.
     fn deep(root: &Path, depth: usize) {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let mut folder = rustix::fs::openat(CWD, root, flags, Mode::empty()).unwrap();
@@ -115,7 +116,7 @@ mod tests {
         let tree = root.path().join("tree");
         std::fs::create_dir(&tree).unwrap();
         deep(&tree, 20_000);
-        // A stack on which recursion would not get far, and few descriptors: the thread's and the process's.
+        // A stack on which recursion would fail, and few file descriptors.
         let path = tree.clone();
         std::thread::Builder::new()
             .stack_size(128 << 10)
@@ -142,7 +143,7 @@ mod tests {
         remove_tree(&tree).unwrap();
         assert!(!tree.exists());
         assert!(outside.join("file").exists());
-        // What is not there has been removed.
+        // Removing a missing tree succeeds.
         remove_tree(&tree).unwrap();
         remove_tree(&tree.join("no/such")).unwrap();
     }

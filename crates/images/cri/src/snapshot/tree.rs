@@ -1,14 +1,15 @@
-//! Makes files of the entries of layers, inside one folder and nowhere else.
+//! Unpacks the entries of layers into one folder.
 //!
-//! Paths are followed part by part with open folders, as if the folder were the root of everything:
-//! links in an image lead somewhere in the image, however they are written. Paths with `..` are refused.
+//! Paths are resolved component by component with open folders, as if the folder were the root
+//! directory: links in an image stay in the image, however they are written. Paths with `..` are
+//! rejected.
 //!
-//! Who is not the superuser cannot give files away or make devices: then everything belongs to the
-//! user, and devices are left out. Modes and times of folders are set last, since a folder may be
-//! read-only, and whatever is put into it changes its time.
+//! Without root privileges, files cannot change owner and devices cannot be created: everything then
+//! belongs to the user, and devices are left out. Modes and times of folders are set last, since a
+//! folder may be read-only, and creating entries changes its time.
 //!
-//! Memory does not grow with an image: what a layer has made is a [`PathSet`], attributes of folders wait in a
-//! file ([`Folders`]), one folder is open at a time on a path, and nothing calls itself.
+//! Memory does not grow with the image: the paths a layer created are a [`PathSet`], attributes of
+//! folders are spooled to a file ([`Folders`]), one folder is open at a time, and nothing recurses.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -30,37 +31,37 @@ use super::paths::PathSet;
 use super::remove::remove_at;
 use crate::store::Store;
 
-/// Links that lead to links: more go round in circles.
-const MOST_LINKS: usize = 40;
+/// Upper bound of links followed for one path (Linux's limit, ELOOP).
+const MAX_LINKS: usize = 40;
 
-/// Entries of one image; no image has so many.
-const MOST_ENTRIES: u64 = 10_000_000;
+/// Upper bound of entries per image; real images have far fewer.
+const MAX_ENTRIES: u64 = 10_000_000;
 
-/// The longest path inside an image (`PATH_MAX`), also where links lead to: a longer one cannot be opened.
+/// The longest path inside an image (`PATH_MAX`), also of link targets: a longer one cannot be opened.
 const MAX_PATH: usize = 4096;
 
-/// The longest part of a path (`NAME_MAX`).
+/// The longest path component (`NAME_MAX`).
 const MAX_PART: usize = 255;
 
-/// Folders inside each other. Nested `node_modules` have less than a hundred.
+/// The deepest nesting. Nested `node_modules` stay below a hundred.
 const MAX_DEPTH: usize = 512;
 
-/// Bytes of paths that wait to be visited when a folder becomes opaque after much was put into it.
+/// Bytes of paths queued while a folder with many entries becomes opaque.
 const MAX_PENDING: usize = 8 << 20;
 
-/// What a file takes on a disk, at least.
+/// The minimum a file occupies on disk.
 const BLOCK: u64 = 4096;
 
 /// Targets of links up to this length are kept in the inode (ext4).
 const INLINE_LINK: usize = 59;
 
-/// Attributes that overlay file systems keep for themselves: an image that has them would tell the
-/// one that it becomes a part of where else to look.
+/// Attributes reserved by overlay file systems: an image that sets them could redirect lookups of the
+/// overlay it becomes part of.
 const RESERVED: [&[u8]; 2] = [b"trusted.overlay.", b"user.overlay."];
 
-/// How much there may be, and how much there is.
+/// The quota reserved for an image, and the space it uses.
 #[derive(Debug)]
-pub(crate) struct Room {
+pub(crate) struct UnpackReservation {
     store: Arc<Store>,
     /// Bytes of files.
     pub(crate) bytes: u64,
@@ -68,7 +69,7 @@ pub(crate) struct Room {
     pub(crate) entries: u64,
 }
 
-impl Room {
+impl UnpackReservation {
     pub(crate) fn new(store: Arc<Store>) -> Self {
         Self {
             store,
@@ -79,13 +80,13 @@ impl Room {
 
     fn take(&mut self, bytes: u64) -> io::Result<()> {
         self.store
-            .make_room(bytes)
+            .reserve_space(bytes)
             .map_err(|error| io::Error::new(io::ErrorKind::QuotaExceeded, error))?;
         self.bytes = self.bytes.saturating_add(bytes);
         Ok(())
     }
 
-    /// Makes room for content of this many bytes, which takes whole blocks.
+    /// Reserves quota for content, in whole blocks.
     fn take_blocks(&mut self, bytes: u64) -> io::Result<()> {
         let blocks = bytes.checked_next_multiple_of(BLOCK);
         let blocks = blocks.ok_or_else(|| refused(format!("no disk holds {bytes} bytes")))?;
@@ -94,49 +95,49 @@ impl Room {
 
     fn entry(&mut self) -> io::Result<()> {
         self.entries += 1;
-        if self.entries > MOST_ENTRIES {
+        if self.entries > MAX_ENTRIES {
             return Err(io::Error::other(format!(
-                "the image has more than {MOST_ENTRIES} files"
+                "the image has more than {MAX_ENTRIES} files"
             )));
         }
         Ok(())
     }
 }
 
-impl Drop for Room {
+impl Drop for UnpackReservation {
     fn drop(&mut self) {
-        // By now it is counted with what is there, or has gone.
-        self.store.quota.give_back(self.bytes);
+        // By now the content is counted as used, or has been removed.
+        self.store.quota.release(self.bytes);
     }
 }
 
-/// A file whose bytes are coming.
+/// A file being written.
 #[derive(Debug)]
 struct Open {
     file: File,
     attributes: Attributes,
-    /// Where the next bytes belong.
+    /// The offset of the next bytes.
     position: u64,
-    /// The last bytes are a hole, so that the file is shorter than it should be.
+    /// The file ends in a hole, and has to be extended to its size.
     ends_in_hole: bool,
 }
 
-/// The folder that layers are unpacked into.
+/// The folder layers are unpacked into.
 #[derive(Debug)]
 pub(crate) struct Tree {
     root: OwnedFd,
     is_superuser: bool,
     open: Option<Open>,
-    /// The folder that was last worked in.
+    /// The folder of the previous entry.
     last: Option<(Vec<u8>, Arc<OwnedFd>)>,
-    /// Layers that were begun. Whiteouts of the first one hide nothing.
+    /// The number of layers begun. Whiteouts in the first one hide nothing.
     layers: usize,
-    /// What this layer has made: whiteouts hide only what was there before.
+    /// The paths this layer created: whiteouts hide only entries of lower layers.
     made: PathSet,
-    /// Modes and times to be set last.
+    /// Folder attributes to be set last.
     folders: Folders,
-    room: Room,
-    /// Devices and attributes that could not be made.
+    reservation: UnpackReservation,
+    /// The number of devices and attributes that could not be created.
     left_out: u64,
 }
 
@@ -149,8 +150,12 @@ pub(super) fn refused(why: impl Into<String>) -> io::Error {
 }
 
 impl Tree {
-    /// Unpacks into a folder. Attributes of folders wait in `spool`, a file that is empty.
-    pub(crate) fn new(path: &Path, spool: File, room: Room) -> io::Result<Self> {
+    /// Unpacks into a folder. Attributes of folders are spooled to `spool`, an empty file.
+    pub(crate) fn new(
+        path: &Path,
+        spool: File,
+        reservation: UnpackReservation,
+    ) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::openat(CWD, path, flags, Mode::empty())?;
         Ok(Self {
@@ -161,45 +166,46 @@ impl Tree {
             layers: 0,
             made: PathSet::default(),
             folders: Folders::new(spool),
-            room,
+            reservation,
             left_out: 0,
         })
     }
 
-    /// Begins another layer, over those that are there.
+    /// Begins the next layer.
     pub(crate) fn next_layer(&mut self) {
         self.layers += 1;
         self.made.clear();
         self.open = None;
     }
 
-    /// Remembers that this layer has made something.
-    fn remember(&mut self, path: &[u8]) -> io::Result<()> {
+    /// Records that this layer created a path.
+    fn record_created(&mut self, path: &[u8]) -> io::Result<()> {
         if self.layers > 1 {
             self.made.insert(path)?;
         }
         Ok(())
     }
 
-    /// Sets what has to be set last. What it took, and how many devices and attributes were left out.
-    pub(crate) fn finish(mut self) -> io::Result<(Room, u64)> {
+    /// Applies folder attributes. Returns the space used, and how many devices and attributes were left
+    /// out.
+    pub(crate) fn finish(mut self) -> io::Result<(UnpackReservation, u64)> {
         self.made.clear();
         while let Some((path, attributes)) = self.folders.pop()? {
             let parts = path.split(|byte| *byte == b'/');
             let parts: Vec<&[u8]> = parts.filter(|part| !part.is_empty()).collect();
-            // A later layer may have put something else in its place.
+            // A later layer may have replaced it.
             match self.real_folder(&parts) {
                 Ok(folder) => self.set(folder.as_fd(), &attributes)?,
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
-                // A user has closed what it is in just now; the superuser gets everywhere.
+                // A user may just have made the parent inaccessible; root can access everything.
                 Err(Errno::ACCESS) if !self.is_superuser => self.left_out += 1,
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok((self.room, self.left_out))
+        Ok((self.reservation, self.left_out))
     }
 
-    /// A folder by its own path: no links are followed.
+    /// A folder by its path, without following links.
     fn real_folder(&self, parts: &[&[u8]]) -> Result<OwnedFd, Errno> {
         let mut folder = open_folder(self.root.as_fd(), b".")?;
         for part in parts {
@@ -208,8 +214,7 @@ impl Tree {
         Ok(folder)
     }
 
-    /// The folder that an entry is to be in, which is made if it is missing. Links are followed inside
-    /// the tree.
+    /// The folder of an entry, created if missing. Links are followed inside the tree.
     fn folder(&mut self, parts: &[&[u8]]) -> io::Result<Arc<OwnedFd>> {
         let path = parts.join(&b'/');
         if let Some((last, folder)) = &self.last
@@ -229,7 +234,7 @@ impl Tree {
         let mut links = 0;
         while let Some(part) = left.pop() {
             if part == b".." {
-                // Above the root is the root.
+                // The parent of the root is the root.
                 if path.pop() {
                     here = rustix::fs::openat(&here, c"..", FOLDER, Mode::empty())?;
                 }
@@ -242,21 +247,21 @@ impl Tree {
                 }
                 Err(Errno::NOENT) => {
                     path.push(&part)?;
-                    self.room.entry()?;
-                    self.room.take(BLOCK)?;
+                    self.reservation.entry()?;
+                    self.reservation.take(BLOCK)?;
                     rustix::fs::mkdirat(&here, name(&part), Mode::from_bits_truncate(0o755))?;
                     here = open_folder(here.as_fd(), &part)?;
-                    // Whatever the process masks.
+                    // Regardless of the umask.
                     rustix::fs::fchmod(&here, Mode::from_bits_truncate(0o755))?;
-                    self.remember(&path.0)?;
+                    self.record_created(&path.0)?;
                 }
                 Err(Errno::NOTDIR | Errno::LOOP | Errno::MLINK) => {
                     links += 1;
                     let to = rustix::fs::readlinkat(&here, name(&part), Vec::new());
                     let to = match to {
-                        Ok(to) if links <= MOST_LINKS => to,
+                        Ok(to) if links <= MAX_LINKS => to,
                         Ok(_) => return Err(refused("its folder is a link that leads in circles")),
-                        Err(_) => return Err(refused("what it is in is not a folder")),
+                        Err(_) => return Err(refused("its parent is not a folder")),
                     };
                     let to = to.as_bytes();
                     if to.starts_with(b"/") {
@@ -276,16 +281,17 @@ impl Tree {
         Ok(here)
     }
 
-    /// Removes what has a name in a folder.
+    /// Removes an entry of a folder.
     fn clear(&mut self, folder: BorrowedFd<'_>, part: &[u8]) -> io::Result<()> {
         self.last = None;
         remove_at(folder, part)
     }
 
-    /// Removes what layers below have put into a folder.
+    /// Removes the entries of lower layers from a folder.
     fn clear_below(&mut self, folder: &OwnedFd, path: &[u8]) -> io::Result<()> {
-        // One that became opaque in this layer, or is in such a one, has nothing of below any more. Else an
-        // image could have the same folders visited for each of its entries.
+        // A folder that became opaque in this layer, or is inside one, has no entries of lower layers
+        // left. Without this check an image could have the same folders visited for each of its
+        // entries.
         let is_clear = self.made.contains(&opaque(b""))
             || (1..=path.len())
                 .filter(|end| path.get(*end).is_none_or(|byte| *byte == b'/'))
@@ -329,10 +335,10 @@ impl Tree {
                 }
             }
         }
-        self.remember(&opaque(path))
+        self.record_created(&opaque(path))
     }
 
-    /// Does what a whiteout says; `false` if it is none.
+    /// Applies a whiteout; `false` if the entry is not one.
     fn whiteout(&mut self, parents: &[&[u8]], last: &[u8]) -> io::Result<bool> {
         let Some(hidden) = last.strip_prefix(WHITEOUT) else {
             return Ok(false);
@@ -349,7 +355,7 @@ impl Tree {
             self.clear_below(&folder, &parents.join(&b'/'))?;
             return Ok(true);
         }
-        // What union file systems keep for themselves.
+        // Reserved by union file systems.
         if hidden.starts_with(WHITEOUT) {
             return Ok(true);
         }
@@ -366,7 +372,7 @@ impl Tree {
             .ok_or_else(|| refused("its path has \"..\" in it, which no layer may have"))?;
         check_parts(&parts)?;
         let Some((last, parents)) = parts.split_last() else {
-            // The root itself: only its attributes count.
+            // The root itself: only its attributes are used.
             if entry.kind == Kind::Directory {
                 self.folders.add(b"", &entry.attributes)?;
             }
@@ -375,7 +381,7 @@ impl Tree {
         if self.whiteout(parents, last)? {
             return Ok(());
         }
-        self.room.entry()?;
+        self.reservation.entry()?;
         let folder = self.folder(parents)?;
         let path = parts.join(&b'/');
         match entry.kind {
@@ -384,7 +390,7 @@ impl Tree {
                 self.folders.add(&path, &entry.attributes)?;
             }
             Kind::File => {
-                self.room.take_blocks(entry.stored)?;
+                self.reservation.take_blocks(entry.stored)?;
                 let flags = OFlags::WRONLY
                     | OFlags::CREATE
                     | OFlags::EXCL
@@ -404,7 +410,7 @@ impl Tree {
             Kind::HardLink => self.link(&folder, last, &entry.link)?,
             Kind::SymbolicLink => {
                 if entry.link.len() > INLINE_LINK {
-                    self.room.take(BLOCK)?;
+                    self.reservation.take(BLOCK)?;
                 }
                 self.in_place(&folder, last, || {
                     rustix::fs::symlinkat(name(&entry.link), &folder, name(last))
@@ -417,10 +423,10 @@ impl Tree {
             }
             Kind::Other => self.left_out += 1,
         }
-        self.remember(&path)
+        self.record_created(&path)
     }
 
-    /// Makes something, in the place of what may be there.
+    /// Creates an entry, replacing an existing one.
     fn in_place<T>(
         &mut self,
         folder: &OwnedFd,
@@ -446,10 +452,10 @@ impl Tree {
             }
             done => done?,
         }
-        self.room.take(BLOCK)
+        self.reservation.take(BLOCK)
     }
 
-    /// Gives a file another name. The file is named from the root.
+    /// Creates a hard link. The target is relative to the root.
     fn link(&mut self, folder: &OwnedFd, last: &[u8], target: &[u8]) -> io::Result<()> {
         let parts =
             components(target).ok_or_else(|| refused("it links to a path with \"..\" in it"))?;
@@ -478,7 +484,7 @@ impl Tree {
             _ => FileType::Fifo,
         };
         let (major, minor) = entry.attributes.device;
-        // That is how overlay file systems hide what is below, and anybody may make it.
+        // A 0/0 character device is a whiteout of overlay file systems, and needs no privileges.
         if kind == FileType::CharacterDevice && (major, minor) == (0, 0) {
             self.left_out += 1;
             return Ok(());
@@ -502,17 +508,17 @@ impl Tree {
             let (uid, gid) = owner(attributes);
             rustix::fs::fchown(file, uid, gid)?;
         }
-        // After the owner: giving a file away takes set-user-id from it.
+        // After the owner: changing the owner clears set-user-id.
         rustix::fs::fchmod(file, mode(attributes))?;
         for (key, value) in &attributes.extended {
             if RESERVED.iter().any(|reserved| key.starts_with(reserved)) {
                 self.left_out += 1;
                 continue;
             }
-            self.room.take((key.len() + value.len()) as u64)?;
+            self.reservation.take((key.len() + value.len()) as u64)?;
             match rustix::fs::fsetxattr(file, name(key), value, XattrFlags::empty()) {
                 Ok(()) => {}
-                // The file system has none, or only the superuser may.
+                // Not supported by the file system, or restricted to root.
                 Err(Errno::OPNOTSUPP | Errno::PERM | Errno::ACCESS) => self.left_out += 1,
                 Err(error) => return Err(error.into()),
             }
@@ -520,7 +526,7 @@ impl Tree {
         Ok(rustix::fs::futimens(file, &times(attributes))?)
     }
 
-    /// The same for what is not opened: links and devices.
+    /// Like [`Self::set`] for entries that are not opened: links and devices.
     fn set_at(&mut self, folder: &OwnedFd, last: &[u8], attributes: &Attributes) -> io::Result<()> {
         let here = AtFlags::SYMLINK_NOFOLLOW;
         if self.is_superuser {
@@ -562,8 +568,8 @@ impl Extract for Tree {
         };
         open.position = open.position.saturating_add(length);
         open.ends_in_hole = true;
-        // What comes behind it begins another block.
-        self.room.take(BLOCK)
+        // The data after the hole begins a new block.
+        self.reservation.take(BLOCK)
     }
 
     fn end(&mut self) -> io::Result<()> {
@@ -577,7 +583,7 @@ impl Extract for Tree {
     }
 }
 
-/// A path without links, of folders that are there.
+/// A path of existing folders without links.
 #[derive(Debug, Default)]
 struct RealPath(Vec<u8>);
 
@@ -587,14 +593,14 @@ impl RealPath {
         let depth = self.0.split(|byte| *byte == b'/').count();
         if self.0.len() > MAX_PATH || depth > MAX_DEPTH {
             return Err(refused(format!(
-                "it is {depth} folders deep at {} bytes of path; {MAX_DEPTH} and {MAX_PATH} are the most",
+                "it is {depth} folders deep at {} bytes of path; the maximum is {MAX_DEPTH} and {MAX_PATH}",
                 self.0.len()
             )));
         }
         Ok(())
     }
 
-    /// Goes up; `false` at the root.
+    /// Moves to the parent; `false` at the root.
     fn pop(&mut self) -> bool {
         let is_inside = !self.0.is_empty();
         let end = self.0.iter().rposition(|byte| *byte == b'/');
@@ -610,22 +616,22 @@ fn join(path: &[u8], part: &[u8]) -> Vec<u8> {
     [path, part].join(&b'/')
 }
 
-/// How a folder is remembered that this layer has made opaque.
+/// The path under which an opaque folder is recorded.
 fn opaque(path: &[u8]) -> Vec<u8> {
     join(path, OPAQUE)
 }
 
-/// Checks a path before anything is made of it.
+/// Checks a path before anything is created.
 fn check_parts(parts: &[&[u8]]) -> io::Result<()> {
     if parts.len() > MAX_DEPTH {
         return Err(refused(format!(
-            "it is {} folders deep; {MAX_DEPTH} are the most",
+            "it is {} folders deep; the maximum is {MAX_DEPTH}",
             parts.len()
         )));
     }
     match parts.iter().find(|part| part.len() > MAX_PART) {
         Some(part) => Err(refused(format!(
-            "a part of its path has {} bytes; {MAX_PART} are the most",
+            "a part of its path has {} bytes; the maximum is {MAX_PART}",
             part.len()
         ))),
         None => Ok(()),
@@ -643,13 +649,13 @@ fn make_node(
     rustix::fs::mknodat(folder, name(last), kind, mode, device)
 }
 
-/// There is no such call, and nobody runs containers there.
+/// This platform has no `mknodat`, and runs no containers.
 #[cfg(target_vendor = "apple")]
 fn make_node(_: &OwnedFd, _: &[u8], _: FileType, _: Mode, _: Dev) -> Result<(), Errno> {
     Err(Errno::PERM)
 }
 
-/// How folders are opened that are not links.
+/// Flags to open a folder without following links.
 const FOLDER: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::NOFOLLOW)

@@ -17,7 +17,7 @@ fn addresses(#[case] address: &str, #[case] path: Option<&str>) {
 }
 
 #[tokio::test]
-async fn a_socket_that_nobody_listens_on_is_replaced() {
+async fn stale_socket_is_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("new/a.sock");
     let (socket, listener) = Socket::bind(&path).unwrap();
@@ -25,10 +25,10 @@ async fn a_socket_that_nobody_listens_on_is_replaced() {
     assert_eq!(found.mode() & 0o7777, 0o600);
     assert!(matches!(Socket::bind(&path), Err(SocketError::Busy { .. })));
     drop(listener);
-    // As after kill -9: the name is there, and nobody listens.
+    // As after kill -9: the path exists, and no process listens.
     let (other, _listening) = Socket::bind(&path).unwrap();
     assert!(UnixStream::connect(&path).is_ok());
-    // Whoever ends late does not take the name of the next one.
+    // A process that ends late does not remove the socket of its successor.
     drop(socket);
     assert!(path.exists());
     drop(other);

@@ -1,4 +1,4 @@
-//! Content that is not part of an image yet, and must stay nevertheless.
+//! Leases: content that is not part of an image yet and must not be collected.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use platform::Digest;
 
 use super::Store;
 
-/// How many need what.
+/// The number of leases per digest.
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
     held: Mutex<HashMap<Digest, usize>>,
 }
 
 impl Leases {
-    /// Does something with content that nobody has a lease on; nobody gets one meanwhile.
+    /// Runs `work` unless the content is leased; no lease is granted meanwhile.
     pub(super) fn unless_leased(&self, digest: &Digest, work: impl FnOnce()) {
         let held = self.held.lock();
         if !held.contains_key(digest) {
@@ -24,7 +24,7 @@ impl Leases {
     }
 }
 
-/// Keeps content as long as it is there.
+/// Protects content while it exists.
 #[derive(Debug)]
 pub(crate) struct Lease {
     store: Arc<Store>,

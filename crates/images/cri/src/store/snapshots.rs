@@ -1,9 +1,9 @@
-//! Snapshots that are complete.
+//! Complete snapshots.
 //!
-//! What was written may still be on its way to the disk when a snapshot gets its name: waiting for that
-//! would make every pull slower. So a snapshot says in which run of the machine it was made, until all
-//! of it is on the disk. If the machine stops before that, the snapshot is not believed, and is unpacked
-//! again. That the process alone is killed does no harm.
+//! Data may not have reached the disk when a snapshot is renamed: waiting for that would slow down
+//! every pull. So a snapshot records the boot id of the node until all of it is synced. If the node
+//! crashes before that, the snapshot is discarded and unpacked again. A kill of the process alone does
+//! no harm.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -18,17 +18,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::snapshot::{Scratch, remove_tree};
 
-/// What is known of a snapshot.
+/// Metadata of a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct About {
-    /// Bytes of its files.
+    /// The size of its files in bytes.
     pub(crate) bytes: u64,
-    /// Files and folders.
+    /// The number of files and folders.
     pub(crate) entries: u64,
-    /// Devices and attributes that could not be made.
+    /// Devices and attributes that could not be created.
     pub(crate) left_out: u64,
-    /// The run of the machine in which it was made, unless it is on the disk for good.
+    /// The boot id under which it was created; `None` once it is synced to disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) boot: Option<String>,
 }
@@ -43,7 +43,7 @@ pub(crate) struct Snapshots {
 }
 
 impl Snapshots {
-    /// Finds the snapshots of a folder, and removes those that are not whole.
+    /// Opens the snapshots of a folder, and removes incomplete ones.
     pub(crate) fn open(folder: &Path) -> io::Result<Self> {
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         let boot = boot.trim().to_owned();
@@ -80,7 +80,7 @@ impl Snapshots {
         folder.join(chain.hash())
     }
 
-    /// Where the files of a snapshot are.
+    /// The root folder of a snapshot.
     pub(crate) fn rootfs(&self, chain: &Digest) -> PathBuf {
         self.place(chain).join("rootfs")
     }
@@ -89,12 +89,12 @@ impl Snapshots {
         self.known.lock().get(chain).cloned()
     }
 
-    /// Bytes of all.
+    /// The size of all snapshots in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.sum(|about| about.bytes)
     }
 
-    /// Files and folders of all.
+    /// The number of files and folders of all snapshots.
     pub(crate) fn entries(&self) -> u64 {
         self.sum(|about| about.entries)
     }
@@ -104,19 +104,19 @@ impl Snapshots {
         known.values().map(of).fold(0, u64::saturating_add)
     }
 
-    /// Gives a snapshot its name.
+    /// Renames a snapshot into place.
     pub(crate) fn add(&self, chain: &Digest, mut about: About, made: Scratch) -> io::Result<()> {
         about.boot = Some(self.boot.clone());
         write(made.path(), &about)?;
-        // One that could not be taken away would be in its place.
+        // A discarded snapshot that could not be moved would be in the way.
         remove_tree(&self.place(chain))?;
         made.name(&self.place(chain))?;
         self.known.lock().insert(chain.clone(), about);
         Ok(())
     }
 
-    /// Waits until all of a snapshot is on the disk, and notes that.
-    pub(crate) fn settle(&self, chain: &Digest) -> io::Result<()> {
+    /// Waits until a snapshot is synced to disk, and records that.
+    pub(crate) fn mark_durable(&self, chain: &Digest) -> io::Result<()> {
         let Some(mut about) = self.get(chain).filter(|about| about.boot.is_some()) else {
             return Ok(());
         };
@@ -130,11 +130,11 @@ impl Snapshots {
         Ok(())
     }
 
-    /// Takes a snapshot away; where it is to be removed.
+    /// Moves a snapshot to the trash; returns its path there.
     pub(super) fn discard(&self, chain: &Digest, trash: &Path) -> Option<PathBuf> {
         let mut known = self.known.lock();
         known.remove(chain)?;
-        // The last one of this name may not have gone yet.
+        // An earlier one of this name may not be removed yet.
         let number = self.discarded.fetch_add(1, Ordering::Relaxed);
         let to = trash.join(format!("{}-{number}", chain.hash()));
         match fs::rename(self.place(chain), &to) {
@@ -146,7 +146,7 @@ impl Snapshots {
         }
     }
 
-    /// Snapshots that were made long ago.
+    /// Snapshots older than a given age.
     pub(super) fn older(&self, is_old: impl Fn(SystemTime) -> bool) -> Vec<Digest> {
         let known: Vec<Digest> = self.known.lock().keys().cloned().collect();
         let made = |chain: &Digest| {

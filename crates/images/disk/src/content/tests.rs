@@ -42,7 +42,7 @@ fn write(disk: &mut [u8], sink: &mut crate::MemorySink, order: &[(usize, usize, 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn the_order_and_the_cuts_of_writes_do_not_matter(
+    fn hash_is_independent_of_write_order_and_length(
         size in 1_usize..3_000_000,
         pieces in prop::collection::vec((0_usize..3_000_000, 1_usize..300_000, 1_u8..4), 0..12),
     ) {

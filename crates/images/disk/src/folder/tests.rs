@@ -90,7 +90,7 @@ fn a_folder_can_be_hidden_whole() {
 }
 
 #[test]
-fn what_is_no_file_is_not_taken_and_hides_what_was_one() {
+fn other_entry_types_are_skipped_and_hide_files() {
     let below = layer(&[("release-manifests/a", "old"), ("release-manifests/b", "x")]);
     let root = tempfile::tempdir().unwrap();
     let folder = root.path().join("release-manifests");

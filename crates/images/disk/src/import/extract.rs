@@ -1,4 +1,4 @@
-//! All entries of a layer, for whoever makes files of them.
+//! Passes all entries of a layer to a caller that creates files.
 
 use std::io::{self, Read};
 use std::sync::atomic::Ordering;
@@ -8,15 +8,15 @@ use platform::Hasher;
 
 use super::Layer;
 use super::flow::{self, Flow, Hash, Shared};
-use super::layer::PLACES;
+use super::layer::CHANNEL_CAPACITY;
 use super::pool::Pool;
 use crate::error::Error;
 use crate::overlay::show;
 use crate::tar::{Entry, Event, Reader};
 use crate::unpack::{Limits, Unpacker};
 
-/// Makes files of what is in a layer. Entries come in the order of the archive; after each come its
-/// data, and then its end.
+/// Receives the contents of a layer. Entries come in the order of the archive; each is followed by its
+/// data and its end.
 pub trait Extract {
     /// An entry begins.
     fn entry(&mut self, entry: Entry) -> io::Result<()>;
@@ -24,17 +24,16 @@ pub trait Extract {
     /// The next bytes of the entry.
     fn data(&mut self, data: &[u8]) -> io::Result<()>;
 
-    /// So many zeros of the entry, which the archive does not store. That they fit was for
-    /// [`Extract::entry`] to decide, by the size of the entry.
+    /// Zeros of the entry that the archive does not store. [`Extract::entry`] has to check that they
+    /// fit, by the size of the entry.
     fn hole(&mut self, length: u64) -> io::Result<()>;
 
-    /// There is no more of the entry.
+    /// The end of the entry.
     fn end(&mut self) -> io::Result<()>;
 }
 
-/// Unpacks a layer to its end. An error says that what was made of it so far is of no use: so does one
-/// that what is in it is not what its diff-id says, which is known last. The digest of the layer itself is
-/// for whoever reads it to check.
+/// Unpacks a layer to its end. After an error the result is unusable; that includes a diff-id mismatch,
+/// which is only known at the end. The digest of the layer itself has to be checked by the reader.
 pub fn extract(
     layer: &Layer,
     from: Box<dyn Read + Send>,
@@ -45,9 +44,9 @@ pub fn extract(
     let algorithm = layer.diff_id.as_ref().unwrap_or(&layer.digest).algorithm();
     let hasher = Hasher::new(algorithm);
     std::thread::scope(|scope| {
-        let (raw_to, raw_from) = sync_channel(PLACES);
-        let (flow_to, flow_from) = sync_channel(PLACES);
-        let (hash_to, hash_from) = sync_channel(PLACES);
+        let (raw_to, raw_from) = sync_channel(CHANNEL_CAPACITY);
+        let (flow_to, flow_from) = sync_channel(CHANNEL_CAPACITY);
+        let (hash_to, hash_from) = sync_channel(CHANNEL_CAPACITY);
         let (shared, pool) = (&shared, &pool);
         let fetching =
             scope.spawn(move || flow::fetch(from, layer, 0, false, raw_to, pool, shared));
@@ -61,7 +60,7 @@ pub fn extract(
         let gone = |_| Err(Error::Cancelled);
         let fetched = fetching.join().unwrap_or_else(gone);
         let found = hashing.join().map_err(|_| Error::Cancelled);
-        // That bytes could not be had explains what is missing, not the other way.
+        // A failed read explains missing data, not the other way round.
         fetched?;
         result?;
         let found = found?;
@@ -77,8 +76,8 @@ pub fn extract(
     })
 }
 
-/// A path as a message has it: some kilobytes would not fit into an answer of gRPC.
-fn brief(path: &[u8]) -> String {
+/// A path shortened for messages: some kilobytes would not fit into a gRPC response.
+fn shortened(path: &[u8]) -> String {
     const LONGEST: usize = 200;
     let mut shown = show(path.get(..LONGEST).unwrap_or(path));
     if path.len() > LONGEST {
@@ -87,7 +86,7 @@ fn brief(path: &[u8]) -> String {
     shown
 }
 
-/// Takes all that comes out of a layer.
+/// Processes the output of a layer.
 #[expect(
     clippy::needless_pass_by_value,
     reason = "that the channels are closed is how the other threads know"
@@ -121,12 +120,12 @@ fn consume(
                 Event::End => to.end(),
             };
             done.map_err(|source| Error::Extract {
-                path: brief(&path),
+                path: shortened(&path),
                 layer: layer.digest.to_string(),
                 source,
             })?;
         }
     }
-    // The unpacking thread always says how it ended; if it did not, the fetching one says why.
+    // The unpacking thread always reports how it ended; if it did not, the fetching thread reports why.
     Err(Error::Cancelled)
 }

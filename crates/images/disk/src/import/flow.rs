@@ -1,4 +1,4 @@
-//! The threads in front of the archive: fetching, unpacking, hashing.
+//! The threads before the archive reader: fetching, unpacking, hashing.
 
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,16 +12,16 @@ use super::pool::Pool;
 use crate::error::Error;
 use crate::unpack::{Out, Packing, Step, Unpacker};
 
-/// What the threads share.
+/// State shared by the threads.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
-    /// Bytes that came.
+    /// Bytes received.
     pub(super) fetched: AtomicU64,
-    /// Nobody wants the rest, not even its digest.
+    /// The rest is not needed, not even its digest.
     pub(super) stop: AtomicBool,
 }
 
-/// Fetches a layer from `offset` on; gives its digest if it `hashes`.
+/// Fetches a layer from `offset`; returns its digest if it `hashes`.
 pub(super) fn fetch(
     mut from: Box<dyn Read + Send>,
     layer: &Layer,
@@ -46,17 +46,18 @@ pub(super) fn fetch(
         }
         at += count as u64;
         shared.fetched.fetch_add(count as u64, Ordering::Relaxed);
-        // No more than was promised, whatever the other side sends.
+        // No more than announced, whatever the other side sends.
         if layer.size.is_some_and(|size| at > size) {
             return Err(size_mismatch(layer, at));
         }
-        // Handed on before it is hashed: others work on it meanwhile.
-        let chunk = pool.lend(buffer, count);
+        // Passed on before it is hashed, so that other threads can work on it meanwhile.
+        let chunk = pool.share(buffer, count);
         if to
             .as_ref()
             .is_some_and(|to| to.send(chunk.clone()).is_err())
         {
-            // Somebody found it to be nonsense; its digest tells whether it is damaged.
+            // The content was rejected downstream; read on for the digest, which tells whether the blob
+            // is damaged.
             to = None;
         }
         if let Some(hasher) = &mut hasher {
@@ -94,7 +95,7 @@ fn fill(from: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(done)
 }
 
-/// What comes out of a layer.
+/// The output of a layer.
 #[derive(Debug)]
 pub(super) enum Flow {
     Data(Bytes),
@@ -106,11 +107,11 @@ pub(super) enum Flow {
     },
     /// It cannot be unpacked.
     Failed(Error),
-    /// That was all.
+    /// The end of the layer.
     End,
 }
 
-/// Hands on what was unpacked.
+/// Sends unpacked data.
 struct Sending<'a> {
     to: &'a SyncSender<Flow>,
     pool: &'a Pool,
@@ -119,12 +120,12 @@ struct Sending<'a> {
 impl Out for Sending<'_> {
     fn give(&mut self, chunk: &mut Vec<u8>, made: usize) -> Result<(), Error> {
         let full = std::mem::replace(chunk, self.pool.take());
-        let data = Flow::Data(self.pool.lend(full, made));
+        let data = Flow::Data(self.pool.share(full, made));
         self.to.send(data).map_err(|_| Error::Cancelled)
     }
 }
 
-/// Unpacks what comes.
+/// Unpacks the input.
 pub(super) fn unpack(
     mut unpacker: Unpacker,
     from: &Receiver<Bytes>,
@@ -154,26 +155,26 @@ pub(super) fn unpack(
         }
         unpacker.end(&mut out)
     })();
-    // Whoever would listen is gone if it cannot be sent.
+    // The receiver may be dropped.
     let _ = to.send(match result {
         Ok(()) => Flow::End,
         Err(error) => Flow::Failed(error),
     });
 }
 
-/// What is to be hashed.
+/// Input of the hash thread.
 pub(super) enum Hash {
     Data(Bytes),
-    /// Asks for the state after all before.
+    /// Requests the state after all earlier input.
     State(SyncSender<Vec<u8>>),
 }
 
-/// Hashes what comes.
+/// Hashes the input.
 pub(super) fn hash(mut hasher: Hasher, from: &Receiver<Hash>) -> Digest {
     for message in from {
         match message {
             Hash::Data(data) => hasher.update(&data),
-            // Nobody waits any more if it cannot be sent.
+            // The receiver may be dropped.
             Hash::State(to) => drop(to.send(hasher.state())),
         }
     }

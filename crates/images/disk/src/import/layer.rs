@@ -18,10 +18,10 @@ use crate::qcow2::Ended;
 use crate::tar::{Event, Reader};
 use crate::unpack::{Packing, Unpacker};
 
-/// Chunks between two threads.
-pub(super) const PLACES: usize = 8;
+/// The capacity of channels between threads, in chunks.
+pub(super) const CHANNEL_CAPACITY: usize = 8;
 
-/// Where in a layer to begin.
+/// Where to begin in a layer.
 #[derive(Debug)]
 pub(super) struct Start {
     pub(super) layer: usize,
@@ -47,12 +47,12 @@ pub(super) fn split(checkpoint: Checkpoint) -> (image::State, Overlay, Start) {
     (checkpoint.image, checkpoint.overlay, start)
 }
 
-/// What a pass came to.
+/// The result of a pass.
 #[derive(Debug)]
 pub(super) struct Passed {
-    /// How the disk in it ended; none if there was none.
+    /// How the disk in it ended; `None` if there was none.
     pub(super) ended: Option<Ended>,
-    /// Of the bytes that came, if those were all.
+    /// The digest of the bytes read, if they were all.
     pub(super) digest: Option<Digest>,
     pub(super) diff_id: Digest,
 }
@@ -77,7 +77,7 @@ impl Run<'_, '_> {
         let from = source
             .open(layer, offset)
             .map_err(|error| self.cannot_open(layer, offset, error))?;
-        // What is read from the middle has a digest that nobody knows.
+        // A layer read from the middle has no known digest.
         let hashes = offset == 0 && !source.verifies();
         let mut tar = Tar {
             reader: Reader::default(),
@@ -85,7 +85,8 @@ impl Run<'_, '_> {
             ended: None,
         };
         let mut unpacker = Unpacker::sharing(self.options.limits, &self.windows);
-        // What is in a plain layer is the layer itself: one that says no diff-id is known by its digest.
+        // The content of an uncompressed layer is the layer itself: without a diff-id it is identified
+        // by its digest.
         let algorithm = layer.diff_id.as_ref().unwrap_or(&layer.digest).algorithm();
         let mut hasher = Hasher::new(algorithm);
         if let Some(start) = start {
@@ -116,9 +117,9 @@ impl Run<'_, '_> {
         let pool = Pool::default();
         let fetched_before = self.fetched;
         std::thread::scope(|scope| {
-            let (raw_to, raw_from) = sync_channel(PLACES);
-            let (flow_to, flow_from) = sync_channel(PLACES);
-            let (hash_to, hash_from) = sync_channel(PLACES);
+            let (raw_to, raw_from) = sync_channel(CHANNEL_CAPACITY);
+            let (flow_to, flow_from) = sync_channel(CHANNEL_CAPACITY);
+            let (hash_to, hash_from) = sync_channel(CHANNEL_CAPACITY);
             let (shared, pool) = (&shared, &pool);
             let fetching =
                 scope.spawn(move || flow::fetch(from, layer, offset, hashes, raw_to, pool, shared));
@@ -148,7 +149,7 @@ impl Run<'_, '_> {
                     digest,
                     diff_id,
                 }),
-                // A damaged blob explains what is wrong with its content, not the other way.
+                // A damaged blob explains errors in its content, not the other way round.
                 (Err(error), Err(damaged)) if worth_the_digest(&error) => match damaged {
                     Error::DigestMismatch {
                         what: "diff-id", ..
@@ -184,7 +185,7 @@ impl Run<'_, '_> {
     }
 }
 
-/// Whether the digest of the layer can explain an error.
+/// Whether the digest of the layer may explain an error.
 fn worth_the_digest(error: &Error) -> bool {
     matches!(
         error,
@@ -196,7 +197,7 @@ fn worth_the_digest(error: &Error) -> bool {
     )
 }
 
-/// A pass in the middle.
+/// A pass in progress.
 struct Pass<'p, 'r, 's> {
     run: &'p mut Run<'r, 's>,
     index: usize,
@@ -206,7 +207,7 @@ struct Pass<'p, 'r, 's> {
 }
 
 impl Pass<'_, '_, '_> {
-    /// Takes all that comes out of a layer.
+    /// Processes the output of a layer.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "that the channels are closed is how the other threads know"
@@ -242,8 +243,8 @@ impl Pass<'_, '_, '_> {
             }
             self.report()?;
         }
-        // The unpacking thread always says how it ended; if it did not, the fetching one did not
-        // either, and says why.
+        // The unpacking thread always reports how it ended; if it did not, the fetching thread reports
+        // why.
         Err(Error::Cancelled)
     }
 
@@ -281,7 +282,7 @@ impl Pass<'_, '_, '_> {
         unpacked: u64,
         packing: Packing,
     ) -> Result<(), Error> {
-        // Behind the disk there is little left; its end is not stored.
+        // After the disk little is left; its end is not stored.
         if tar.ended.is_some() || !can_go_on(self.layer, packing) {
             return Ok(());
         }
@@ -346,7 +347,7 @@ fn join_digest(thread: ScopedJoinHandle<'_, Digest>, layer: &Layer) -> Result<Di
     thread.join().map_err(|_| panicked(layer))
 }
 
-/// A source that panics is a source that failed.
+/// A panic of the source counts as its failure.
 fn panicked(layer: &Layer) -> Error {
     Error::Read {
         layer: layer.digest.to_string(),
@@ -355,13 +356,13 @@ fn panicked(layer: &Layer) -> Error {
     }
 }
 
-/// Whether a layer that is gone on with can be verified as a whole: the hash of what is in it goes on,
-/// and that is not the digest of what is packed.
+/// Whether a resumed layer can be verified as a whole: the hash of its content is resumed, which is not
+/// the digest of the compressed bytes.
 fn can_go_on(layer: &Layer, packing: Packing) -> bool {
     layer.diff_id.is_some() || packing == Packing::Plain
 }
 
-/// Compares digests; gives them as they were computed. `whole` is whether all was hashed that is in it.
+/// Compares digests; returns the computed ones. `whole` tells whether all content was hashed.
 fn verify(
     layer: &Layer,
     whole: bool,
@@ -383,7 +384,7 @@ fn verify(
     let diff_id = diff_id?;
     match (&layer.diff_id, digest) {
         (Some(expected), _) if *expected != diff_id => Err(mismatch("diff-id", &diff_id, expected)),
-        // It was gone on with, and is plain: both are the same.
+        // It was resumed and is uncompressed: both digests are the same.
         (None, None) if whole => {
             if layer.is_verified && diff_id != layer.digest {
                 return Err(mismatch("digest", &diff_id, &layer.digest));

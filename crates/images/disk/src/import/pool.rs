@@ -1,8 +1,8 @@
-//! Buffers that go round.
+//! A pool of buffers.
 //!
-//! What one thread hands to the next is in buffers of one size, which come back when nobody reads them
-//! any more. So there are as many as were ever under way at once, whatever an allocator makes of
-//! memory that one thread takes and another gives back.
+//! Threads pass data in buffers of one size, which return to the pool when the last reader drops them.
+//! So there are only as many as were ever in use at once, regardless of how an allocator handles memory
+//! that is allocated by one thread and freed by another.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,20 +10,20 @@ use bytes::Bytes;
 
 use crate::unpack::CHUNK;
 
-/// Buffers that nobody uses now.
+/// Unused buffers.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Pool(Arc<Mutex<Vec<Vec<u8>>>>);
 
 impl Pool {
-    /// A buffer of [`CHUNK`] bytes; what is in it is of no use.
+    /// A buffer of [`CHUNK`] bytes with arbitrary contents.
     pub(super) fn take(&self) -> Vec<u8> {
         let free = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
         free.unwrap_or_else(|| vec![0; CHUNK])
     }
 
-    /// The first bytes of a buffer, to be handed on.
-    pub(super) fn lend(&self, buffer: Vec<u8>, length: usize) -> Bytes {
-        Bytes::from_owner(Lent {
+    /// The first bytes of a buffer, for other threads.
+    pub(super) fn share(&self, buffer: Vec<u8>, length: usize) -> Bytes {
+        Bytes::from_owner(PooledBuffer {
             buffer,
             length,
             pool: self.clone(),
@@ -31,20 +31,20 @@ impl Pool {
     }
 }
 
-/// A buffer that comes back.
-struct Lent {
+/// A buffer that returns to the pool.
+struct PooledBuffer {
     buffer: Vec<u8>,
     length: usize,
     pool: Pool,
 }
 
-impl AsRef<[u8]> for Lent {
+impl AsRef<[u8]> for PooledBuffer {
     fn as_ref(&self) -> &[u8] {
         self.buffer.get(..self.length).unwrap_or_default()
     }
 }
 
-impl Drop for Lent {
+impl Drop for PooledBuffer {
     fn drop(&mut self) {
         let buffer = std::mem::take(&mut self.buffer);
         let mut free = self.pool.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -57,14 +57,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_buffer_comes_back_when_nobody_reads_it_any_more() {
+    fn buffer_returns_to_the_pool_after_its_last_reader() {
         let pool = Pool::default();
         let mut buffer = pool.take();
         buffer[..3].copy_from_slice(b"abc");
         let place = buffer.as_ptr();
-        let lent = pool.lend(buffer, 3);
-        let other = lent.clone();
-        drop(lent);
+        let shared = pool.share(buffer, 3);
+        let other = shared.clone();
+        drop(shared);
         assert_eq!(&other[..], b"abc");
         let another = pool.take();
         assert_ne!(another.as_ptr(), place);

@@ -37,7 +37,7 @@ fn look(layers: &[Vec<Entry>]) -> Result<(String, usize), OverlayError> {
         for entry in layer {
             taken |= overlay.entry(entry)? == Action::Take;
         }
-        if let Verdict::Found(name) = overlay.end_layer()? {
+        if let LayerVerdict::Found(name) = overlay.end_layer()? {
             assert!(taken);
             return Ok((name, number));
         }

@@ -10,9 +10,9 @@ pub(crate) const MAGIC: [u8; 4] = [b'Q', b'F', b'I', 0xfb];
 /// Bytes that are enough to read a header, if the image has that many.
 pub(crate) const HEADER: usize = 112;
 
-/// A table of 4 MiB maps 256 TiB in clusters of 64 KiB. QEMU reads up to 32 MiB (`QCOW_MAX_L1_SIZE`), which would be half of
-/// the memory that an import may take.
-const LARGEST_L1: u64 = 4 << 20;
+/// A table of 4 MiB maps 256 TiB in clusters of 64 KiB. QEMU accepts up to 32 MiB (`QCOW_MAX_L1_SIZE`),
+/// which would be half of an import's memory budget.
+const MAX_L1_BYTES: u64 = 4 << 20;
 
 const DIRTY: u64 = 1;
 const CORRUPT: u64 = 1 << 1;
@@ -30,7 +30,7 @@ pub enum Compression {
     Zstd,
 }
 
-/// What the header says.
+/// The parsed header.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
     /// 2 or 3.
@@ -43,9 +43,9 @@ pub struct Header {
     pub compression: Compression,
     /// Clusters have 32 parts, each of which can be missing.
     pub extended_l2: bool,
-    /// It was not closed in order: reference counts may be wrong, the data is not.
+    /// It was not closed properly: reference counts may be wrong, the data is not.
     pub dirty: bool,
-    /// QEMU found it to be damaged and let nobody write any more.
+    /// QEMU marked it as corrupt and refuses to write to it.
     pub corrupt: bool,
     /// Snapshots inside; they are not imported.
     pub snapshots: u32,
@@ -56,8 +56,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// Reads it. `head` is the beginning of the image, 112 bytes or all there are; more only
-    /// makes a message better.
+    /// Parses the beginning of an image: 112 bytes or all there are; more only improves error messages.
     pub fn parse(head: &[u8]) -> Result<Self, Qcow2Error> {
         if head.get(..4) != Some(&MAGIC) {
             return Err(Qcow2Error::NotQcow2);
@@ -125,10 +124,10 @@ impl Header {
     fn check_l1(&self) -> Result<(), Qcow2Error> {
         let needed = self.size.div_ceil(self.l2_reach());
         let entries = u64::from(self.l1_entries);
-        if entries * 8 > LARGEST_L1 || needed * 8 > LARGEST_L1 {
+        if entries * 8 > MAX_L1_BYTES || needed * 8 > MAX_L1_BYTES {
             return Err(Qcow2Error::L1TooLarge {
                 entries: entries.max(needed),
-                most: LARGEST_L1 / 8,
+                most: MAX_L1_BYTES / 8,
             });
         }
         if entries < needed {
@@ -164,7 +163,7 @@ impl Header {
         self.cluster() / self.entry() * self.cluster()
     }
 
-    /// Entries of the L1 table that matter: QEMU does not look at others.
+    /// The used entries of the L1 table; QEMU ignores others.
     pub(crate) fn l1_used(&self) -> u64 {
         self.size.div_ceil(self.l2_reach())
     }

@@ -1,7 +1,7 @@
-//! Compressed clusters, on several threads, in order.
+//! Decompresses clusters on several threads, in order.
 //!
-//! The n-th cluster goes to thread n modulo their number and comes back from there, so results
-//! have the order of requests without any sorting. How many are under way is bounded by bytes.
+//! The n-th cluster goes to thread n modulo their number and comes back from there, so results have the
+//! order of requests without sorting. The clusters in flight are bounded by bytes.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -13,11 +13,11 @@ use zstd::stream::raw::{InBuffer, Operation as _, OutBuffer};
 use super::Qcow2Error;
 use super::header::Compression;
 
-/// Bytes of clusters under way, compressed and not.
-const UNDER_WAY: usize = 6 << 20;
+/// Upper bound of bytes in flight, compressed and not.
+const MAX_BYTES_IN_FLIGHT: usize = 6 << 20;
 
-/// Clusters under way for each thread.
-const EACH: usize = 8;
+/// Clusters in flight per thread.
+const CLUSTERS_PER_THREAD: usize = 8;
 
 /// The largest window of a compressed cluster. QEMU's encoder does not know the size beforehand and uses one
 /// of 2 MiB.
@@ -29,7 +29,7 @@ struct Request {
     data: Vec<u8>,
 }
 
-/// What became of it.
+/// The result of a cluster.
 pub(super) type Answer = Result<(u64, Vec<u8>), Qcow2Error>;
 
 struct Worker {
@@ -62,9 +62,10 @@ impl std::fmt::Debug for Inflater {
 }
 
 impl Inflater {
-    /// Starts nothing yet; with no threads, everything is done where it is asked for.
+    /// Threads are started on demand; with zero threads, clusters are decompressed by the caller.
     pub(super) fn new(compression: Compression, cluster: usize, threads: usize) -> Self {
-        let most = (UNDER_WAY / (cluster * 2)).clamp(1, EACH * threads.max(1));
+        let most =
+            (MAX_BYTES_IN_FLIGHT / (cluster * 2)).clamp(1, CLUSTERS_PER_THREAD * threads.max(1));
         Self {
             compression,
             cluster,
@@ -80,8 +81,8 @@ impl Inflater {
 
     fn start(&mut self) -> Result<(), Qcow2Error> {
         for _ in self.workers.len()..self.threads {
-            let (requests, inbox) = sync_channel::<Request>(EACH);
-            let (outbox, answers) = sync_channel(EACH);
+            let (requests, inbox) = sync_channel::<Request>(CLUSTERS_PER_THREAD);
+            let (outbox, answers) = sync_channel(CLUSTERS_PER_THREAD);
             let (compression, cluster) = (self.compression, self.cluster);
             let thread = std::thread::Builder::new()
                 .name("disk-inflate".to_owned())
@@ -106,8 +107,8 @@ impl Inflater {
         Ok(())
     }
 
-    /// Asks for a cluster. Gives an answer, of this or an earlier one, if there are enough under
-    /// way; otherwise there is none yet.
+    /// Submits a cluster. Returns a result, of this or an earlier one, if enough are in flight;
+    /// otherwise `None`.
     pub(super) fn submit(
         &mut self,
         guest: u64,
@@ -141,7 +142,7 @@ impl Inflater {
         Ok(answer)
     }
 
-    /// Waits for the oldest that is under way.
+    /// Waits for the oldest cluster in flight.
     pub(super) fn answer(&mut self) -> Result<Option<Answer>, Qcow2Error> {
         let Some(worker) = self.order.pop_front() else {
             return Ok(None);
@@ -162,7 +163,7 @@ impl Drop for Inflater {
             worker.requests = None;
         }
         for worker in &mut self.workers {
-            // A thread that waits for its answer to be taken has to be let go.
+            // Drain the results, so that a blocked thread can end.
             while worker.answers.recv().is_ok() {}
             if let Some(thread) = worker.thread.take() {
                 let _ = thread.join();
@@ -171,7 +172,7 @@ impl Drop for Inflater {
     }
 }
 
-/// A decoder that is used again and again.
+/// A reusable decoder.
 enum Decoder {
     Zlib(Decompress),
     Zstd(zstd::stream::raw::Decoder<'static>),
@@ -184,7 +185,7 @@ impl Decoder {
             Compression::Zstd => {
                 let mut decoder =
                     zstd::stream::raw::Decoder::new().map_err(|_| Qcow2Error::Threads)?;
-                // A cluster has at most 2 MiB, so that no larger window is of use.
+                // A cluster has at most 2 MiB, so a larger window is never needed.
                 decoder
                     .set_parameter(zstd::stream::raw::DParameter::WindowLogMax(MAX_WINDOW_LOG))
                     .map_err(|_| Qcow2Error::Threads)?;
@@ -193,7 +194,7 @@ impl Decoder {
         })
     }
 
-    /// QEMU asks for a full cluster, and does not care for what follows.
+    /// QEMU decompresses a full cluster, and ignores trailing data.
     fn cluster(&mut self, guest: u64, data: &[u8], size: usize) -> Answer {
         let mut out = vec![0; size];
         let made = match self {

@@ -1,44 +1,44 @@
-//! What is waited for in an image, by its place in it; and which of its clusters are parked.
+//! The expected pieces of an image, by their offset; and which clusters are parked.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
-/// Items that are waited for at once. One takes some 36 bytes: these are 9 MiB, and as much for the next
-/// pass. Tests reach it with small images.
-pub(super) const MOST: usize = if cfg!(test) { 1 << 11 } else { 1 << 18 };
+/// Upper bound of expected items. One takes some 36 bytes: this is 9 MiB, and as much for the next
+/// pass. Lower in tests.
+pub(super) const MAX_ITEMS: usize = if cfg!(test) { 1 << 11 } else { 1 << 18 };
 
-/// Clusters whose parking can be noted: 4 MiB of bits.
-const MOST_BITS: u64 = 1 << 25;
+/// Upper bound of clusters tracked as parked: 4 MiB of bits.
+const MAX_PARKED_BITS: u64 = 1 << 25;
 
-/// Marks keys that are not places on the disk.
+/// Marks keys that are not offsets on the disk.
 const TABLE: u64 = 1 << 63;
 
-/// Something in the image that is of use.
+/// A needed part of the image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Item {
-    /// This many clusters, one after the other here and on the disk.
+    /// This many clusters, contiguous in the image and on the disk.
     Run(u32),
-    /// One cluster, of which the parts with a bit are of use.
+    /// One cluster of which the subclusters with a bit are needed.
     Parts(u32),
     /// One cluster, compressed to at most this many bytes.
     Compressed(u32),
     /// The L2 table of this entry of the L1 table.
     Table(u32),
-    /// The table of reference count blocks: read to know what need not be parked.
+    /// The refcount table: read to know which clusters need not be parked.
     Refcounts,
     /// Reference counts.
     Ignored,
 }
 
-/// An item and its places.
+/// An item and its offsets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Piece {
-    /// Where it is in the image.
+    /// The offset in the image.
     pub(super) host: u64,
-    /// Where it belongs on the disk; nowhere for tables.
+    /// The offset on the disk; none for tables.
     pub(super) guest: u64,
-    /// What it is.
+    /// The item.
     pub(super) item: Item,
 }
 
@@ -54,16 +54,16 @@ impl Piece {
     }
 }
 
-/// Items by their place in the image.
+/// Items by their offset in the image.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     items: BTreeMap<(u64, u64), Item>,
 }
 
 impl Plan {
-    /// How many more it takes.
+    /// How many more items fit.
     pub(super) fn room(&self) -> usize {
-        MOST.saturating_sub(self.items.len())
+        MAX_ITEMS.saturating_sub(self.items.len())
     }
 
     pub(super) fn len(&self) -> usize {
@@ -74,7 +74,7 @@ impl Plan {
         self.items.is_empty()
     }
 
-    /// False if there was no room.
+    /// Returns false if it is full.
     pub(super) fn insert(&mut self, piece: Piece) -> bool {
         if self.room() == 0 {
             return false;
@@ -83,7 +83,7 @@ impl Plan {
         true
     }
 
-    /// Where the next one is.
+    /// The offset of the next item.
     pub(super) fn next(&self) -> Option<u64> {
         self.items.first_key_value().map(|((host, _), _)| *host)
     }
@@ -123,15 +123,15 @@ impl FromIterator<Piece> for Plan {
     }
 }
 
-/// Which clusters of the image are in the tail of the target.
+/// Which clusters of the image are parked in the tail of the target.
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub(super) struct Parked {
     bits: Vec<u64>,
 }
 
 impl Parked {
-    /// Notes one. Those with numbers too high are not: they count as gone, and another pass brings
-    /// them.
+    /// Records a cluster. Those with too high numbers are not recorded: they count as dropped, and
+    /// another pass reads them.
     pub(super) fn add(&mut self, cluster: u64) {
         let Some(word) = Self::word(cluster) else {
             return;
@@ -144,7 +144,7 @@ impl Parked {
         }
     }
 
-    /// Whether it was noted.
+    /// Whether it is recorded as parked.
     pub(super) fn has(&self, cluster: u64) -> bool {
         Self::word(cluster)
             .and_then(|word| self.bits.get(word))
@@ -152,16 +152,16 @@ impl Parked {
     }
 
     fn word(cluster: u64) -> Option<usize> {
-        (cluster < MOST_BITS)
+        (cluster < MAX_PARKED_BITS)
             .then(|| usize::try_from(cluster / 64).ok())
             .flatten()
     }
 }
 
-/// Bytes that are kept of clusters that could not be parked.
+/// Upper bound of bytes kept of clusters that could not be parked.
 const LATEST: usize = 4 << 20;
 
-/// The latest clusters that nothing claimed, where there is no tail.
+/// The latest unclaimed clusters, for targets without a tail.
 ///
 /// Where compressed data of one L2 table ends, that of the next begins in the same cluster, and only
 /// then comes the table: a few clusters save most images another pass.
@@ -172,7 +172,7 @@ pub(super) struct Latest {
 }
 
 impl Latest {
-    /// Keeps one, and lets go of the oldest.
+    /// Adds a cluster, and drops the oldest.
     pub(super) fn add(&mut self, host: u64, data: &[u8]) {
         self.bytes += data.len();
         self.clusters.push_back((host, data.to_vec()));
@@ -183,7 +183,7 @@ impl Latest {
         }
     }
 
-    /// One that is still there.
+    /// A cluster that is still kept.
     pub(super) fn get(&self, host: u64) -> Option<&[u8]> {
         self.clusters
             .binary_search_by_key(&host, |(host, _)| *host)

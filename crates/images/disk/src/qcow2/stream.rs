@@ -1,4 +1,4 @@
-//! An image as it streams by.
+//! Decodes an image as a stream.
 
 mod stored;
 
@@ -17,26 +17,26 @@ use crate::error::Error;
 
 pub(crate) use stored::State;
 
-/// Passes over the image before it is given up.
-pub(super) const MOST_PASSES: u32 = 8;
+/// Upper bound of passes over the image.
+pub(super) const MAX_PASSES: u32 = 8;
 
-/// Runs and compressed clusters that overlap in one place of the image. QEMU writes no image with more than a few
-/// of either in two clusters; only one that was made to take memory has more.
-const MOST_OVERLAPPING: usize = 1 << 16;
+/// Upper bound of runs and compressed clusters that overlap in one place of the image. QEMU writes only
+/// a few in two clusters; only an image crafted to exhaust memory has more.
+const MAX_OVERLAPPING: usize = 1 << 16;
 
-/// What follows from the end of an image.
+/// The result at the end of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {
     /// The disk is complete.
     Done,
     /// The image has to be streamed again from its beginning, because pieces are missing.
     Again {
-        /// How many, at least.
+        /// The minimum number of missing pieces.
         missing: u64,
     },
 }
 
-/// A run that has begun.
+/// A run being read.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Running {
     guest: u64,
@@ -47,33 +47,33 @@ struct Running {
 #[derive(Debug)]
 pub(crate) struct Stream {
     header: Header,
-    /// Entries of the L1 table that were seen: offsets of L2 tables.
+    /// Entries of the L1 table read so far: offsets of L2 tables.
     l1: Vec<u64>,
     plan: Plan,
-    /// For the next pass.
+    /// The plan of the next pass.
     missing: Plan,
-    /// L2 tables that there was no room for in the plan.
+    /// L2 tables that did not fit in the plan.
     postponed: BTreeSet<u32>,
-    /// Pieces of the first pass that there was no room for.
+    /// Pieces of the first pass that did not fit.
     behind: u64,
     running: Vec<Running>,
-    /// Compressed clusters of which a part was seen: where they end and belong, where they begin.
+    /// Compressed clusters read in part: end and disk offset, to start.
     waiting: BTreeMap<(u64, u64), u64>,
-    /// Where compressed data that was seen ends.
+    /// The end of the compressed data seen so far.
     reach: u64,
     parked: Parked,
     latest: Latest,
-    /// Bytes of the image, from `from` on.
+    /// Bytes of the image, starting at `from`.
     buffer: Vec<u8>,
     from: u64,
-    /// The first cluster that is still to come.
+    /// The next cluster to be read.
     next: u64,
     pass: u32,
     inflater: Inflater,
 }
 
 impl Stream {
-    /// For an image with this header. Feed it the whole image, header included.
+    /// For an image with this header. Feed it the whole image, including the header.
     pub(crate) fn new(header: Header, threads: usize) -> Self {
         let cluster = 1 << header.cluster_bits;
         let mut plan = Plan::default();
@@ -109,7 +109,7 @@ impl Stream {
         }
     }
 
-    /// What the header says.
+    /// The parsed header.
     pub(crate) fn header(&self) -> &Header {
         &self.header
     }
@@ -121,7 +121,7 @@ impl Stream {
     /// Takes the next bytes of the image.
     pub(crate) fn feed(&mut self, data: &[u8], canvas: &mut Canvas<'_>) -> Result<(), Error> {
         self.buffer.extend_from_slice(data);
-        // Taken out, so that parts of it can be lent while the rest changes.
+        // Moved out, so that parts can be borrowed while `self` changes.
         let buffer = std::mem::take(&mut self.buffer);
         let result = self.advance(&buffer, canvas);
         self.buffer = buffer;
@@ -185,7 +185,7 @@ impl Stream {
         Ok(())
     }
 
-    /// One cluster of the image, and whatever is in it.
+    /// Processes one cluster of the image.
     fn unit(&mut self, buffer: &[u8], canvas: &mut Canvas<'_>) -> Result<(), Error> {
         let start = self.next;
         let end = start + self.header.cluster();
@@ -194,7 +194,7 @@ impl Stream {
             .slice(buffer, start)
             .get(..self.cluster())
             .unwrap_or_default();
-        // The header; whatever else is in the first cluster is no data.
+        // The header; nothing else in the first cluster is data.
         let mut claimed = start == 0;
         if !self.running.is_empty() {
             claimed = true;
@@ -267,10 +267,10 @@ impl Stream {
     }
 
     fn check_overlap(&self, already: usize) -> Result<(), Qcow2Error> {
-        if already >= MOST_OVERLAPPING {
+        if already >= MAX_OVERLAPPING {
             return Err(Qcow2Error::Overlapping {
                 offset: self.next,
-                most: MOST_OVERLAPPING,
+                most: MAX_OVERLAPPING,
             });
         }
         Ok(())
@@ -303,7 +303,7 @@ impl Stream {
         }
     }
 
-    /// A cluster that went by, if it is parked or was among the latest.
+    /// A cluster that passed, if it is parked or among the latest.
     fn recall(&self, host: u64, canvas: &mut Canvas<'_>) -> Result<Option<Vec<u8>>, Error> {
         if self.parked.has(host >> self.header.cluster_bits) {
             let mut data = vec![0; self.cluster()];
@@ -317,8 +317,8 @@ impl Stream {
     fn refcounts(&mut self, data: &[u8]) {
         for at in (0..data.len()).step_by(8) {
             let host = data.be64(at).unwrap_or(0) & OFFSET;
-            // Half of the plan is left for what matters.
-            if host >= self.next && self.plan.room() > super::plan::MOST / 2 {
+            // Half of the plan is reserved for data.
+            if host >= self.next && self.plan.room() > super::plan::MAX_ITEMS / 2 {
                 self.plan.insert(Piece {
                     host,
                     guest: 0,
@@ -333,7 +333,7 @@ impl Stream {
         self.pass == 1 && start >= self.header.l1_offset && start - self.header.l1_offset < length
     }
 
-    /// Takes a cluster of the L1 table; with the last one, all L2 tables are known.
+    /// Reads a cluster of the L1 table; with the last one, all L2 tables are known.
     fn l1(&mut self, start: u64, data: &[u8], canvas: &mut Canvas<'_>) -> Result<(), Error> {
         let used = self.header.l1_used();
         if self.l1.is_empty() {
@@ -372,7 +372,7 @@ impl Stream {
         self.l1.get(index as usize).copied().unwrap_or(0)
     }
 
-    /// A table is at `host`: it is to come, or parked, or gone.
+    /// Handles a table at `host`: still to come, parked, or dropped.
     fn expect_table(
         &mut self,
         index: u32,
@@ -396,9 +396,9 @@ impl Stream {
         Ok(())
     }
 
-    /// An L2 table came: all it maps is to come, or parked, or gone.
+    /// Handles an L2 table: everything it maps is still to come, parked, or dropped.
     fn table(&mut self, index: u32, table: &[u8], canvas: &mut Canvas<'_>) -> Result<(), Error> {
-        // Not in two lists: a table of large clusters maps a quarter of a million of them.
+        // A single list: a table of large clusters maps a quarter of a million of them.
         let pieces = self.pieces(index, table)?;
         let is_early = |piece: &&Piece| piece.host >= self.next;
         let early = pieces.iter().filter(is_early).count();
@@ -417,7 +417,7 @@ impl Stream {
         for piece in pieces.into_iter().filter(|piece| piece.host < next) {
             self.late(piece, canvas, &mut lost)?;
         }
-        // All of a table or nothing: else the next pass would begin with it again.
+        // All of a table or nothing: otherwise the next pass would begin with it again.
         if lost.len() > self.missing.room() {
             self.postponed.insert(index);
             self.behind += lost.len() as u64;
@@ -452,7 +452,7 @@ impl Stream {
                 && let Item::Run(clusters) = &mut last.item
             {
                 let length = u64::from(*clusters) * cluster;
-                // A run is either before or behind what was seen, never across.
+                // A run is either before or after the current position, never across.
                 if last.host + length == host
                     && last.guest + length == guest
                     && (last.host >= self.next) == (host >= self.next)
@@ -466,7 +466,8 @@ impl Stream {
         Ok(pieces)
     }
 
-    /// A piece went by before its table came: what is not to be had any more is lost in this pass.
+    /// Handles a piece that passed before its table came: if it was dropped, it is missing in this
+    /// pass.
     fn late(
         &mut self,
         piece: Piece,
@@ -525,7 +526,7 @@ impl Stream {
         self.inflate(piece.guest, data, canvas)
     }
 
-    /// Lets go of bytes that nothing needs any more.
+    /// Drops bytes that are no longer needed.
     fn forget(&mut self) {
         let behind = if self.waiting.is_empty() {
             0
@@ -536,17 +537,17 @@ impl Stream {
         let keep = self.next.saturating_sub(behind);
         let dead = usize::try_from(keep.saturating_sub(self.from)).unwrap_or(0);
         let dead = dead.min(self.buffer.len());
-        // Not for every few bytes: what is kept has to be moved.
+        // Not for every few bytes, since the rest has to be moved.
         if dead > 0 && (dead == self.buffer.len() || dead >= self.buffer.len() / 2) {
             self.buffer.drain(..dead);
             self.from += dead as u64;
         }
     }
 
-    /// The image is over.
+    /// Ends the image.
     pub(crate) fn end(&mut self, canvas: &mut Canvas<'_>) -> Result<Ended, Error> {
         let end = self.from + self.buffer.len() as u64;
-        // The last cluster may be short: what is not there is zeros.
+        // The last cluster may be short: the rest is zeros.
         if end > self.next {
             let whole = end.next_multiple_of(self.header.cluster());
             let blank = vec![0; usize::try_from(whole - end).unwrap_or(0)];
@@ -575,7 +576,7 @@ impl Stream {
         self.again()
     }
 
-    /// Whether everything that is mapped was there.
+    /// Checks that everything that is mapped exists.
     fn check_end(&self, end: u64) -> Result<(), Qcow2Error> {
         let truncated = |what, offset| Qcow2Error::Truncated { what, offset, end };
         if (self.l1.len() as u64) < self.header.l1_used() {
@@ -596,9 +597,10 @@ impl Stream {
 
     fn again(&mut self) -> Result<Ended, Error> {
         let missing = self.missing.len() as u64 + self.behind.max(self.postponed.len() as u64);
-        // A pass brings what is waited for and hardly more; if all of them would not do, none is made.
-        let most = super::plan::MOST as u64 * u64::from(MOST_PASSES.saturating_sub(self.pass));
-        if missing > most || self.pass >= MOST_PASSES {
+        // A pass reads the planned items and hardly more; if all remaining passes would not suffice,
+        // none is made.
+        let most = super::plan::MAX_ITEMS as u64 * u64::from(MAX_PASSES.saturating_sub(self.pass));
+        if missing > most || self.pass >= MAX_PASSES {
             return Err(Qcow2Error::Fragmented {
                 missing,
                 passes: self.pass,
@@ -608,7 +610,7 @@ impl Stream {
         self.pass += 1;
         self.behind = 0;
         self.plan = Plan::default();
-        // Tables first: what they map is then known before the pass after this one.
+        // Tables first: what they map is then known before the following pass.
         for index in std::mem::take(&mut self.postponed) {
             let piece = Piece {
                 host: self.l1_entry(index),
@@ -637,7 +639,7 @@ impl Stream {
     }
 }
 
-/// Puts the first cluster of a piece where it belongs.
+/// Writes the first cluster of a piece to its place.
 fn place(piece: Piece, data: &[u8], canvas: &mut Canvas<'_>) -> Result<(), Error> {
     let Item::Parts(present) = piece.item else {
         return canvas.put(piece.guest, data);

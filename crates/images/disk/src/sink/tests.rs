@@ -11,7 +11,7 @@ fn file() -> FileSink {
 #[rstest]
 #[case::file(Box::new(file()))]
 #[case::memory(Box::new(MemorySink::new(None)))]
-fn what_was_never_written_is_zeros_and_the_tail_is_cut(#[case] mut sink: Box<dyn Sink>) {
+fn unwritten_ranges_are_zeros_and_the_tail_is_cut(#[case] mut sink: Box<dyn Sink>) {
     sink.write_at(0, b"from before").unwrap();
     sink.prepare(10_000).unwrap();
     sink.write_at(5_000, b"disk").unwrap();
@@ -44,7 +44,7 @@ fn zeroed_ranges_need_no_alignment(#[case] mut sink: Box<dyn Sink>) {
 }
 
 #[test]
-fn files_are_sparse_and_exactly_as_long_as_asked() {
+fn files_are_sparse_and_have_the_exact_size() {
     let mut sink = file();
     sink.prepare(1 << 30).unwrap();
     sink.write_at(512 << 20, &[1; 4096]).unwrap();
@@ -55,7 +55,7 @@ fn files_are_sparse_and_exactly_as_long_as_asked() {
 }
 
 #[test]
-fn a_device_takes_nothing_above_its_end() {
+fn device_rejects_writes_beyond_its_end() {
     let mut sink = MemorySink::device(4096);
     assert_eq!(sink.capacity(), Some(4096));
     assert!(!sink.has_tail());

@@ -1,20 +1,19 @@
-//! FAT file systems, as far as it takes to find the programs that firmware starts:
-//! `\EFI\BOOT\BOOT*.EFI`.
+//! FAT file systems, as far as needed to find the programs that firmware starts: `\EFI\BOOT\BOOT*.EFI`.
 
 use super::machine::{le16, le32, pe};
 use super::{Finding, Part, Weight};
 use crate::error::Error;
 
-/// Clusters of a folder that are read.
-const MOST_CLUSTERS: u32 = 256;
+/// Upper bound of clusters read per folder.
+const MAX_CLUSTERS: u32 = 256;
 
-/// Programs that are looked at.
-const MOST_PROGRAMS: usize = 16;
+/// Upper bound of programs examined.
+const MAX_PROGRAMS: usize = 16;
 
-/// Bytes of a program that are read: its PE header is in the first few hundred.
+/// Bytes read of a program: its PE header is in the first few hundred.
 const HEAD: u64 = 4096;
 
-/// Which of the three it is.
+/// The FAT variant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Width {
     Fat12,
@@ -22,7 +21,7 @@ enum Width {
     Fat32,
 }
 
-/// Where everything is.
+/// The layout of the file system.
 #[derive(Debug)]
 struct Layout {
     width: Width,
@@ -122,7 +121,7 @@ impl Layout {
     fn folder(&self, part: &mut Part<'_>, first: u32) -> Result<Vec<u8>, Error> {
         let mut all = Vec::new();
         let mut cluster = Some(first);
-        for _ in 0..MOST_CLUSTERS {
+        for _ in 0..MAX_CLUSTERS {
             let Some(place) = cluster.and_then(|cluster| self.place(cluster)) else {
                 break;
             };
@@ -166,7 +165,7 @@ fn entries(folder: &[u8]) -> impl Iterator<Item = ([u8; 11], bool, u32)> {
         })
 }
 
-/// What the programs in `\EFI\BOOT` are for.
+/// The architectures of the programs in `\EFI\BOOT`.
 pub(super) fn programs(part: &mut Part<'_>, place: &str) -> Result<Vec<Finding>, Error> {
     let mut findings = Vec::new();
     let Some(layout) = part.read(0, 512)?.as_deref().and_then(Layout::parse) else {
@@ -189,7 +188,7 @@ pub(super) fn programs(part: &mut Part<'_>, place: &str) -> Result<Vec<Finding>,
         .filter(|(name, is_folder, _)| {
             !is_folder && name.starts_with(b"BOOT") && name.ends_with(b"EFI")
         })
-        .take(MOST_PROGRAMS)
+        .take(MAX_PROGRAMS)
         .collect();
     for (name, _, cluster) in found {
         let length = usize::try_from(layout.cluster.min(HEAD)).unwrap_or(512);

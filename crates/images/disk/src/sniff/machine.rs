@@ -1,4 +1,4 @@
-//! Numbers of machines: in PE and ELF headers, kernels and boot records.
+//! Machine types in PE and ELF headers, kernels and boot records.
 
 use super::{Finding, Weight};
 
@@ -72,7 +72,7 @@ fn elf(head: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// What the first bytes of a disk say.
+/// Evidence in the first bytes of a disk.
 pub(super) fn boot_record(first: &[u8]) -> Vec<Finding> {
     let at = |offset: usize, magic: &[u8]| {
         first

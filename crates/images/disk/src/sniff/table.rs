@@ -4,17 +4,17 @@ use super::machine::{le32, le64};
 use super::{Part, Weight};
 use crate::error::Error;
 
-/// Entries of a GPT that are looked at; usual tables have 128.
-const MOST: u32 = 256;
+/// Upper bound of GPT entries examined; usual tables have 128.
+const MAX_ENTRIES: u32 = 256;
 
-/// What a partition is for.
+/// The type of a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// An EFI system partition.
     Efi,
-    /// Where a boot loader for a BIOS is.
+    /// A BIOS boot partition.
     Bios,
-    /// Where a boot loader for PowerPC is.
+    /// A PowerPC boot partition (PReP).
     Prep,
     /// The root file system of an architecture (Discoverable Partitions Specification).
     Root(&'static str),
@@ -22,7 +22,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// The architecture that follows from it.
+    /// The architecture it implies.
     pub(super) fn says(self) -> Option<(&'static str, Weight, String)> {
         match self {
             Self::Efi | Self::Other => None,
@@ -40,7 +40,7 @@ impl Kind {
         }
     }
 
-    /// By the type of a GPT entry, as it is written.
+    /// By the type GUID of a GPT entry.
     fn of_guid(text: &str) -> Self {
         match text {
             "c12a7328-f81f-11d2-ba4b-00a0c93ec93b" => Self::Efi,
@@ -65,9 +65,9 @@ pub(super) struct Partition {
     pub(super) length: u64,
 }
 
-/// The partitions of a disk; none if it has no table.
+/// The partitions of a disk; empty without a partition table.
 pub(super) fn partitions(disk: &mut Part<'_>, first: &[u8]) -> Result<Vec<Partition>, Error> {
-    // GPT first: its boot record is there to protect it. Sectors have 512 or 4096 bytes.
+    // GPT first: its protective MBR also looks like a table. Sectors have 512 or 4096 bytes.
     for sector in [512, 4096] {
         let found = gpt(disk, sector)?;
         if !found.is_empty() {
@@ -92,7 +92,7 @@ fn mbr(first: &[u8]) -> Vec<Partition> {
         ) else {
             break;
         };
-        // A boot sector of a file system has anything there.
+        // The boot sector of a file system has arbitrary bytes there.
         if !matches!(flag, 0 | 0x80) || *kind == 0 || length == 0 {
             continue;
         }
@@ -123,7 +123,7 @@ fn gpt(disk: &mut Part<'_>, sector: u64) -> Result<Vec<Partition>, Error> {
     if !header.starts_with(b"EFI PART") || !(128..=4096).contains(&size) {
         return Ok(all);
     }
-    for number in 0..count.min(MOST) {
+    for number in 0..count.min(MAX_ENTRIES) {
         let place = entries
             .checked_mul(sector)
             .and_then(|start| start.checked_add(u64::from(number) * u64::from(size)));
@@ -155,7 +155,7 @@ fn gpt(disk: &mut Part<'_>, sector: u64) -> Result<Vec<Partition>, Error> {
     Ok(all)
 }
 
-/// A GUID as it is written: the first three parts are little-endian.
+/// A GUID in text form: the first three parts are little-endian.
 fn guid(entry: &[u8]) -> String {
     let hex = |order: &[usize]| {
         let bytes = order.iter().map(|at| entry.get(*at).unwrap_or(&0));

@@ -152,7 +152,7 @@ fn names(sniffed: &Sniffed) -> Vec<&str> {
 const ESP: &str = "c12a7328-f81f-11d2-ba4b-00a0c93ec93b";
 
 #[rstest]
-fn programs_for_firmware_tell(
+fn efi_programs_determine_the_architecture(
     #[values(12, 16, 32)] bits: u32,
     #[values(512, 4096)] sector: usize,
     #[values((0x8664, "amd64"), (0xaa64, "arm64"), (0x5064, "riscv64"))] machine: (u16, &str),
@@ -176,7 +176,7 @@ fn programs_for_firmware_tell(
 }
 
 #[test]
-fn a_disk_for_several_says_so() {
+fn disk_for_several_architectures_is_detected() {
     let part = fat(16, &[(b"BOOTX64 EFI", 0x8664), (b"BOOTAA64EFI", 0xaa64)]);
     assert_eq!(names(&look(&gpt(512, &[(ESP, part)]))), ["amd64", "arm64"]);
 }
@@ -208,7 +208,11 @@ fn a_file_system_without_a_table_and_one_in_an_mbr() {
 #[case::elf_arm64(0, b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\xb7\0", "arm64")]
 #[case::elf_s390x(0, b"\x7fELF\x02\x02\x01\0\0\0\0\0\0\0\0\0\0\x02\0\x16", "s390x")]
 #[case::elf_ppc64le(0, b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\x15\0", "ppc64le")]
-fn the_first_bytes_tell(#[case] at: usize, #[case] magic: &[u8], #[case] expected: &str) {
+fn boot_records_determine_the_architecture(
+    #[case] at: usize,
+    #[case] magic: &[u8],
+    #[case] expected: &str,
+) {
     let mut disk = vec![0; 8192];
     put(&mut disk, at, magic);
     let sniffed = look(&disk);
@@ -220,12 +224,12 @@ fn the_first_bytes_tell(#[case] at: usize, #[case] magic: &[u8], #[case] expecte
 #[case::amd64("4f68bce3-e8cd-4db1-96e7-fbcaf984b709", "amd64")]
 #[case::s390x("5eead9a9-fe09-4a1e-a1d7-520d00531306", "s390x")]
 #[case::prep("9e1a2d38-c612-4316-aa26-8b49521e5a8b", "ppc64le")]
-fn types_of_partitions_tell(#[case] guid: &str, #[case] expected: &str) {
+fn partition_types_determine_the_architecture(#[case] guid: &str, #[case] expected: &str) {
     assert_eq!(names(&look(&gpt(512, &[(guid, vec![0; 512])]))), [expected]);
 }
 
 #[test]
-fn a_hint_counts_only_without_a_proof() {
+fn hint_is_used_only_without_proof() {
     let bios = "21686148-6449-6e6f-744e-656564454649";
     let disk = gpt(512, &[(bios, vec![0; 512])]);
     assert_eq!(names(&look(&disk)), ["amd64"]);
@@ -241,7 +245,7 @@ fn a_hint_counts_only_without_a_proof() {
 #[case::text(b"nothing to see here".repeat(1000))]
 #[case::table_only(gpt(512, &[]))]
 #[case::empty_esp(gpt(512, &[(ESP, fat(16, &[]))]))]
-fn a_disk_that_says_nothing(#[case] disk: Vec<u8>) {
+fn disk_without_evidence(#[case] disk: Vec<u8>) {
     let sniffed = look(&disk);
     assert_eq!(sniffed, Sniffed::default());
     assert_eq!(sniffed.boots_on("amd64"), None);

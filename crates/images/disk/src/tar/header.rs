@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::sparse;
 
-/// What a block describes.
+/// The type of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Kind {
     /// Type 0: a file, or a directory if its name ends in a slash.
@@ -36,7 +36,7 @@ pub(super) struct Block {
     pub(super) gid: u32,
     pub(super) modified: i64,
     pub(super) device: (u32, u32),
-    /// It has the magic of ustar, and not that of GNU or none.
+    /// It has the magic of ustar, not that of GNU or none.
     pub(super) is_posix: bool,
 }
 
@@ -64,15 +64,17 @@ impl Block {
             Some(b'S') => Kind::Sparse,
             Some(b'L') => Kind::LongName,
             Some(b'K') => Kind::LongLink,
-            // Solaris had it first.
+            // Solaris introduced it as `X`.
             Some(b'x' | b'X') => Kind::Pax,
             Some(b'g') => Kind::GlobalPax,
-            // GNU's own: directories of dumps, pieces of volumes, labels.
+            // GNU extensions: dump directories, multi-volume parts, labels.
             Some(b'D' | b'M' | b'V') => Kind::Other,
-            // '0' and '7' (contiguous) are files, and POSIX says that what is not known is one, too. GNU and Python do so.
+            // '0' and '7' (contiguous) are files; POSIX treats unknown types as files, too, and so do
+            // GNU and Python.
             _ => Kind::File,
         };
-        // Only the size decides where the next header is; the rest may be nonsense in odd archives.
+        // Only the size determines where the next header is; other fields may be malformed in odd
+        // archives.
         let small = |at: usize, length: usize| {
             let number = number(field(at, length)).unwrap_or_default();
             u32::try_from(number).unwrap_or_default()
@@ -145,13 +147,13 @@ fn checksum(block: &[u8], field: &[u8]) -> Result<(), &'static str> {
     }
 }
 
-/// What an extended header says about the next entry.
+/// The contents of an extended header.
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub(super) struct Pax {
     pub(super) path: Option<Vec<u8>>,
     pub(super) link: Option<Vec<u8>>,
     pub(super) size: Option<u64>,
-    /// The name of a sparse file, whose path is made up for readers that do not know them.
+    /// The name of a sparse file, whose path is synthetic for readers without support.
     #[serde(default)]
     pub(super) real_name: Option<Vec<u8>>,
     #[serde(default)]
@@ -166,7 +168,7 @@ pub(super) struct Pax {
     pub(super) extended: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// Extended attributes are records with this in front of their name.
+/// The record prefix of extended attributes.
 const EXTENDED: &[u8] = b"SCHILY.xattr.";
 
 impl Pax {
@@ -192,13 +194,13 @@ impl Pax {
             let equals = record.iter().position(|byte| *byte == b'=').ok_or(BROKEN)?;
             let (name, value) = record.split_at(equals);
             let value = value.get(1..).unwrap_or_default();
-            // POSIX: an empty value takes back what was said before.
-            let said = Some(value).filter(|value| !value.is_empty());
+            // POSIX: an empty value resets an earlier one.
+            let non_empty = Some(value).filter(|value| !value.is_empty());
             match name {
-                b"path" => pax.path = said.map(file_name).transpose()?,
-                b"linkpath" => pax.link = said.map(file_name).transpose()?,
+                b"path" => pax.path = non_empty.map(file_name).transpose()?,
+                b"linkpath" => pax.link = non_empty.map(file_name).transpose()?,
                 b"size" => {
-                    let size = said.map(|value| {
+                    let size = non_empty.map(|value| {
                         decimal(value).ok_or("the size of the extended header is no number")
                     });
                     pax.size = size.transpose()?;
@@ -206,7 +208,7 @@ impl Pax {
                 b"uid" => pax.uid = small(value),
                 b"gid" => pax.gid = small(value),
                 b"mtime" => pax.modified = moment(value),
-                b"GNU.sparse.name" => pax.real_name = said.map(file_name).transpose()?,
+                b"GNU.sparse.name" => pax.real_name = non_empty.map(file_name).transpose()?,
                 _ => {
                     if let Some(name) = name.strip_prefix(b"GNU.sparse.") {
                         map.record(name, value)?;
@@ -223,28 +225,28 @@ impl Pax {
         Ok(pax)
     }
 
-    /// Takes what a global extended header says of all entries.
-    pub(super) fn add_global(&mut self, said: &Self) -> Result<(), &'static str> {
-        if said.path.is_some()
-            || said.link.is_some()
-            || said.size.is_some()
-            || said.sparse.is_some()
+    /// Merges a global extended header, which applies to all entries.
+    pub(super) fn add_global(&mut self, global: &Self) -> Result<(), &'static str> {
+        if global.path.is_some()
+            || global.link.is_some()
+            || global.size.is_some()
+            || global.sparse.is_some()
         {
             return Err(
                 "it gives all entries one path or one size, which readers apply differently",
             );
         }
-        self.uid = said.uid.or(self.uid);
-        self.gid = said.gid.or(self.gid);
-        self.modified = said.modified.or(self.modified);
+        self.uid = global.uid.or(self.uid);
+        self.gid = global.gid.or(self.gid);
+        self.modified = global.modified.or(self.modified);
         Ok(())
     }
 }
 
-/// A name without zeros: some readers would end it there, others not.
+/// A name without null bytes: some readers would end it there, others not.
 fn file_name(value: &[u8]) -> Result<Vec<u8>, &'static str> {
     if value.contains(&0) {
-        return Err("a name of the extended header has a zero in it");
+        return Err("a name in the extended header contains a null byte");
     }
     Ok(value.to_vec())
 }

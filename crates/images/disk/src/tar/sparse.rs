@@ -148,7 +148,7 @@ impl Regions {
     }
 }
 
-/// What an extended header says of a sparse file.
+/// The sparse map in an extended header.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Pax {
     /// The whole map (0.0 and 0.1).
@@ -218,7 +218,7 @@ impl Records {
         match (self.major.unwrap_or(0), self.minor.unwrap_or(0)) {
             (0, 0 | 1) => Ok(Some(Pax::Listed(self.map.of_size(size)))),
             (1, 0) if self.map.regions.is_empty() => Ok(Some(Pax::InData { size })),
-            _ => Err("the sparse file is in a form that is not known; 0.0, 0.1 and 1.0 are"),
+            _ => Err("the sparse file has an unknown format; 0.0, 0.1 and 1.0 are supported"),
         }
     }
 }
@@ -230,7 +230,7 @@ pub(super) struct Numbers {
     /// Regions that are announced; known after the first number.
     count: Option<u64>,
     offset: Option<u64>,
-    /// The digits so far of a number that goes on in the next block.
+    /// The digits so far of a number that continues in the next block.
     digits: Vec<u8>,
 }
 

@@ -52,7 +52,7 @@ fn archive(folder: &Path, arguments: &[&str]) -> Vec<u8> {
 }
 
 #[rstest]
-fn what_tar_writes_is_read(
+fn archives_of_gnu_tar_are_read(
     #[values("gnu", "pax", "ustar", "v7", "oldgnu")] format: &str,
     #[values(1, 511, 512, 10_000_000)] piece: usize,
 ) {
@@ -124,7 +124,7 @@ fn sparse_files_are_read_in_all_forms(#[case] arguments: &[&str]) {
 }
 
 #[test]
-fn a_cut_is_noticed_except_between_entries() {
+fn truncation_is_detected_except_between_entries() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a"), vec![1; 1000]).unwrap();
     let archive = archive(folder.path(), &["--format=ustar", "a"]);

@@ -51,7 +51,7 @@ fn unpack(input: &[u8], piece: usize, limits: Limits) -> Result<Unpacked, Error>
 #[case::zstd(Packing::Zstd, zstandard)]
 #[case::xz(Packing::Xz, xz)]
 #[case::plain(Packing::Plain, <[u8]>::to_vec)]
-fn every_packing_is_told_by_its_bytes(
+fn packing_is_detected_from_magic_bytes(
     #[case] packing: Packing,
     #[case] pack: fn(&[u8]) -> Vec<u8>,
     #[values(1, 3, 7, 4096, 1 << 20)] piece: usize,
@@ -71,7 +71,7 @@ fn every_packing_is_told_by_its_bytes(
 #[rstest]
 #[case::gzip(gzip as fn(&[u8]) -> Vec<u8>)]
 #[case::zstd(zstandard)]
-fn members_and_frames_follow_each_other_and_their_borders_are_told(
+fn boundaries_of_members_and_frames_are_reported(
     #[case] pack: fn(&[u8]) -> Vec<u8>,
     #[values(1, 1000, 1 << 20)] piece: usize,
 ) {
@@ -87,7 +87,7 @@ fn members_and_frames_follow_each_other_and_their_borders_are_told(
         ]
     );
 
-    // From there on, another decoder goes on.
+    // Another decoder resumes there.
     let (at, out) = boundaries[0];
     let mut rest = &packed[usize::try_from(at).unwrap()..];
     let mut unpacker = Unpacker::resume(
@@ -111,7 +111,7 @@ fn members_and_frames_follow_each_other_and_their_borders_are_told(
 }
 
 #[test]
-fn zeros_after_the_last_gzip_member_are_nothing_but_other_bytes_are_an_error() {
+fn only_zero_padding_may_follow_gzip() {
     let packed = [gzip(b"disk"), vec![0; 700]].concat();
     assert_eq!(unpack(&packed, 100, Limits::default()).unwrap().0, b"disk");
     let packed = [gzip(b"disk"), vec![7; 700]].concat();
@@ -141,7 +141,7 @@ fn a_cut_is_noticed_wherever_it_is(#[case] pack: fn(&[u8]) -> Vec<u8>) {
 #[rstest]
 #[case::absolute(Limits { unpacked: 999_999, ..Limits::default() }, Some(999_999))]
 #[case::ratio(Limits { ratio: 10, free: 1_000, ..Limits::default() }, None)]
-fn bombs_are_stopped(#[case] limits: Limits, #[case] expected: Option<u64>) {
+fn decompression_bombs_are_stopped(#[case] limits: Limits, #[case] expected: Option<u64>) {
     let packed = gzip(&vec![0; 1_000_000]);
     let Err(Error::Unpack(UnpackError::Bomb {
         limit, unpacked, ..
@@ -157,7 +157,7 @@ fn bombs_are_stopped(#[case] limits: Limits, #[case] expected: Option<u64>) {
 }
 
 #[test]
-fn a_window_above_the_limit_is_refused() {
+fn window_above_the_limit_is_rejected() {
     let mut out = zstd::stream::Encoder::new(Vec::new(), 1).unwrap();
     out.window_log(25).unwrap();
     out.write_all(&vec![9; 40 << 20]).unwrap();

@@ -1,4 +1,4 @@
-//! Files on web servers become disks, or errors with names.
+//! Imports of files from web servers.
 
 use std::fs;
 use std::future::pending;
@@ -9,7 +9,7 @@ use oci::{Roots, Routes, Settings};
 use parking_lot::Mutex;
 use platform::Source;
 use tempfile::TempDir;
-use testkit::{HostileServer, Misdeed, WebFile as Served};
+use testkit::{FaultyServer, ScriptedResponse, WebFile as Served};
 
 use super::*;
 use crate::target::beside;
@@ -25,22 +25,22 @@ fn client() -> Client {
     Client::new(Settings::for_user(Roots::none()), Routes::direct())
 }
 
-fn request(server: &HostileServer, folder: &Path) -> anyhow::Result<Request> {
+fn request(server: &FaultyServer, folder: &Path) -> anyhow::Result<Request> {
     let source = format!("http://{}/disk.img", server.host()).parse()?;
     let target = folder.join("disk.raw");
     Ok(Request::new(source, client(), "arm64", target))
 }
 
-async fn serve() -> anyhow::Result<(HostileServer, TempDir)> {
+async fn serve() -> anyhow::Result<(FaultyServer, TempDir)> {
     let file = Served::new(data(), "one");
-    let server = HostileServer::start(move |asked| file.answer(asked)).await?;
+    let server = FaultyServer::start(move |asked| file.answer(asked)).await?;
     Ok((server, tempfile::tempdir()?))
 }
 
-/// Remembers what it is told.
-struct Told(std::sync::mpsc::Sender<Found>);
+/// Records which file was found.
+struct FoundRecorder(std::sync::mpsc::Sender<Found>);
 
-impl Watch for Told {
+impl Watch for FoundRecorder {
     fn found(&mut self, found: &Found) {
         let _ = self.0.send(found.clone());
     }
@@ -50,32 +50,32 @@ impl Watch for Told {
 async fn a_file_becomes_a_disk() -> anyhow::Result<()> {
     let (server, folder) = serve().await?;
     let request = request(&server, folder.path())?;
-    let (told, heard) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     let Imported {
         digest,
         platform,
         resumed,
         target,
         ..
-    } = import(request, Told(told), pending()).await?;
+    } = import(request, FoundRecorder(sender), pending()).await?;
     assert_eq!(fs::read(&target)?, data());
     assert_eq!(
         digest,
         Digest::sha256(&data()),
-        "that of the file, as it came"
+        "the digest of the file as it was sent"
     );
     assert_eq!(platform.architecture, "arm64");
     assert!(!resumed);
-    let found = heard.recv()?;
+    let found = receiver.recv()?;
     assert_eq!(found.version.etag.as_deref(), Some("\"one\""));
-    // Whoever looks again learns that it is still the same.
+    // A second request finds the file unchanged.
     let image = found.image()?;
     assert!(image.digest.starts_with("sha256:"), "{image:?}");
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_has_to_be_what_its_checksum_says() -> anyhow::Result<()> {
+async fn checksum_mismatch_is_rejected() -> anyhow::Result<()> {
     let (server, folder) = serve().await?;
     let mut request = request(&server, folder.path())?;
     let sha512 = Digest::of(platform::Algorithm::Sha512, &data());
@@ -94,18 +94,30 @@ async fn a_file_has_to_be_what_its_checksum_says() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_wrong_with_a_file_has_a_name() -> anyhow::Result<()> {
+async fn failures_of_web_files_have_reasons() -> anyhow::Result<()> {
     for (answer, limit, reason) in [
-        (Misdeed::answer(404, ""), None, Reason::ImageNotFound),
-        (Misdeed::answer(403, ""), None, Reason::PullUnauthorized),
         (
-            Misdeed::answer(200, data()),
+            ScriptedResponse::answer(404, ""),
+            None,
+            Reason::ImageNotFound,
+        ),
+        (
+            ScriptedResponse::answer(403, ""),
+            None,
+            Reason::PullUnauthorized,
+        ),
+        (
+            ScriptedResponse::answer(200, data()),
             Some(1 << 20),
             Reason::TooSmall,
         ),
-        (Misdeed::answer(200, "KDMV"), None, Reason::InvalidDisk),
+        (
+            ScriptedResponse::answer(200, "KDMV"),
+            None,
+            Reason::InvalidDisk,
+        ),
     ] {
-        let server = HostileServer::start(move |_| answer.clone()).await?;
+        let server = FaultyServer::start(move |_| answer.clone()).await?;
         let folder = tempfile::tempdir()?;
         let mut request = request(&server, folder.path())?;
         request.limit = limit;
@@ -130,7 +142,7 @@ async fn looking_twice_costs_an_empty_answer() -> anyhow::Result<()> {
     let asked = server.asked();
     assert_eq!(asked.len(), 2);
     assert_eq!(asked[1].header("if-none-match"), Some("\"one\""));
-    // What somebody says that it has to be is its name.
+    // A configured checksum identifies the version.
     let checksum = Digest::sha256(&data());
     let options = WebOptions {
         checksum: Some(checksum.clone()),
@@ -141,34 +153,34 @@ async fn looking_twice_costs_an_empty_answer() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How a server tells one version of a file from another.
+/// Which validators the server sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sure {
-    Strongly,
-    Weakly,
+enum Validators {
+    Strong,
+    Weak,
 }
 
 #[rstest::rstest]
-#[case::the_same(Sure::Strongly, false)]
-#[case::another_version(Sure::Strongly, true)]
-#[case::nobody_can_say(Sure::Weakly, false)]
+#[case::the_same(Validators::Strong, false)]
+#[case::another_version(Validators::Strong, true)]
+#[case::weak_validators(Validators::Weak, false)]
 #[tokio::test(flavor = "multi_thread")]
 async fn half_a_file_is_gone_on_with_if_it_is_still_the_same(
-    #[case] told: Sure,
+    #[case] validators: Validators,
     #[case] changes: bool,
 ) -> anyhow::Result<()> {
     let mut file = Served::new(data(), "one");
-    if told == Sure::Weakly {
+    if validators == Validators::Weak {
         file.etag = Some("W/\"one\"".to_owned());
         file.modified = None;
     }
     let served = Arc::new(Mutex::new((file, true)));
     let script = Arc::clone(&served);
-    let server = HostileServer::start(move |asked| {
+    let server = FaultyServer::start(move |asked| {
         let (file, is_slow) = &*script.lock();
         if *is_slow && asked.method == "GET" {
             let pause = Duration::from_millis(50);
-            return file.stamped(Misdeed::slow(file.bytes.clone(), 64 << 10, pause));
+            return file.stamped(ScriptedResponse::slow(file.bytes.clone(), 64 << 10, pause));
         }
         file.answer(asked)
     })
@@ -180,10 +192,10 @@ async fn half_a_file_is_gone_on_with_if_it_is_still_the_same(
     let (part, state) = beside(&request.target);
     let saved = state.clone();
     let stop = async move {
-        let is_there = async || match told {
-            Sure::Strongly => saved.exists(),
-            // Nothing is ever saved; what was written before is enough.
-            Sure::Weakly => fs::metadata(&part).is_ok_and(|it| it.len() > 256 << 10),
+        let is_there = async || match validators {
+            Validators::Strong => saved.exists(),
+            // No checkpoint is saved without a strong validator; wait for the data instead.
+            Validators::Weak => fs::metadata(&part).is_ok_and(|it| it.len() > 256 << 10),
         };
         while !is_there().await {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -202,8 +214,8 @@ async fn half_a_file_is_gone_on_with_if_it_is_still_the_same(
     }
     let before = server.asked().len();
     let imported = import(request.clone(), (), pending()).await?;
-    let goes_on = told == Sure::Strongly && !changes;
-    assert_eq!(imported.resumed, goes_on);
+    let resumes = validators == Validators::Strong && !changes;
+    assert_eq!(imported.resumed, resumes);
     assert_eq!(fs::read(&request.target)?, expected);
     assert_eq!(imported.digest, Digest::sha256(&expected));
     let asked = server.asked();
@@ -213,7 +225,7 @@ async fn half_a_file_is_gone_on_with_if_it_is_still_the_same(
         .map(testkit::Asked::offset)
         .collect();
     assert_eq!(begun_at.len(), 1, "{begun_at:?}");
-    assert_eq!(begun_at[0] > 0, goes_on, "{begun_at:?}");
+    assert_eq!(begun_at[0] > 0, resumes, "{begun_at:?}");
     assert!(!state.exists());
     Ok(())
 }

@@ -1,32 +1,31 @@
-//! Challenges: the header `WWW-Authenticate`.
+//! Challenges in the header `WWW-Authenticate`.
 
 use std::collections::BTreeMap;
 
-/// Longer headers are not read.
-const LONGEST: usize = 8192;
+/// Longer headers are ignored.
+const MAX_HEADER_BYTES: usize = 8192;
 
-/// Nobody needs more parameters.
-const MOST_PARAMETERS: usize = 32;
+/// Upper bound of parameters; real challenges have three.
+const MAX_PARAMETERS: usize = 32;
 
-/// What a registry wants to see.
+/// The authentication a registry demands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Demand {
-    /// Name and password.
+    /// Username and password.
     Basic,
-    /// A token from elsewhere.
+    /// A token from a token server.
     Bearer {
-        /// Who gives it.
+        /// The URL of the token server.
         realm: String,
-        /// For whom.
+        /// The service the token is for.
         service: Option<String>,
-        /// For what; the registry may not say.
+        /// The scope of the token; a registry may omit it.
         scope: Option<String>,
     },
 }
 
 impl Demand {
-    /// What is wanted, of all that the headers offer: a token rather than a password. `None` if
-    /// nothing is offered that can be answered.
+    /// The preferred challenge of all headers: `Bearer` over `Basic`. `None` if no scheme is supported.
     pub(crate) fn read<'a>(headers: impl Iterator<Item = &'a str>) -> Option<Self> {
         let mut basic = None;
         for challenge in headers.flat_map(challenges) {
@@ -47,22 +46,22 @@ impl Demand {
     }
 }
 
-/// One challenge: a scheme, and parameters under names in lower case.
+/// One challenge: a scheme, and parameters by lower-case name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Challenge {
     scheme: String,
     parameters: BTreeMap<String, String>,
 }
 
-/// The challenges in one header. What cannot be read is skipped: a registry that offers something
-/// unknown beside something known is still understood.
+/// The challenges in one header. Unparsable parts are skipped: a registry may offer an unknown scheme
+/// besides a supported one.
 fn challenges(header: &str) -> Vec<Challenge> {
     let mut found: Vec<Challenge> = Vec::new();
-    if header.len() > LONGEST {
+    if header.len() > MAX_HEADER_BYTES {
         return found;
     }
     let mut rest = header;
-    let mut left = MOST_PARAMETERS;
+    let mut left = MAX_PARAMETERS;
     loop {
         rest = rest.trim_start_matches([' ', '\t', ',']);
         if rest.is_empty() || left == 0 {
@@ -72,7 +71,7 @@ fn challenges(header: &str) -> Vec<Challenge> {
         let word_end = rest.find(|c: char| !is_token(c)).unwrap_or(rest.len());
         let (word, after) = rest.split_at(word_end);
         if word.is_empty() {
-            // Nothing that may stand here: go on after the next comma.
+            // Not a valid challenge: resume after the next comma.
             rest = after.split_once(',').map_or("", |(_, rest)| rest);
             continue;
         }
@@ -101,7 +100,7 @@ fn challenges(header: &str) -> Vec<Challenge> {
     }
 }
 
-/// A quoted text or a word, and what follows.
+/// A quoted string or a token, and the rest.
 fn read_value(text: &str) -> (String, &str) {
     let Some(quoted) = text.strip_prefix('"') else {
         let end = text.find([',', ' ', '\t']).unwrap_or(text.len());
@@ -121,7 +120,7 @@ fn read_value(text: &str) -> (String, &str) {
             _ => value.push(c),
         }
     }
-    // Never closed: what there is counts.
+    // The quote is never closed: take the rest.
     (value, "")
 }
 

@@ -1,15 +1,16 @@
-//! Which addresses a registry may send us to.
+//! Which addresses a registry may redirect the client to.
 //!
-//! Whoever may name an image may name a registry of their own, and that registry then names further
-//! addresses: of a token server, or of the place where a blob really is. Without these rules it could
-//! make us ask machines that only we can reach, or collect credentials without encryption.
+//! A user who may name an image may name a registry of their own, and that registry names further
+//! addresses: of a token server, or of a blob's storage. Without these rules it could make the client
+//! send requests to hosts that only the client can reach (SSRF), or collect credentials without
+//! encryption.
 
 use platform::AddressClass;
 use url::{Host, Url};
 
 use crate::error::Cause;
 
-/// Host and port, as registries are named, with the usual port left out.
+/// Host and port in the form registries are named, without the default port.
 pub(crate) fn origin(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     match url.port() {
@@ -18,8 +19,8 @@ pub(crate) fn origin(url: &Url) -> String {
     }
 }
 
-/// Checks where a registry sends us for a token. `trusted` are hosts (`host[:port]`) that the
-/// administrator named; with them only the address has to be one.
+/// Checks the token server a registry names. `trusted` are hosts (`host[:port]`) the administrator
+/// configured; for these, only the syntax of the address is checked.
 pub(crate) fn check(
     realm: &str,
     registry: &Url,
@@ -34,7 +35,7 @@ pub(crate) fn check(
         )))
     };
     let Ok(mut url) = Url::parse(realm) else {
-        return refuse("is no absolute address");
+        return refuse("is not an absolute URL");
     };
     url.set_fragment(None);
     if !matches!(url.scheme(), "https" | "http") || url.host().is_none() {
@@ -52,7 +53,7 @@ pub(crate) fn check(
             return refuse("is not encrypted, and the registry is");
         }
         if has_credentials && !same {
-            return refuse("would get credentials without encryption, and is not the registry");
+            return refuse("would receive credentials without encryption, and is not the registry");
         }
     }
     if !same && let Some(class) = url.host().and_then(|host| inside(&host)) {
@@ -61,12 +62,11 @@ pub(crate) fn check(
     Ok(url)
 }
 
-/// Checks the next address of a redirect. Addresses in private networks are fine there, where object
-/// stores are; those that only this machine or its hypervisor answer are not, unless the redirect
-/// comes from there.
+/// Checks the next address of a redirect. Private networks are allowed, as object stores are there;
+/// loopback and link-local addresses are not, unless the redirect comes from such an address.
 ///
-/// This holds for users as well, whose clients connect anywhere. What names resolve to is checked by the
-/// connector, for services.
+/// This also applies to the CLI, whose client may otherwise connect anywhere. For services, the
+/// connector also checks the addresses that names resolve to.
 pub(crate) fn check_literal(from: &Url, to: &Url) -> Result<(), Cause> {
     let class = |url: &Url| {
         let class = url.host().and_then(|host| inside(&host));
@@ -84,7 +84,7 @@ pub(crate) fn check_literal(from: &Url, to: &Url) -> Result<(), Cause> {
     }
 }
 
-/// What kind of inner address this is, if it is one. Names are not looked up.
+/// The class of an internal address; `None` for a public one. Names are not resolved.
 fn inside(host: &Host<&str>) -> Option<AddressClass> {
     let class = match host {
         Host::Domain(name) => {

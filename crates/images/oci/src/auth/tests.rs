@@ -20,21 +20,21 @@ fn bearer(realm: &str, service: Option<&str>, scope: Option<&str>) -> Demand {
 #[rstest]
 #[case(&[r#"Bearer realm="https://auth.docker.io/token",service="registry.docker.io",scope="repository:library/fedora:pull""#],
     Some(bearer("https://auth.docker.io/token", Some("registry.docker.io"), Some("repository:library/fedora:pull"))))]
-// Names of schemes and parameters have no case; spaces are free.
+// Schemes and parameter names are case-insensitive; whitespace is free.
 #[case(&[r#"bEARER  Realm = "https://a/" , SERVICE = x"#], Some(bearer("https://a/", Some("x"), None)))]
-// Unquoted, and an empty scope says nothing.
+// Unquoted, and an empty scope counts as missing.
 #[case(&[r#"Bearer realm=https://a/t,scope="""#], Some(bearer("https://a/t", None, None)))]
 #[case(&[r#"Bearer realm="a\"b""#], Some(bearer("a\"b", None, None)))]
 // A comma in a quoted text does not end it.
 #[case(&[r#"Bearer realm="https://a/",scope="repository:x:pull,push",service="s""#],
     Some(bearer("https://a/", Some("s"), Some("repository:x:pull,push"))))]
-// Of several, the token.
+// Of several, `Bearer`.
 #[case(&[r#"Basic realm="r", Bearer realm="https://a/""#], Some(bearer("https://a/", None, None)))]
 #[case(&[r#"Basic realm="r""#, r#"Bearer realm="https://a/""#], Some(bearer("https://a/", None, None)))]
 #[case(&[r#"Negotiate, Basic realm="r""#], Some(Demand::Basic))]
 #[case(&["Negotiate YWJj==, Basic"], Some(Demand::Basic))]
 #[case(&["Basic"], Some(Demand::Basic))]
-// A token without a realm cannot be had.
+// A Bearer challenge without a realm cannot be answered.
 #[case(&["Bearer"], None)]
 #[case(&[r#"Bearer service="x""#, "Basic"], Some(Demand::Basic))]
 #[case(&["Digest realm=x"], None)]
@@ -46,7 +46,7 @@ fn challenges_are_read(#[case] headers: &[&str], #[case] expected: Option<Demand
 }
 
 #[test]
-fn endless_headers_are_not_read() {
+fn oversized_headers_are_ignored() {
     let long = format!("Bearer realm=\"{}\"", "x".repeat(9000));
     assert_eq!(demand(&[&long]), None);
     let many = format!("{}Basic", "Other, ".repeat(40));
@@ -61,7 +61,7 @@ fn endless_headers_are_not_read() {
     true
 )]
 #[case("https://auth.docker.io:8443/token?a=b", "https://quay.io", true, true)]
-// Never from encrypted to plain; from plain only to the same, or without credentials.
+// Never from https to http; over http only to the same host, or without credentials.
 #[case(
     "http://auth.docker.io/token",
     "https://registry-1.docker.io",
@@ -92,7 +92,7 @@ fn endless_headers_are_not_read() {
     true,
     true
 )]
-// Inner addresses only if they are the registry's.
+// Internal addresses only if they are the registry's.
 #[case(
     "http://169.254.169.254/latest/meta-data",
     "http://registry.example",
@@ -120,9 +120,9 @@ fn endless_headers_are_not_read() {
 #[case("https://2130706433/", "https://registry.example", false, false)]
 #[case("https://100.64.0.1/", "https://registry.example", false, false)]
 #[case("https://8.8.8.8/", "https://registry.example", false, true)]
-// The same address with another scheme is another place.
+// The same address with another scheme is another origin.
 #[case("http://127.0.0.1:5000/t", "https://127.0.0.1:5000", false, false)]
-// Not addresses, or with something hidden in them.
+// Not URLs, or with userinfo.
 #[case("/token", "https://registry.example", false, false)]
 #[case("ftp://auth.example/", "https://registry.example", false, false)]
 #[case("file:///etc/passwd", "https://registry.example", false, false)]
@@ -145,7 +145,7 @@ fn realms_are_checked(
 }
 
 #[test]
-fn hosts_that_the_administrator_named_are_trusted() {
+fn configured_realms_are_trusted() {
     let registry = Url::parse("https://127.0.0.1:5000").unwrap();
     let trusted = ["127.0.0.1:5001".to_owned()];
     assert!(check("https://127.0.0.1:5001/token", &registry, true, &trusted).is_ok());
@@ -192,7 +192,7 @@ fn tokens_are_read(#[case] body: &str, #[case] value: &str, #[case] seconds: u64
 #[case(r#"{"token":""}"#)]
 #[case(r#"{"token":"a\r\nX-Evil: 1"}"#)]
 #[case(r#"{"token":7}"#)]
-fn what_is_no_token_is_refused(#[case] body: &str) {
+fn invalid_tokens_are_rejected(#[case] body: &str) {
     assert!(Token::read(body.as_bytes(), Instant::now()).is_err());
 }
 

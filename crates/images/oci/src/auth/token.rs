@@ -1,4 +1,4 @@
-//! Tokens: what token servers give, and for how long.
+//! Tokens of token servers and their lifetimes.
 
 use std::time::Duration;
 
@@ -8,16 +8,17 @@ use tokio::time::Instant;
 use crate::credentials::CredentialId;
 use crate::secret::Secret;
 
-/// The life of a token whose server does not say, and the shortest there is (distribution's rule).
-const SHORTEST: Duration = Duration::from_mins(1);
+/// The lifetime of a token whose server does not state one, and the minimum (60 s in the distribution
+/// token specification).
+const MIN_LIFETIME: Duration = Duration::from_mins(1);
 
-/// The longest that is believed: after that the server is asked again, whatever it said.
-const LONGEST: Duration = Duration::from_hours(6);
+/// The maximum lifetime: after that a new token is requested, whatever the server stated.
+const MAX_LIFETIME: Duration = Duration::from_hours(6);
 
 /// Longer tokens do not fit in a header.
-const LONGEST_TOKEN: usize = 64 * 1024;
+const MAX_TOKEN_BYTES: usize = 64 * 1024;
 
-/// What a token is for. Two credentials never share one.
+/// What a token was issued for. Two credentials never share a token.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Grant {
     pub(crate) realm: String,
@@ -26,7 +27,7 @@ pub(crate) struct Grant {
     pub(crate) credential: CredentialId,
 }
 
-/// A token and its end.
+/// A token and its expiry.
 #[derive(Debug, Clone)]
 pub(crate) struct Token {
     pub(crate) value: Secret,
@@ -41,7 +42,7 @@ struct Answer {
 }
 
 impl Token {
-    /// Reads what a token server answered. It is valid from the time at which it was asked for.
+    /// Reads the response of a token server. The lifetime begins when it was requested.
     pub(crate) fn read(bytes: &[u8], asked: Instant) -> Result<Self, &'static str> {
         let answer: Answer = serde_json::from_slice(bytes)
             .map_err(|_| "expected a JSON object with token or access_token")?;
@@ -50,25 +51,25 @@ impl Token {
             .flatten()
             .find(|token| !token.is_empty())
             .ok_or("it has neither token nor access_token")?;
-        if value.len() > LONGEST_TOKEN {
+        if value.len() > MAX_TOKEN_BYTES {
             return Err("its token is too long for a header");
         }
         if !value.bytes().all(|b| b.is_ascii_graphic()) {
-            return Err("its token has characters that no header can hold");
+            return Err("its token has characters that are invalid in a header");
         }
         let life = answer
             .expires_in
             .and_then(|seconds| seconds.as_u64())
-            .map_or(SHORTEST, Duration::from_secs)
-            .clamp(SHORTEST, LONGEST);
-        // A tenth less: it must not end on its way.
+            .map_or(MIN_LIFETIME, Duration::from_secs)
+            .clamp(MIN_LIFETIME, MAX_LIFETIME);
+        // A tenth less, so that it does not expire in flight.
         Ok(Self {
             value: Secret::new(value),
             until: asked + life - life / 10,
         })
     }
 
-    /// Whether it can still be shown.
+    /// Whether it has not expired.
     pub(crate) fn is_valid(&self, now: Instant) -> bool {
         now < self.until
     }

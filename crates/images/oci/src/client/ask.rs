@@ -1,4 +1,4 @@
-//! One question to one place: scheme, authentication, pauses, retries.
+//! One request to one endpoint: scheme, authentication, pauses, retries.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use url::Url;
 use url::form_urlencoded::Serializer;
 
 use super::refusal::refusal;
-use super::{Inner, Seat};
+use super::{Candidate, Inner};
 use crate::auth::{self, Demand, Grant, Token};
 use crate::credentials::Credential;
 use crate::error::{Cause, Operation};
@@ -21,37 +21,37 @@ use crate::secret::Secret;
 use crate::transport::{Answer, Call, Transport, sensitive};
 use crate::trust::Tls;
 
-/// The largest answer of a token server.
-const LARGEST_TOKEN: u64 = 256 * 1024;
+/// Upper bound of a token server's response.
+const MAX_TOKEN_BYTES: u64 = 256 * 1024;
 
-/// What is asked for.
+/// A request below a repository.
 pub(super) struct Ask {
     pub(super) operation: Operation,
     pub(super) method: Method,
-    /// What follows the repository: `manifests/x`.
+    /// The path after the repository: `manifests/x`.
     pub(super) path: String,
     pub(super) headers: Vec<(HeaderName, HeaderValue)>,
 }
 
-/// What a question to a place has in common with those for tokens for it.
-struct Visit<'a> {
-    seat: &'a Seat,
-    /// The place itself, without a path.
+/// The context shared by a request and the token requests for it.
+struct RequestContext<'a> {
+    candidate: &'a Candidate,
+    /// The URL of the endpoint without a path.
     root: Url,
     verify: bool,
     tls: Tls,
 }
 
-impl Visit<'_> {
-    /// Under which the demands of the place are remembered.
+impl RequestContext<'_> {
+    /// The key under which the endpoint's challenge is cached.
     fn known_as(&self) -> String {
-        format!("{}://{}", self.root.scheme(), self.seat.place.host)
+        format!("{}://{}", self.root.scheme(), self.candidate.place.host)
     }
 }
 
 impl Inner {
-    /// Tries again what may pass the next time, as often as the place deserves.
-    pub(super) async fn persist<'a, T>(
+    /// Retries transient failures, as often as configured for the endpoint.
+    pub(super) async fn retry_at_endpoint<'a, T>(
         &self,
         place: &Endpoint,
         attempt: impl FnMut() -> BoxFuture<'a, Result<T, Cause>>,
@@ -62,11 +62,11 @@ impl Inner {
         } else {
             retry.attempts
         };
-        self.insist(&place.host, most, attempt).await
+        self.retry_up_to(&place.host, most, attempt).await
     }
 
-    /// Tries again what may pass the next time, so often.
-    pub(super) async fn insist<'a, T>(
+    /// Retries transient failures this often.
+    pub(super) async fn retry_up_to<'a, T>(
         &self,
         host: &str,
         most: u32,
@@ -99,9 +99,9 @@ impl Inner {
         }
     }
 
-    /// Asks once. The answer is a success, or `304`; everything else is an error.
-    pub(super) async fn ask(&self, seat: &Seat, ask: &Ask) -> Result<Answer, Cause> {
-        let pause = (seat.place.host.clone(), seat.key.credential);
+    /// Sends one request. The response is a success or `304`; any other status is an error.
+    pub(super) async fn ask(&self, candidate: &Candidate, ask: &Ask) -> Result<Answer, Cause> {
+        let pause = (candidate.place.host.clone(), candidate.key.credential);
         if let Some(until) = self.pauses.get(&pause) {
             let left = until.saturating_duration_since(Instant::now());
             if !left.is_zero() {
@@ -110,7 +110,7 @@ impl Inner {
                 });
             }
         }
-        let result = self.ask_securely(seat, ask).await;
+        let result = self.ask_securely(candidate, ask).await;
         if let Err(Cause::RateLimited {
             retry_after: Some(wait),
         }) = &result
@@ -120,19 +120,19 @@ impl Inner {
         result
     }
 
-    /// Finds out whether there is TLS, where it may be absent.
-    async fn ask_securely(&self, seat: &Seat, ask: &Ask) -> Result<Answer, Cause> {
-        let place = &seat.place;
+    /// Falls back to plain HTTP where TLS may be missing.
+    async fn ask_securely(&self, candidate: &Candidate, ask: &Ask) -> Result<Answer, Cause> {
+        let place = &candidate.place;
         match place.security {
-            Security::Verified => self.ask_as(seat, ask, "https", true).await,
-            Security::Unverified => self.ask_as(seat, ask, "https", false).await,
-            Security::Plain => self.ask_as(seat, ask, "http", true).await,
+            Security::Verified => self.ask_as(candidate, ask, "https", true).await,
+            Security::Unverified => self.ask_as(candidate, ask, "https", false).await,
+            Security::Plain => self.ask_as(candidate, ask, "http", true).await,
             Security::Insecure if self.without_tls.contains_key(&place.host) => {
-                self.ask_as(seat, ask, "http", true).await
+                self.ask_as(candidate, ask, "http", true).await
             }
-            Security::Insecure => match self.ask_as(seat, ask, "https", false).await {
+            Security::Insecure => match self.ask_as(candidate, ask, "https", false).await {
                 Err(cause @ (Cause::Unreachable(_) | Cause::Timeout { .. })) => {
-                    let answer = self.ask_as(seat, ask, "http", true).await;
+                    let answer = self.ask_as(candidate, ask, "http", true).await;
                     match answer {
                         Err(Cause::Unreachable(_) | Cause::Timeout { .. }) => Err(cause),
                         answer => {
@@ -148,13 +148,13 @@ impl Inner {
 
     async fn ask_as(
         &self,
-        seat: &Seat,
+        candidate: &Candidate,
         ask: &Ask,
         scheme: &str,
         verify: bool,
     ) -> Result<Answer, Cause> {
-        let place = &seat.place;
-        let credential = seat.credential.as_deref();
+        let place = &candidate.place;
+        let credential = candidate.credential.as_deref();
         let root = Url::parse(&format!("{scheme}://{}/", place.host))
             .map_err(|_| Cause::Invalid(format!("{:?} is no host", place.host)))?;
         let mut url = root.clone();
@@ -169,13 +169,13 @@ impl Inner {
             .get(&place.host)
             .unwrap_or(&own)
             .and(place.tls.as_deref());
-        let visit = Visit {
-            seat,
+        let context = RequestContext {
+            candidate,
             root,
             verify,
             tls,
         };
-        let mut shown = self.prepared(&visit).await?;
+        let mut shown = self.preemptive_authorization(&context).await?;
         let mut answered = false;
         loop {
             let mut headers = HeaderMap::new();
@@ -194,7 +194,7 @@ impl Inner {
                     url: url.clone(),
                     headers,
                     body: Bytes::new(),
-                    tls: &visit.tls,
+                    tls: &context.tls,
                     verify,
                     check: &|_| Ok(()),
                 })
@@ -203,10 +203,10 @@ impl Inner {
             if status.is_success() || status == StatusCode::NOT_MODIFIED {
                 return Ok(answer);
             }
-            // Only the registry itself may ask who is there, and only once.
+            // Only the registry itself may send a challenge, and only once.
             let asks = status == StatusCode::UNAUTHORIZED
                 && !answered
-                && auth::origin(&answer.url) == auth::origin(&visit.root);
+                && auth::origin(&answer.url) == auth::origin(&context.root);
             let demand = asks
                 .then(|| {
                     let values = answer.parts.headers.get_all(WWW_AUTHENTICATE);
@@ -220,11 +220,11 @@ impl Inner {
             answered = true;
             let prefix = scope_prefix(&demand, &place.repository);
             self.demands
-                .insert(visit.known_as(), (demand.clone(), prefix.clone()));
-            // What was shown before did not please: it is not shown again.
+                .insert(context.known_as(), (demand.clone(), prefix.clone()));
+            // The authorization sent before was rejected: do not send it again.
             let old = shown.take();
             let new = self
-                .satisfy(&visit, &demand, &prefix, old.is_some())
+                .authorization_for(&context, &demand, &prefix, old.is_some())
                 .await?;
             if new.is_none() || new == old {
                 return Err(refusal(answer, credential, old.as_ref().map(Secret::expose)).await);
@@ -235,31 +235,39 @@ impl Inner {
 
     pub(super) fn agent(&self) -> Result<HeaderValue, Cause> {
         HeaderValue::from_str(&self.settings.user_agent)
-            .map_err(|_| Cause::Invalid("the name of the client is no header".to_owned()))
+            .map_err(|_| Cause::Invalid("the user agent is not a valid header value".to_owned()))
     }
 
-    /// What to show without having been asked: what the host wanted the last time.
-    async fn prepared(&self, visit: &Visit<'_>) -> Result<Option<Secret>, Cause> {
-        if let Some(Credential::Bearer(token)) = visit.seat.credential.as_deref() {
+    /// The preemptive authorization: what the host's last challenge demanded.
+    async fn preemptive_authorization(
+        &self,
+        context: &RequestContext<'_>,
+    ) -> Result<Option<Secret>, Cause> {
+        if let Some(Credential::Bearer(token)) = context.candidate.credential.as_deref() {
             return Ok(Some(Secret::new(format!("Bearer {}", token.expose()))));
         }
-        match self.demands.get(&visit.known_as()) {
-            Some((demand, prefix)) => self.satisfy(visit, &demand, &prefix, false).await,
+        match self.demands.get(&context.known_as()) {
+            Some((demand, prefix)) => {
+                self.authorization_for(context, &demand, &prefix, false)
+                    .await
+            }
             None => Ok(None),
         }
     }
 
-    /// What to show to a host with this demand; nothing if there is nothing to show. `renew` says that
-    /// a token that is known did not do.
-    async fn satisfy(
+    /// The authorization for a challenge; `None` without suitable credentials. `renew` means that the
+    /// cached token was rejected.
+    async fn authorization_for(
         &self,
-        visit: &Visit<'_>,
+        context: &RequestContext<'_>,
         demand: &Demand,
         prefix: &str,
         renew: bool,
     ) -> Result<Option<Secret>, Cause> {
-        let Visit { seat, root, .. } = visit;
-        let credential = seat.credential.as_deref();
+        let RequestContext {
+            candidate, root, ..
+        } = context;
+        let credential = candidate.credential.as_deref();
         let Demand::Bearer { realm, service, .. } = demand else {
             return Ok(credential.and_then(Credential::basic));
         };
@@ -268,8 +276,8 @@ impl Inner {
         let grant = Grant {
             realm: realm.to_string(),
             service: service.clone(),
-            scope: format!("repository:{prefix}{}:pull", seat.place.repository),
-            credential: seat.key.credential,
+            scope: format!("repository:{prefix}{}:pull", candidate.place.repository),
+            credential: candidate.key.credential,
         };
         if renew {
             self.tokens.invalidate(&grant);
@@ -282,10 +290,10 @@ impl Inner {
         }
         let exchange = Exchange {
             transport: Arc::clone(&self.transport),
-            // The registry's own certificates are for the registry.
-            verify: visit.verify || auth::origin(&realm) != auth::origin(root),
+            // The endpoint's own CA certificates apply to the endpoint alone.
+            verify: context.verify || auth::origin(&realm) != auth::origin(root),
             tls: if auth::origin(&realm) == auth::origin(root) {
-                visit.tls.clone()
+                context.tls.clone()
             } else {
                 self.settings
                     .tls
@@ -297,7 +305,7 @@ impl Inner {
             grant: grant.clone(),
             realm,
             root: root.clone(),
-            credential: seat.credential.clone(),
+            credential: candidate.credential.clone(),
             trusted: trusted.clone(),
         };
         let token = self
@@ -311,8 +319,8 @@ impl Inner {
     }
 }
 
-/// What stands before the repository in the scopes of a registry: mirrors that keep the images of
-/// others under a path have it there. Anything else that a registry wants is not asked for.
+/// The prefix before the repository in a registry's scopes: mirrors that keep images of others under a
+/// path have it there. No other scope is requested.
 fn scope_prefix(demand: &Demand, repository: &str) -> String {
     let Demand::Bearer {
         scope: Some(scope), ..
@@ -334,7 +342,7 @@ fn scope_prefix(demand: &Demand, repository: &str) -> String {
         .to_owned()
 }
 
-/// A question to a token server.
+/// A request to a token server.
 struct Exchange {
     transport: Arc<Transport>,
     verify: bool,
@@ -351,7 +359,7 @@ impl Exchange {
     async fn run(&self) -> Result<Token, Cause> {
         if let Some(Credential::Identity { username, token }) = self.credential.as_deref() {
             match self.by_form(token).await {
-                // Servers that do not know the form know the other way.
+                // Servers without the OAuth form support the query.
                 Err(Cause::NotFound { .. } | Cause::Server { code: 405, .. }) => {
                     return self
                         .by_query(
@@ -370,7 +378,7 @@ impl Exchange {
             .await
     }
 
-    /// `GET realm?service=..&scope=..`, with name and password if there are any.
+    /// `GET realm?service=..&scope=..`, with username and password if there are any.
     async fn by_query(&self, authorization: Option<Secret>) -> Result<Token, Cause> {
         let mut url = self.realm.clone();
         {
@@ -389,7 +397,7 @@ impl Exchange {
             .await
     }
 
-    /// `POST realm`, with a token that is changed for another.
+    /// `POST realm`, which exchanges a refresh token.
     async fn by_form(&self, token: &Secret) -> Result<Token, Cause> {
         let mut fields = vec![("grant_type", "refresh_token"), ("client_id", "medley")];
         fields.extend(
@@ -423,7 +431,7 @@ impl Exchange {
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         let asked = Instant::now();
         let check = |next: &Url| {
-            // Credentials are not sent on, but the token comes back the same way.
+            // Redirects do not carry credentials, but the token comes back through them.
             auth::check(
                 next.as_str(),
                 &self.root,
@@ -446,7 +454,7 @@ impl Exchange {
         if !answer.parts.status.is_success() {
             return Err(refusal(answer, self.credential.as_deref(), sent).await);
         }
-        let bytes = answer.read(LARGEST_TOKEN).await?;
+        let bytes = answer.read(MAX_TOKEN_BYTES).await?;
         Token::read(&bytes, asked).map_err(|why| {
             let server = auth::origin(&self.realm);
             Cause::Invalid(format!("the answer of the token server {server}: {why}"))

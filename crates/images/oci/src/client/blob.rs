@@ -1,4 +1,4 @@
-//! Blobs as streams: resumed where they break off, checked at their end.
+//! Blobs as streams: resumed when interrupted, verified at their end.
 
 use std::fmt;
 use std::pin::Pin;
@@ -14,17 +14,17 @@ use platform::{Digest, Hasher, Reference};
 use tokio::time::{Instant, sleep};
 
 use super::ask::Ask;
-use super::{Inner, Seat};
+use super::{Candidate, Inner};
 use crate::error::{Cause, Error, Operation};
 use crate::transport::Answer;
 
-/// So much has to come before failures that came before it are forgiven.
+/// Receiving this much resets the count of interruptions.
 pub(super) const PROGRESS: u64 = 1 << 20;
 
-/// A blob, piece by piece. After an error there is nothing more.
+/// A blob as a stream of chunks. An error ends the stream.
 ///
-/// The last piece of a blob that is read from its beginning is followed by an error if the digest is
-/// not what was asked for: nothing may be made of the pieces before the stream has ended well.
+/// A blob read from its beginning ends with an error if the digest does not match: callers must not use
+/// the chunks before the stream has ended successfully.
 pub struct BlobStream {
     pieces: BoxStream<'static, Result<Bytes, Error>>,
 }
@@ -49,23 +49,23 @@ impl fmt::Debug for BlobStream {
     }
 }
 
-/// The stream of a blob from an offset on. Nothing is asked before it is polled.
+/// The stream of a blob from an offset. No request is sent before it is polled.
 pub(super) fn open(
     inner: Arc<Inner>,
-    seats: Vec<Seat>,
+    candidates: Vec<Candidate>,
     reference: Reference,
     size: u64,
     offset: u64,
 ) -> BlobStream {
-    // The reference has been pinned; without a digest there would be nothing to ask for.
+    // The reference is pinned; without a digest there would be nothing to request.
     let hasher = reference
         .digest()
         .filter(|_| offset == 0)
         .map(Digest::hasher);
     let reading = Reading {
         inner,
-        seats,
-        seat: 0,
+        candidates,
+        candidate: 0,
         reference,
         size,
         position: offset,
@@ -88,14 +88,14 @@ pub(super) fn open(
 
 struct Reading {
     inner: Arc<Inner>,
-    seats: Vec<Seat>,
-    /// The seat that is asked now.
-    seat: usize,
+    candidates: Vec<Candidate>,
+    /// The index of the candidate in use.
+    candidate: usize,
     reference: Reference,
     size: u64,
     position: u64,
     body: Option<Answer>,
-    /// What has come so far, if it began at the beginning.
+    /// The hash of the data so far, if it was read from the beginning.
     hasher: Option<Hasher>,
     failures: u32,
     forgiven_at: u64,
@@ -103,11 +103,11 @@ struct Reading {
 }
 
 impl Reading {
-    /// The next piece; `None` at the end, if all is as it should be.
+    /// The next chunk; `None` at the end, if the content is verified.
     async fn next(&mut self) -> Result<Option<Bytes>, Error> {
         if self.position > self.size {
             let cause = Cause::Invalid(format!(
-                "asked for what follows byte {} of {}",
+                "requested data after byte {} of {}",
                 self.position, self.size
             ));
             return Err(self.error(cause));
@@ -146,9 +146,9 @@ impl Reading {
                         expected: self.size,
                         found: self.position,
                     };
-                    self.stumble(cause).await?;
+                    self.back_off(cause).await?;
                 }
-                Err(cause) => self.stumble(cause).await?,
+                Err(cause) => self.back_off(cause).await?,
             }
         }
     }
@@ -164,10 +164,11 @@ impl Reading {
                     expected: mismatch.expected,
                     actual: mismatch.actual,
                 };
-                // The next reader begins elsewhere, if there is another place.
-                if let Some(seat) = self.seats.get(self.seat) {
-                    let wanted = seat.wants(Operation::Blob, &digest.to_string());
-                    let until = Instant::now() + self.inner.settings.miss_life;
+                // Remember the failure, so that the next reader begins with another endpoint if there
+                // is one.
+                if let Some(candidate) = self.candidates.get(self.candidate) {
+                    let wanted = candidate.wants(Operation::Blob, &digest.to_string());
+                    let until = Instant::now() + self.inner.settings.negative_ttl;
                     self.inner.misses.insert(wanted, (cause.clone(), until));
                 }
                 Err(self.error(cause))
@@ -175,8 +176,8 @@ impl Reading {
         }
     }
 
-    /// Something broke off: waits and goes on, unless that has happened too often.
-    async fn stumble(&mut self, cause: Cause) -> Result<(), Error> {
+    /// Handles an interruption: waits and resumes, unless that has happened too often.
+    async fn back_off(&mut self, cause: Cause) -> Result<(), Error> {
         self.body = None;
         self.failures += 1;
         if !cause.is_transient() {
@@ -191,25 +192,25 @@ impl Reading {
         Ok(())
     }
 
-    /// Goes on with the next seat, or ends with an error if there is none.
+    /// Switches to the next candidate, or fails if there is none.
     fn give_up(&mut self, cause: Cause) -> Result<(), Error> {
-        let Some(seat) = self.seats.get(self.seat) else {
+        let Some(candidate) = self.candidates.get(self.candidate) else {
             return Err(self.error(cause));
         };
         let about_access = matches!(cause, Cause::NotFound { .. } | Cause::Unauthorized { .. });
-        let place = Arc::clone(&seat.key.place);
-        let next = (self.seat + 1..self.seats.len()).find(|at| {
+        let place = Arc::clone(&candidate.key.place);
+        let next = (self.candidate + 1..self.candidates.len()).find(|at| {
             about_access
                 || self
-                    .seats
+                    .candidates
                     .get(*at)
-                    .is_some_and(|seat| seat.key.place != place)
+                    .is_some_and(|candidate| candidate.key.place != place)
         });
         let Some(next) = next else {
             return Err(self.error(cause));
         };
-        self.failed.push((seat.place.host.clone(), cause));
-        self.seat = next;
+        self.failed.push((candidate.place.host.clone(), cause));
+        self.candidate = next;
         self.failures = 0;
         Ok(())
     }
@@ -217,34 +218,34 @@ impl Reading {
     fn error(&mut self, cause: Cause) -> Error {
         let mut failed = std::mem::take(&mut self.failed);
         let host = self
-            .seats
-            .get(self.seat)
-            .map_or("", |seat| seat.place.host.as_str());
+            .candidates
+            .get(self.candidate)
+            .map_or("", |candidate| candidate.place.host.as_str());
         failed.push((host.to_owned(), cause));
         Error::of(Operation::Blob, self.reference.to_string(), failed)
     }
 
     /// Opens the blob at the position.
     async fn open(&mut self) -> Result<(), Error> {
-        let Some(seat) = self.seats.get(self.seat).cloned() else {
-            return Err(self.error(Cause::Blocked("there is no place to ask".to_owned())));
+        let Some(candidate) = self.candidates.get(self.candidate).cloned() else {
+            return Err(self.error(Cause::Blocked("no endpoint is allowed".to_owned())));
         };
         let name = self.reference.manifest();
-        // Content that was wrong a while ago is asked for elsewhere, if there is another place.
-        let wanted = seat.wants(Operation::Blob, &name);
+        // An endpoint whose content was wrong recently is skipped if there is another one.
+        let wanted = candidate.wants(Operation::Blob, &name);
         if let Some(cause @ Cause::DigestMismatch { .. }) =
-            self.inner.missed(&wanted, super::Freshness::Usual)
+            self.inner.recent_failure(&wanted, super::Freshness::Usual)
             && self
-                .seats
+                .candidates
                 .iter()
-                .skip(self.seat)
-                .any(|other| other.key.place != seat.key.place)
+                .skip(self.candidate)
+                .any(|other| other.key.place != candidate.key.place)
         {
             return self.give_up(cause);
         }
         let mut headers = Vec::new();
         if self.position > 0 {
-            // Digits and a dash are a header.
+            // Digits and a dash are always a valid header value.
             if let Ok(range) = HeaderValue::from_str(&format!("bytes={}-", self.position)) {
                 headers.push((RANGE, range));
             }
@@ -257,7 +258,7 @@ impl Reading {
         };
         let inner = Arc::clone(&self.inner);
         let answer = inner
-            .persist(&seat.place, || inner.ask(&seat, &ask).boxed())
+            .retry_at_endpoint(&candidate.place, || inner.ask(&candidate, &ask).boxed())
             .await;
         let opened = match answer {
             Ok(answer) => self.placed(answer).await,
@@ -272,12 +273,12 @@ impl Reading {
         }
     }
 
-    /// The body at the position: servers may answer with the whole instead of a range.
+    /// The body at the position: a server may answer a range request with the whole blob.
     async fn placed(&self, mut answer: Answer) -> Result<Answer, Cause> {
         if answer.parts.status == StatusCode::PARTIAL_CONTENT {
             let range = answer.header(CONTENT_RANGE).unwrap_or_default();
             let (start, total) = read_range(range).ok_or_else(|| {
-                Cause::Invalid("a part of a blob that does not say which".to_owned())
+                Cause::Invalid("a partial response without Content-Range".to_owned())
             })?;
             if start != self.position || total.is_some_and(|total| total != self.size) {
                 return Err(Cause::Invalid(format!(
@@ -300,7 +301,7 @@ impl Reading {
     }
 }
 
-/// Lets the beginning of a body go by, for who asked for the rest and gets the whole.
+/// Skips the beginning of a body that a server sent in full instead of the requested range.
 pub(super) async fn skip(answer: &mut Answer, position: u64, size: u64) -> Result<(), Cause> {
     let mut skip = position;
     while skip > 0 {
@@ -312,7 +313,7 @@ pub(super) async fn skip(answer: &mut Answer, position: u64, size: u64) -> Resul
         };
         let length = piece.len() as u64;
         if length > skip {
-            // Whole pieces cannot be given back: what is left of this one comes first.
+            // Skipping ends within a chunk: the rest of it is returned next.
             let rest = usize::try_from(skip).map(|at| piece.slice(at.min(piece.len())..));
             answer.put_back(rest.unwrap_or_default());
             break;
@@ -322,7 +323,7 @@ pub(super) async fn skip(answer: &mut Answer, position: u64, size: u64) -> Resul
     Ok(())
 }
 
-/// `bytes 10-19/100`: where it starts, and how much there is in all, if that is said.
+/// `bytes 10-19/100`: the start, and the total size if stated.
 pub(super) fn read_range(text: &str) -> Option<(u64, Option<u64>)> {
     let (range, total) = text.strip_prefix("bytes ")?.trim().split_once('/')?;
     let (start, _) = range.split_once('-')?;

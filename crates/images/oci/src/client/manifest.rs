@@ -1,4 +1,4 @@
-//! Indexes, manifests and small blobs: read, checked and kept.
+//! Reads, verifies and caches indexes, manifests and small blobs.
 
 use std::sync::Arc;
 
@@ -10,103 +10,104 @@ use platform::{Digest, Reference};
 use tokio::time::Instant;
 
 use super::ask::Ask;
-use super::{Content, Inner, Seat, Tag};
+use super::{Candidate, Content, Inner, Tag};
 use crate::error::{Cause, Operation};
 
-/// All that a registry may answer with. A registry that misses the type of an image here says that
-/// there is no such image.
+/// All accepted media types. A registry answers 404 for an image whose type is missing here.
 const TYPES: &str = "application/vnd.oci.image.index.v1+json, \
     application/vnd.docker.distribution.manifest.list.v2+json, \
     application/vnd.oci.image.manifest.v1+json, \
     application/vnd.docker.distribution.manifest.v2+json";
 
-/// Where registries say what the digest is.
+/// The header with the digest.
 const DIGEST: HeaderName = HeaderName::from_static("docker-content-digest");
 
-/// Longer tags of versions are not kept.
-const LONGEST_ETAG: usize = 512;
+/// Longer entity tags are not cached.
+const MAX_ETAG_BYTES: usize = 512;
 
-/// What came of reading a manifest.
+/// The result of reading a manifest.
 enum Read {
     Same,
     Other(Content, Option<String>),
 }
 
 impl Inner {
-    /// Reads a manifest, or finds that the one that is known is still right.
+    /// Reads a manifest, or finds the cached one unchanged.
     pub(super) async fn read(
         self: Arc<Self>,
-        seat: Seat,
+        candidate: Candidate,
         reference: Reference,
     ) -> Result<Arc<Content>, Cause> {
         if let Some(digest) = reference.digest() {
             let name = digest.to_string();
-            return match self.get(&seat, &name, Some(digest), None).await? {
-                Read::Other(content, _) => Ok(self.keep(&seat, content)),
+            return match self.get(&candidate, &name, Some(digest), None).await? {
+                Read::Other(content, _) => Ok(self.keep(&candidate, content)),
                 Read::Same => Err(unasked()),
             };
         }
         let name = reference.manifest();
-        let key = (seat.key.clone(), name.clone());
-        let known = self
-            .tags
-            .get(&key)
-            .and_then(|tag| self.kept(&seat, &tag.digest).map(|content| (tag, content)));
+        let key = (candidate.key.clone(), name.clone());
+        let known = self.tags.get(&key).and_then(|tag| {
+            self.cached_document(&candidate, &tag.digest)
+                .map(|content| (tag, content))
+        });
         let mut condition = None;
         if let Some((tag, content)) = known {
-            match self.head(&seat, &name).await? {
+            match self.head(&candidate, &name).await? {
                 Some(digest) if digest == tag.digest => {
-                    self.saw(&seat, &name, digest, tag.etag);
+                    self.saw(&candidate, &name, digest, tag.etag);
                     return Ok(content);
                 }
                 Some(_) => {}
-                // Nothing was said: reading tells, and costs little if it is the same.
+                // The registry did not send a digest: a conditional GET tells, and costs little if it
+                // is unchanged.
                 None => condition = tag.etag.clone().map(|etag| (etag, tag, content)),
             }
         }
         let etag = condition.as_ref().map(|(etag, ..)| etag.as_str());
-        match (self.get(&seat, &name, None, etag).await?, condition) {
+        match (self.get(&candidate, &name, None, etag).await?, condition) {
             (Read::Other(content, etag), _) => {
-                self.saw(&seat, &name, content.digest.clone(), etag);
-                Ok(self.keep(&seat, content))
+                self.saw(&candidate, &name, content.digest.clone(), etag);
+                Ok(self.keep(&candidate, content))
             }
             (Read::Same, Some((etag, tag, content))) => {
-                self.saw(&seat, &name, tag.digest, Some(etag));
+                self.saw(&candidate, &name, tag.digest, Some(etag));
                 Ok(content)
             }
             (Read::Same, None) => Err(unasked()),
         }
     }
 
-    /// The digest that a tag has now.
+    /// The current digest of a tag.
     pub(super) async fn digest_of(
         self: Arc<Self>,
-        seat: Seat,
+        candidate: Candidate,
         reference: Reference,
     ) -> Result<Digest, Cause> {
         let name = reference.manifest();
-        if let Some(digest) = self.head(&seat, &name).await? {
-            let known = self.tags.get(&(seat.key.clone(), name.clone()));
+        if let Some(digest) = self.head(&candidate, &name).await? {
+            let known = self.tags.get(&(candidate.key.clone(), name.clone()));
             let etag = known
                 .filter(|tag| tag.digest == digest)
                 .and_then(|tag| tag.etag);
-            self.saw(&seat, &name, digest.clone(), etag);
+            self.saw(&candidate, &name, digest.clone(), etag);
             return Ok(digest);
         }
-        Ok(self.read(seat, reference).await?.digest.clone())
+        Ok(self.read(candidate, reference).await?.digest.clone())
     }
 
-    fn saw(&self, seat: &Seat, name: &str, digest: Digest, etag: Option<String>) {
+    fn saw(&self, candidate: &Candidate, name: &str, digest: Digest, etag: Option<String>) {
         let tag = Tag {
             digest,
-            etag: etag.filter(|etag| etag.len() <= LONGEST_ETAG),
+            etag: etag.filter(|etag| etag.len() <= MAX_ETAG_BYTES),
             seen: Instant::now(),
         };
-        self.tags.insert((seat.key.clone(), name.to_owned()), tag);
+        self.tags
+            .insert((candidate.key.clone(), name.to_owned()), tag);
     }
 
-    /// Asks for the digest of a tag. `None` if the registry does not say.
-    async fn head(&self, seat: &Seat, name: &str) -> Result<Option<Digest>, Cause> {
+    /// The digest of a tag by HEAD. `None` if the registry does not send it.
+    async fn head(&self, candidate: &Candidate, name: &str) -> Result<Option<Digest>, Cause> {
         let ask = Ask {
             operation: Operation::Check,
             method: Method::HEAD,
@@ -114,11 +115,11 @@ impl Inner {
             headers: vec![(ACCEPT, HeaderValue::from_static(TYPES))],
         };
         let answer = self
-            .persist(&seat.place, || self.ask(seat, &ask).boxed())
+            .retry_at_endpoint(&candidate.place, || self.ask(candidate, &ask).boxed())
             .await;
         match answer {
             Ok(answer) => Ok(answer.header(DIGEST).and_then(|digest| digest.parse().ok())),
-            // Some do not know the question.
+            // Some registries do not support HEAD.
             Err(Cause::Server {
                 code: 405 | 501, ..
             }) => Ok(None),
@@ -128,7 +129,7 @@ impl Inner {
 
     async fn get(
         &self,
-        seat: &Seat,
+        candidate: &Candidate,
         name: &str,
         digest: Option<&Digest>,
         etag: Option<&str>,
@@ -144,9 +145,9 @@ impl Inner {
             headers,
         };
         let limit = self.settings.manifest_limit;
-        self.persist(&seat.place, || {
+        self.retry_at_endpoint(&candidate.place, || {
             async {
-                let answer = self.ask(seat, &ask).await?;
+                let answer = self.ask(candidate, &ask).await?;
                 if answer.parts.status == StatusCode::NOT_MODIFIED {
                     return Ok(Read::Same);
                 }
@@ -155,7 +156,7 @@ impl Inner {
                 let etag = answer.header(ETAG).map(str::to_owned);
                 let content_type = answer.header(CONTENT_TYPE).map(str::to_owned);
                 let bytes = answer.read(limit).await?;
-                // What was asked for counts, else what was said, else what came.
+                // The requested digest counts, else the one in the header, else that of the content.
                 let digest = match digest.or(said.as_ref()) {
                     Some(digest) => verified(digest, &bytes)?,
                     None => Digest::sha256(&bytes),
@@ -175,10 +176,10 @@ impl Inner {
         .await
     }
 
-    /// Reads a small blob as a whole.
+    /// Reads a small blob at once.
     pub(super) async fn read_blob(
         self: Arc<Self>,
-        seat: Seat,
+        candidate: Candidate,
         digest: Digest,
         size: u64,
     ) -> Result<Arc<Content>, Cause> {
@@ -189,9 +190,9 @@ impl Inner {
             headers: Vec::new(),
         };
         let content = self
-            .persist(&seat.place, || {
+            .retry_at_endpoint(&candidate.place, || {
                 async {
-                    let answer = self.ask(&seat, &ask).await?;
+                    let answer = self.ask(&candidate, &ask).await?;
                     let content_type = answer.header(CONTENT_TYPE).map(str::to_owned);
                     let bytes = answer.read(size).await?;
                     let found = bytes.len() as u64;
@@ -211,7 +212,7 @@ impl Inner {
                 .boxed()
             })
             .await?;
-        Ok(self.keep(&seat, content))
+        Ok(self.keep(&candidate, content))
     }
 }
 
@@ -226,5 +227,5 @@ fn verified(digest: &Digest, bytes: &Bytes) -> Result<Digest, Cause> {
 }
 
 fn unasked() -> Cause {
-    Cause::Invalid("the server says that nothing changed, which was not asked".to_owned())
+    Cause::Invalid("the server answered 304 to an unconditional request".to_owned())
 }

@@ -1,4 +1,4 @@
-//! What answers that are errors mean.
+//! The causes behind error responses.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use crate::credentials::Credential;
 use crate::error::{Cause, clean};
 use crate::transport::Answer;
 
-/// More of an error is not read.
-const LONGEST_BODY: u64 = 16 * 1024;
+/// Upper bound of an error body.
+const MAX_BODY_BYTES: u64 = 16 * 1024;
 
-/// Nobody is left alone for longer, whatever they ask for.
-const LONGEST_PAUSE: Duration = Duration::from_hours(24);
+/// Upper bound of a `Retry-After`.
+const MAX_PAUSE: Duration = Duration::from_hours(24);
 
 #[derive(Deserialize)]
 struct Body {
@@ -31,7 +31,7 @@ struct Entry {
     message: String,
 }
 
-/// Why this answer is not what was asked for.
+/// The cause of an error response.
 pub(super) async fn refusal(
     answer: Answer,
     credential: Option<&Credential>,
@@ -41,30 +41,30 @@ pub(super) async fn refusal(
     let retry_after = answer
         .header(RETRY_AFTER)
         .and_then(|text| pause(text, Timestamp::now()));
-    let body = answer.read(LONGEST_BODY).await.unwrap_or_default();
+    let body = answer.read(MAX_BODY_BYTES).await.unwrap_or_default();
     let secrets = credential.map(Credential::secrets).unwrap_or_default();
     let mut hidden: Vec<&str> = secrets.iter().map(crate::secret::Secret::expose).collect();
-    // What was sent is `Basic x` or `Bearer x`.
+    // The authorization header is `Basic x` or `Bearer x`.
     hidden.extend(
         sent.and_then(|sent| sent.split_once(' '))
             .map(|(_, token)| token),
     );
-    let said = words(&body, &hidden);
+    let said = error_message(&body, &hidden);
     match code {
         401 | 403 => Cause::Unauthorized {
-            with: Credential::whose(credential),
+            with: Credential::describe(credential),
             said,
         },
         404 => Cause::NotFound { said },
         429 => Cause::RateLimited { retry_after },
-        // An overloaded server may say when it will be better, too.
+        // An overloaded server may send `Retry-After`, too.
         503 if retry_after.is_some() => Cause::RateLimited { retry_after },
         code => Cause::Server { code, said },
     }
 }
 
-/// What the body of an error says: the first error of the registry's list.
-fn words(body: &[u8], hidden: &[&str]) -> String {
+/// The message of an error body: that of the first error in the registry's list.
+fn error_message(body: &[u8], hidden: &[&str]) -> String {
     let Ok(body) = serde_json::from_slice::<Body>(body) else {
         return String::new();
     };
@@ -85,10 +85,10 @@ fn pause(text: &str, now: Timestamp) -> Option<Duration> {
         Duration::from_secs(seconds)
     } else {
         let date = rfc2822::DateTimeParser::new().parse_timestamp(text).ok()?;
-        // A date that has passed is no wait.
+        // A date in the past is no wait.
         Duration::try_from(date.duration_since(now)).unwrap_or_default()
     };
-    Some(wait.min(LONGEST_PAUSE))
+    Some(wait.min(MAX_PAUSE))
 }
 
 #[cfg(test)]
@@ -122,6 +122,6 @@ mod tests {
     #[case(r#"{"errors":[]}"#, "")]
     #[case("<html>", "")]
     fn words_of_a_registry_are_cleaned(#[case] body: &str, #[case] said: &str) {
-        assert_eq!(words(body.as_bytes(), &["hunter2"]), said);
+        assert_eq!(error_message(body.as_bytes(), &["hunter2"]), said);
     }
 }

@@ -1,8 +1,7 @@
-//! Files on web servers: asked whether they changed at the price of an empty answer, read as streams
-//! that go on where they break off.
+//! Files on web servers: conditional requests, and streams that resume where they break off.
 //!
-//! A file has no digest by which it could be asked for, and may change while it is read: what is read
-//! after a break has to be of the version that it began with, or it is an error.
+//! A file has no digest to request it by, and may change while it is read: data read after an
+//! interruption has to belong to the version it began with, or reading fails.
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,11 +28,11 @@ use crate::secret::Secret;
 use crate::transport::{Answer, Call, sensitive};
 use crate::trust::Tls;
 
-/// More headers are not sent along.
-const MOST_HEADERS: usize = 64;
+/// Upper bound of additional headers.
+const MAX_HEADERS: usize = 64;
 
-/// What is not for users to say: it would change what is asked.
-const OURS: [&str; 8] = [
+/// Headers users cannot set: they would change the meaning of the request.
+const RESERVED_HEADERS: [&str; 8] = [
     "connection",
     "content-length",
     "host",
@@ -44,21 +43,21 @@ const OURS: [&str; 8] = [
     "transfer-encoding",
 ];
 
-/// A file on a web server, and what is sent along to get it.
+/// A file on a web server, and the headers to request it with.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct WebFile {
-    /// Where it is.
+    /// The URL of the file.
     pub address: Address,
-    /// What is sent along, to this host alone.
+    /// Additional headers, sent to this host alone.
     pub headers: Headers,
 }
 
-/// Headers that are sent along. They may be secrets, and are not shown.
+/// Additional headers. They may be secrets, and are redacted in `Debug`.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Headers(Vec<(HeaderName, HeaderValue)>);
 
 impl Headers {
-    /// Reads `Name: value`, as CDI's `extraHeaders` has it.
+    /// Parses `Name: value` lines, as in CDI's `extraHeaders`.
     pub fn read<'a>(lines: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
         let mut headers = Vec::new();
         for line in lines {
@@ -69,20 +68,20 @@ impl Headers {
                 Some((name, value))
             });
             let Some((name, value)) = parts else {
-                // Not the line: it may hold a secret.
-                return Err("a header is no header; `Name: value` is expected".to_owned());
+                // Do not quote the line: it may contain a secret.
+                return Err("a header is malformed; `Name: value` is expected".to_owned());
             };
-            if OURS.contains(&name.as_str()) {
+            if RESERVED_HEADERS.contains(&name.as_str()) {
                 return Err(format!(
                     "header {name} cannot be set; {} are set as they have to be",
-                    OURS.join(", ")
+                    RESERVED_HEADERS.join(", ")
                 ));
             }
             headers.push((name, value));
         }
-        if headers.len() > MOST_HEADERS {
+        if headers.len() > MAX_HEADERS {
             return Err(format!(
-                "there are {} headers; up to {MOST_HEADERS} are accepted",
+                "there are {} headers; up to {MAX_HEADERS} are accepted",
                 headers.len()
             ));
         }
@@ -97,16 +96,16 @@ impl fmt::Debug for Headers {
     }
 }
 
-/// What a web server says of a file, by which one version is told from another.
+/// The validators of a file, which distinguish its versions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FileVersion {
     /// The entity tag.
     pub etag: Option<String>,
-    /// When it was last changed, as the server writes it.
+    /// `Last-Modified`, as the server writes it.
     pub modified: Option<String>,
-    /// How many bytes it has.
+    /// The size in bytes.
     pub length: Option<u64>,
-    /// Whether another host than the one that was asked has it: one of several, perhaps.
+    /// Whether the request was redirected to another host, which may be one of several mirrors.
     pub moved: bool,
 }
 
@@ -128,8 +127,8 @@ impl FileVersion {
         }
     }
 
-    /// Whether both may be the same bytes. Hosts that share a file have tags of their own for it, but
-    /// keep its time and length.
+    /// Whether both may be the same bytes. Mirrors have different entity tags for a file, but keep its
+    /// time and length.
     pub fn is_same(&self, other: &Self) -> bool {
         let lengths = [self.length, other.length];
         if let [Some(one), Some(two)] = lengths
@@ -146,16 +145,17 @@ impl FileVersion {
         self.modified == other.modified
     }
 
-    /// What a range is asked for with, so that it is of this version; nothing if nothing is sure.
+    /// The `If-Range` value that makes a range request fail for another version; `None` without a
+    /// strong validator.
     pub fn condition(&self) -> Option<&str> {
         let strong = self.etag.as_deref().filter(|tag| !tag.starts_with("W/"));
         strong.filter(|_| !self.moved).or(self.modified.as_deref())
     }
 }
 
-/// A file as one of those who may ask for it.
+/// A file with the credential to request it with.
 #[derive(Clone)]
-struct Asking {
+struct FileRequest {
     file: WebFile,
     url: Url,
     credential: Option<Arc<Credential>>,
@@ -164,7 +164,8 @@ struct Asking {
 }
 
 impl Client {
-    /// Asks for the version of a file. If it is the one that was seen before, the answer is empty.
+    /// Requests the version of a file. If it is unchanged since the last request, the response is
+    /// empty.
     pub async fn look(&self, file: &WebFile, keyring: &Keyring) -> Result<FileVersion, Error> {
         let inner = &self.inner;
         let asking = inner.asking(file, keyring)?;
@@ -173,7 +174,7 @@ impl Client {
         let attempts = inner.settings.retry.attempts;
         let host = file.address.host();
         let looked = inner
-            .insist(host, attempts, || {
+            .retry_up_to(host, attempts, || {
                 inner.look(&asking, known.as_ref()).boxed()
             })
             .await;
@@ -182,7 +183,8 @@ impl Client {
         Ok(version)
     }
 
-    /// A file as a stream, from an offset on. All of it is of one version, or it ends with an error.
+    /// A file as a stream from an offset. All of it belongs to one version, or the stream ends with an
+    /// error.
     pub fn file(
         &self,
         file: &WebFile,
@@ -214,7 +216,7 @@ impl Client {
     }
 }
 
-impl Asking {
+impl FileRequest {
     fn error(&self, operation: Operation, cause: Cause) -> Error {
         cause.at(
             operation,
@@ -223,8 +225,8 @@ impl Asking {
         )
     }
 
-    /// What is shown unasked: name and password, or a token.
-    fn shown(&self) -> Option<Secret> {
+    /// The preemptive authorization: username and password, or a token.
+    fn preemptive_authorization(&self) -> Option<Secret> {
         match self.credential.as_deref()? {
             Credential::Bearer(token) => Some(Secret::new(format!("Bearer {}", token.expose()))),
             other => other.basic(),
@@ -233,16 +235,16 @@ impl Asking {
 }
 
 impl Inner {
-    fn asking(&self, file: &WebFile, keyring: &Keyring) -> Result<Asking, Error> {
+    fn asking(&self, file: &WebFile, keyring: &Keyring) -> Result<FileRequest, Error> {
         let address = &file.address;
         let url = Url::parse(address.as_str()).map_err(|_| {
-            let cause = Cause::Invalid("it is no address".to_owned());
+            let cause = Cause::Invalid("it is not a URL".to_owned());
             cause.at(Operation::Check, address.as_str(), address.host())
         })?;
         let host = auth::origin(&url);
         let path = address.path().trim_start_matches('/');
         let credential = keyring.find(&host, path).into_iter().next();
-        Ok(Asking {
+        Ok(FileRequest {
             credential: credential.cloned().map(Arc::new),
             tls: self.settings.tls.get(&host).cloned().unwrap_or_default(),
             verify: self.routes.read().verifies(&host),
@@ -251,19 +253,19 @@ impl Inner {
         })
     }
 
-    /// Asks once. The answer is a success, or `304`; everything else is an error.
+    /// Sends one request. The response is a success or `304`; any other status is an error.
     async fn fetch(
         &self,
-        asking: &Asking,
+        asking: &FileRequest,
         operation: Operation,
         method: Method,
         conditions: &[(HeaderName, &str)],
     ) -> Result<Answer, Cause> {
         let mut headers = HeaderMap::new();
         headers.insert(USER_AGENT, self.agent()?);
-        // The bytes of the file, and not as somebody on the way packs them.
+        // Request the bytes of the file itself, not compressed in transit.
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        let shown = asking.shown();
+        let shown = asking.preemptive_authorization();
         if let Some(shown) = &shown {
             headers.insert(AUTHORIZATION, sensitive(shown.expose())?);
         }
@@ -298,14 +300,14 @@ impl Inner {
 
     async fn look(
         &self,
-        asking: &Asking,
+        asking: &FileRequest,
         known: Option<&FileVersion>,
     ) -> Result<FileVersion, Cause> {
         let mut conditions = Vec::new();
         if let Some(known) = known {
             let tag = known.etag.as_deref();
             conditions.extend(tag.map(|tag| (IF_NONE_MATCH, tag)));
-            // Servers look at this one only if they know no tags.
+            // Servers use this one only if they support no entity tags.
             let modified = known.modified.as_deref();
             conditions.extend(modified.map(|time| (IF_MODIFIED_SINCE, time)));
         }
@@ -314,7 +316,7 @@ impl Inner {
             .fetch(asking, operation, Method::HEAD, &conditions)
             .await
         {
-            // Addresses that are signed are so for one method, and it is not this one.
+            // Presigned URLs are valid for one method, which is not HEAD.
             Err(
                 Cause::Unauthorized { .. }
                 | Cause::Server {
@@ -335,10 +337,10 @@ impl Inner {
     }
 }
 
-/// A file on its way.
+/// A file being read.
 struct Fetching {
     inner: Arc<Inner>,
-    asking: Asking,
+    asking: FileRequest,
     version: FileVersion,
     position: u64,
     body: Option<Answer>,
@@ -347,7 +349,7 @@ struct Fetching {
 }
 
 impl Fetching {
-    /// The next piece; `None` at the end.
+    /// The next chunk; `None` at the end.
     async fn next(&mut self) -> Result<Option<Bytes>, Cause> {
         loop {
             let Some(body) = &mut self.body else {
@@ -375,18 +377,18 @@ impl Fetching {
                 Ok(None) => match self.version.length {
                     Some(expected) if self.position < expected => {
                         let found = self.position;
-                        self.stumble(Cause::Truncated { expected, found }).await?;
+                        self.back_off(Cause::Truncated { expected, found }).await?;
                     }
                     _ => return Ok(None),
                 },
-                Err(cause) => self.stumble(cause).await?,
+                Err(cause) => self.back_off(cause).await?,
             }
         }
     }
 
-    /// Something broke off: waits and goes on, unless that has happened too often or nobody could
-    /// say that what comes then is the rest of it.
-    async fn stumble(&mut self, cause: Cause) -> Result<(), Cause> {
+    /// Handles an interruption: waits and resumes, unless that has happened too often or no validator
+    /// can prove that the rest belongs to the same version.
+    async fn back_off(&mut self, cause: Cause) -> Result<(), Cause> {
         self.body = None;
         self.failures += 1;
         let retry = &self.inner.settings.retry;
@@ -414,7 +416,7 @@ impl Fetching {
         let (inner, asking) = (&self.inner, &self.asking);
         let attempts = inner.settings.retry.attempts;
         let answer = inner
-            .insist(asking.file.address.host(), attempts, || {
+            .retry_up_to(asking.file.address.host(), attempts, || {
                 inner
                     .fetch(asking, Operation::Blob, Method::GET, &conditions)
                     .boxed()
@@ -425,12 +427,12 @@ impl Fetching {
         Ok(())
     }
 
-    /// The body at the position: servers may answer with the whole instead of a range.
+    /// The body at the position: a server may answer a range request with the whole file.
     async fn placed(&self, mut answer: Answer) -> Result<Answer, Cause> {
         let found = FileVersion::of(&answer, &self.asking.url);
         if !self.version.is_same(&found) {
             return Err(Cause::Invalid(
-                "the file was changed while it was read; begin again".to_owned(),
+                "the file changed while it was read; start again".to_owned(),
             ));
         }
         if answer.parts.status == StatusCode::PARTIAL_CONTENT {
@@ -481,7 +483,7 @@ mod tests {
     #[case::another_mirror(version("\"a\"", "x", 1, true), version("\"b\"", "x", 1, true), true)]
     #[case::another_time(version("\"a\"", "x", 1, true), version("\"a\"", "y", 1, true), false)]
     #[case::no_tags(version("", "x", 1, false), version("", "x", 1, false), true)]
-    fn versions_are_told_apart(
+    fn versions_are_distinguished(
         #[case] one: FileVersion,
         #[case] other: FileVersion,
         #[case] expected: bool,

@@ -1,4 +1,4 @@
-//! Reading `config.json`, `.dockercfg` and the secrets made of them.
+//! Reads `config.json`, `.dockercfg` and the Secrets that contain them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,23 +11,23 @@ use serde::Deserialize;
 use super::Credential;
 use crate::secret::Secret;
 
-/// No configuration of credentials is larger: secrets have at most 1 MiB.
-const LARGEST: usize = 1 << 20;
+/// Upper bound of a configuration: Secrets have at most 1 MiB.
+const MAX_CONFIG_BYTES: usize = 1 << 20;
 
-/// Where a configuration comes from.
+/// The origin of a configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// A secret of a cluster: read as the kubelet does, which knows names and passwords only.
+    /// A Secret: read as the kubelet does, which supports usernames and passwords only.
     Secret,
-    /// A file of a user: read as Docker does, with `identitytoken` and `registrytoken`.
+    /// A user's file: read as Docker does, with `identitytoken` and `registrytoken`.
     File,
 }
 
-/// Why credentials cannot be read. What is in them is not told.
+/// Why credentials cannot be read. Messages do not include their contents.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CredentialError {
     /// It is too large.
-    #[error("reading credentials from {from}: {found} bytes, {LARGEST} are the most")]
+    #[error("reading credentials from {from}: {found} bytes, the maximum is {MAX_CONFIG_BYTES}")]
     TooLarge {
         /// The key or file.
         from: &'static str,
@@ -109,13 +109,13 @@ fn read<'a, T: Deserialize<'a>>(
     from: &'static str,
     expected: &'static str,
 ) -> Result<T, CredentialError> {
-    if bytes.len() > LARGEST {
+    if bytes.len() > MAX_CONFIG_BYTES {
         return Err(CredentialError::TooLarge {
             from,
             found: bytes.len(),
         });
     }
-    // Lists would do for serde.
+    // serde would also accept a list.
     if bytes.trim_ascii_start().first().is_some_and(|b| *b != b'{') {
         return Err(CredentialError::Malformed {
             from,
@@ -124,7 +124,7 @@ fn read<'a, T: Deserialize<'a>>(
             column: 1,
         });
     }
-    // serde's message may repeat what it read: only the place is told.
+    // serde's message may quote the input, which is secret: report only the position.
     serde_json::from_slice(bytes).map_err(|error| CredentialError::Malformed {
         from,
         expected,
@@ -167,14 +167,14 @@ fn credential(entry: Entry, origin: Origin) -> Result<Option<Credential>, ()> {
             return Ok(Some(Credential::Identity { username, token }));
         }
     }
-    // Nothing to show is the same as no entry.
+    // An entry without username and password counts as missing.
     if username.is_empty() && password.is_empty() {
         return Ok(None);
     }
     Ok(Some(Credential::Password { username, password }))
 }
 
-/// `base64(username:password)`, with padding or without; line breaks in it are skipped, as Go does.
+/// `base64(username:password)`, with or without padding; line breaks are skipped, as in Go.
 fn decode(auth: &str) -> Option<(String, Secret)> {
     let auth: String = auth.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
     let auth = auth.trim();

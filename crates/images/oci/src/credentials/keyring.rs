@@ -1,4 +1,4 @@
-//! The kubelet's keyring: which credentials are for which repository, and in which order.
+//! The kubelet's keyring: which credentials apply to a repository, and in which order.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -8,26 +8,26 @@ use url::Url;
 use super::config::{docker_config, legacy_config};
 use super::{Credential, CredentialError, Origin, pattern};
 
-/// Under this key are the credentials of Docker Hub.
+/// The key of Docker Hub's credentials.
 const HUB: &str = "index.docker.io";
 
-/// No keyring has more entries: it is searched for every request.
-const MOST_ENTRIES: usize = 10_000;
+/// Upper bound of entries: the keyring is searched for every request.
+const MAX_ENTRIES: usize = 10_000;
 
 /// Credentials by registry and path.
 ///
-/// Keys are hosts with globs in their labels, perhaps a port, perhaps a beginning of the path. All that
-/// match are tried, longer and less general ones first, so that an old and a new password can be
-/// present at the same time.
+/// Keys are hosts with globs in their labels, an optional port and an optional path prefix. All
+/// matching credentials are tried, longer and more specific keys first, so that an old and a new
+/// password can coexist during a rotation.
 #[derive(Debug, Clone, Default)]
 pub struct Keyring {
-    /// Sorted in reverse: that puts longer paths before shorter ones and letters before stars.
+    /// In reverse order: this puts longer paths before shorter ones and letters before stars.
     entries: BTreeMap<Reverse<String>, Vec<Credential>>,
     count: usize,
 }
 
 impl Keyring {
-    /// Without any credential: everything is asked for anonymously.
+    /// No credentials: all requests are anonymous.
     pub fn anonymous() -> Self {
         Self::default()
     }
@@ -44,13 +44,13 @@ impl Keyring {
         self.entries.is_empty()
     }
 
-    /// Adds a credential under a key, as configurations name it. What is no address is left out, as
-    /// the kubelet does; `false` says so.
+    /// Adds a credential under a key of a configuration. A key that is not an address is skipped, as by
+    /// the kubelet; returns `false` then.
     pub fn add(&mut self, key: &str, credential: Credential) -> bool {
         let Some(key) = normal(key) else {
             return false;
         };
-        if self.count >= MOST_ENTRIES {
+        if self.count >= MAX_ENTRIES {
             return false;
         }
         let all = self.entries.entry(Reverse(key)).or_default();
@@ -61,7 +61,7 @@ impl Keyring {
         true
     }
 
-    /// Adds all of another one. Under the same key, what is here already is tried first.
+    /// Adds all entries of another keyring. Under the same key, existing credentials are tried first.
     pub fn add_keyring(&mut self, other: &Self) {
         for (Reverse(key), credentials) in &other.entries {
             for credential in credentials {
@@ -70,7 +70,7 @@ impl Keyring {
         }
     }
 
-    /// Adds what is in a `config.json`.
+    /// Adds the entries of a `config.json`.
     pub fn add_docker_config(
         &mut self,
         bytes: &[u8],
@@ -80,7 +80,7 @@ impl Keyring {
         Ok(())
     }
 
-    /// Adds what is in a `.dockercfg`.
+    /// Adds the entries of a `.dockercfg`.
     pub fn add_legacy_config(
         &mut self,
         bytes: &[u8],
@@ -90,9 +90,9 @@ impl Keyring {
         Ok(())
     }
 
-    /// Adds what is in a secret of a cluster: a pull secret of either kind, or one of CDI
-    /// (`accessKeyId`, `secretKey`), which is for `host` alone. Says whether there was anything:
-    /// secrets of other kinds and empty ones are passed over, as by the kubelet.
+    /// Adds the entries of a Secret: a pull secret of either type, or one of CDI (`accessKeyId`,
+    /// `secretKey`), which applies to `host` alone. Returns whether there were any: Secrets of other
+    /// types and empty ones are skipped, as by the kubelet.
     pub fn add_secret<B: AsRef<[u8]>>(
         &mut self,
         kind: &str,
@@ -131,13 +131,13 @@ impl Keyring {
     fn add_all(&mut self, entries: Vec<(String, Credential)>) {
         for (key, credential) in entries {
             if !self.add(&key, credential) {
-                tracing::debug!("an entry of a pull secret does not name a registry");
+                tracing::debug!("skipping an entry of a pull secret that does not name a registry");
             }
         }
     }
 
-    /// All credentials for a repository, in the order in which they are to be tried. `host` is
-    /// `docker.io` for Docker Hub, as in references.
+    /// All credentials for a repository, in the order to try them. `host` is `docker.io` for Docker
+    /// Hub, as in references.
     pub fn find(&self, host: &str, repository: &str) -> Vec<&Credential> {
         let path = format!("/{repository}");
         let found: Vec<&Credential> = self
@@ -162,7 +162,7 @@ fn is_hub(host: &str) -> bool {
     matches!(host, "docker.io" | HUB) || !host.contains(['.', ':'])
 }
 
-/// A key without scheme, `/v1/` and `/v2/`, and lone slash. `None` if it is no address.
+/// A key without scheme, `/v1/` or `/v2/`, and lone slash. `None` if it is not an address.
 fn normal(key: &str) -> Option<String> {
     let rest = key
         .strip_prefix("https://")
@@ -174,7 +174,7 @@ fn normal(key: &str) -> Option<String> {
         None => (rest, ""),
     };
     let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
-    // Globs are no part of addresses: what is left without them has to be one.
+    // Globs are not valid in addresses: the key has to be valid without them.
     let plain: String = host
         .chars()
         .map(|c| {
@@ -202,8 +202,8 @@ fn normal(key: &str) -> Option<String> {
     })
 }
 
-/// Whether a key is for a repository: as many labels, each matched alone; the same port; a path that
-/// begins as the key's does, wherever that ends.
+/// Whether a key applies to a repository: the same number of labels, each matched alone; the same port;
+/// and a path that begins with the key's, even within a path component.
 fn fits(key: &str, host: &str, path: &str) -> bool {
     let (key_host, key_path) = match key.find('/') {
         Some(at) => key.split_at(at),
@@ -220,7 +220,7 @@ fn fits(key: &str, host: &str, path: &str) -> bool {
             .all(|(key, label)| pattern::matches(key, label))
 }
 
-/// Name and port; brackets around an address belong to neither.
+/// Host and port; brackets around an IPv6 address belong to neither.
 fn split_port(host: &str) -> (&str, Option<&str>) {
     if let Some((address, rest)) = host.strip_prefix('[').and_then(|rest| rest.split_once(']'))
         && address.contains(':')

@@ -1,12 +1,13 @@
 //! The glob patterns of Go's `path.Match`, for one label of a host name.
 
-/// Whether a pattern is one and matches: `*`, `?`, `[a-z]`, `[^x]` and `\` before what is meant as it
-/// is. A malformed pattern matches nothing, as for the kubelet, which drops the error.
+/// Whether a pattern is well-formed and matches: `*`, `?`, `[a-z]`, `[^x]`, and `\` as escape. A
+/// malformed pattern matches nothing, as for the kubelet, which drops the error.
 pub(super) fn matches(pattern: &str, text: &str) -> bool {
     let pattern: Vec<char> = pattern.chars().collect();
     let text: Vec<char> = text.chars().collect();
     let (mut p, mut t) = (0, 0);
-    // Where to go on when what follows the last star does not fit: the star takes one more.
+    // Where to resume when the text after the last star does not match: the star takes one more
+    // character.
     let mut star: Option<(usize, usize)> = None;
     loop {
         let step = match pattern.get(p) {
@@ -40,7 +41,7 @@ pub(super) fn matches(pattern: &str, text: &str) -> bool {
 
 type Test<'a> = Box<dyn Fn(char) -> bool + 'a>;
 
-/// One element that stands for one character, and where the next begins; `None` if it is malformed.
+/// One element that matches one character, and where the next begins; `None` if it is malformed.
 fn element(pattern: &[char], at: usize) -> Option<(usize, Test<'_>)> {
     match *pattern.get(at)? {
         '?' => Some((at + 1, Box::new(|_| true))),

@@ -125,7 +125,7 @@ fn docker_hub_has_its_old_name_as_default() {
 #[case("https://")]
 #[case("two words")]
 #[case("host:port")]
-fn what_is_no_address_is_left_out(#[case] key: &str) {
+fn keys_that_are_not_addresses_are_skipped(#[case] key: &str) {
     let mut keyring = Keyring::anonymous();
     assert!(!keyring.add(key, Credential::password("a", "b")));
     assert!(keyring.is_empty());
@@ -204,7 +204,7 @@ fn tokens_are_read_from_files_only() {
 #[case(r#"{"auths": {"a.io": {"auth": "aHVudGVyMg=="}}}"#)]
 #[case(r#"{"auths": {"a.io": {"password": {"hunter2": 1}}}}"#)]
 #[case(r#"{"auths": {"a.io": {"password": "hunter2"}"#)]
-fn malformed_secrets_are_errors_that_tell_no_secret(#[case] body: &str) {
+fn errors_of_malformed_secrets_reveal_nothing(#[case] body: &str) {
     let mut keyring = Keyring::anonymous();
     let data = BTreeMap::from([(".dockerconfigjson".to_owned(), body.as_bytes().to_vec())]);
     let result = keyring.add_secret("kubernetes.io/dockerconfigjson", &data, "a.io");
@@ -249,7 +249,7 @@ fn secrets_of_cdi_are_for_one_host() {
 }
 
 #[test]
-fn nothing_tells_a_secret() {
+fn secrets_are_never_displayed() {
     let all = [
         Credential::password("me", "hunter2"),
         Credential::Identity {
@@ -264,7 +264,7 @@ fn nothing_tells_a_secret() {
         let shown = format!(
             "{credential:?} {:?} {}",
             credential.id(),
-            Credential::whose(Some(credential))
+            Credential::describe(Some(credential))
         );
         assert!(!shown.contains("hunter2"), "{shown}");
     }
@@ -272,7 +272,7 @@ fn nothing_tells_a_secret() {
 }
 
 #[test]
-fn credentials_are_told_apart() {
+fn credentials_have_distinct_identities() {
     let all = [
         Credential::password("a", "bc"),
         Credential::password("ab", "c"),
@@ -332,7 +332,7 @@ proptest! {
     }
 
     #[test]
-    fn auth_is_read_whatever_is_in_it(name in "[^:]{1,10}", password in "[^\0]{0,10}") {
+    fn auth_with_any_content_is_read(name in "[^:]{1,10}", password in "[^\0]{0,10}") {
         let body = json!({"auths": {"a.io": {"auth": STANDARD.encode(format!("{name}:{password}"))}}});
         let mut keyring = Keyring::anonymous();
         keyring.add_docker_config(body.to_string().as_bytes(), Origin::Secret).unwrap();

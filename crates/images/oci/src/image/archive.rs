@@ -1,4 +1,4 @@
-//! Tar files: where each file in them begins. Nothing is unpacked.
+//! Indexes the files in a tar archive without unpacking it.
 
 use std::collections::HashMap;
 use std::io::{Read, Seek, SeekFrom};
@@ -7,24 +7,24 @@ use std::path::Path;
 use super::layout::open_regular;
 use crate::error::Cause;
 
-/// Tar files are made of these.
+/// The block size of tar files.
 const BLOCK: u64 = 512;
 
-/// A layout has a handful of files; this is enough for any.
-const MOST_MEMBERS: usize = 100_000;
+/// Upper bound of files; a layout has a handful.
+const MAX_MEMBERS: usize = 100_000;
 
-/// The longest name of a file, and the most that is said about one.
-const LONGEST_NAME: u64 = 4096;
+/// Upper bound of a file name and of a pax header.
+const MAX_NAME_BYTES: u64 = 4096;
 const LONGEST_EXTENSION: u64 = 64 * 1024;
 
-/// Where a file is in an archive.
+/// The position of a file in an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Member {
     pub(super) offset: u64,
     pub(super) size: u64,
 }
 
-/// The regular files of an archive. Blocks.
+/// The regular files of an archive. Blocking.
 pub(super) fn members(path: &Path) -> Result<HashMap<String, Member>, Cause> {
     let wrong = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::NotFound => Cause::NotFound {
@@ -45,7 +45,7 @@ pub(super) fn read(
     let mut found = HashMap::new();
     let mut at = 0_u64;
     let mut count = 0_usize;
-    // What an extension says about the file that follows it.
+    // Attributes from an extension header for the next file.
     let (mut next_name, mut next_size): (Option<String>, Option<u64>) = (None, None);
     while at < length {
         let mut header = [0_u8; 512];
@@ -61,17 +61,17 @@ pub(super) fn read(
                 [0x1f, 0x8b, ..] | [0x28, 0xb5, 0x2f, 0xfd, ..] | [0xfd, b'7', b'z', ..] => {
                     "a compressed archive: expected a plain tar file".to_owned()
                 }
-                _ => format!("byte {} begins no file of a tar file", at - BLOCK),
+                _ => format!("byte {} does not begin a tar header", at - BLOCK),
             }));
         }
         count += 1;
-        if count > MOST_MEMBERS {
-            return Err(Cause::Invalid(format!("more than {MOST_MEMBERS} files")));
+        if count > MAX_MEMBERS {
+            return Err(Cause::Invalid(format!("more than {MAX_MEMBERS} files")));
         }
         let kind = header.get(156).copied().unwrap_or_default();
         let is_extension = matches!(kind, b'L' | b'K' | b'x' | b'g');
         let written = number(header.get(124..136).unwrap_or_default())
-            .ok_or_else(|| Cause::Invalid("a file of no size".to_owned()))?;
+            .ok_or_else(|| Cause::Invalid("a file without a size".to_owned()))?;
         let size = match next_size {
             Some(size) if !is_extension => size,
             _ => written,
@@ -81,13 +81,13 @@ pub(super) fn read(
         match kind {
             b'L' | b'x' => {
                 let most = if kind == b'L' {
-                    LONGEST_NAME
+                    MAX_NAME_BYTES
                 } else {
                     LONGEST_EXTENSION
                 };
                 if size > most {
                     return Err(Cause::Invalid(format!(
-                        "{size} bytes about a file, {most} are the most"
+                        "{size} bytes about a file, the maximum is {most}"
                     )));
                 }
                 let mut bytes = Vec::new();
@@ -107,13 +107,13 @@ pub(super) fn read(
                     }
                 }
             }
-            // Names of links and things said of all files: not needed.
+            // Link names and global headers are not needed.
             b'K' | b'g' => {}
             _ => {
                 let name = next_name.take().unwrap_or_else(|| name_of(&header));
                 next_size = None;
                 if matches!(kind, b'0' | 0 | b'7') {
-                    // Of several with one name the last counts, as when unpacking.
+                    // Of several files with one name the last counts, as when unpacking.
                     let name = name.trim_start_matches("./").to_owned();
                     found.insert(name, Member { offset: at, size });
                 }
@@ -131,7 +131,7 @@ fn truncated(expected: u64, found: u64) -> Cause {
     Cause::Truncated { expected, found }
 }
 
-/// The sum of all bytes, with those of the sum itself taken as spaces.
+/// The sum of all bytes, with the checksum field taken as spaces.
 fn checksum_is_right(header: &[u8; 512]) -> bool {
     let sum: u64 = header
         .iter()
@@ -147,7 +147,7 @@ fn checksum_is_right(header: &[u8; 512]) -> bool {
     number(header.get(148..156).unwrap_or_default()) == Some(sum)
 }
 
-/// A number: octal digits, or in base 256 if its first bit is set.
+/// A number: octal digits, or base 256 if the first bit is set.
 fn number(field: &[u8]) -> Option<u64> {
     if let [first, rest @ ..] = field
         && first & 0x80 != 0

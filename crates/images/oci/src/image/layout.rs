@@ -18,20 +18,20 @@ use crate::error::{Cause, Error, Operation};
 /// The annotation that names an image of a layout.
 const NAME: &str = "org.opencontainers.image.ref.name";
 
-/// What `index.json` is.
+/// The media type of `index.json`.
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 
-/// The largest index, manifest or configuration.
-const LARGEST: u64 = 8 << 20;
+/// Upper bound of an index, manifest or config.
+const MAX_DOCUMENT_BYTES: u64 = 8 << 20;
 
-/// How much of a blob is read at once.
-const PIECE: usize = 128 * 1024;
+/// The chunk size of blob streams.
+const CHUNK_BYTES: usize = 128 * 1024;
 
 /// A layout.
 #[derive(Debug)]
 pub(super) struct Store {
     path: PathBuf,
-    /// Where each file is, in an archive.
+    /// The positions of the files in an archive; `None` for a folder.
     members: Option<HashMap<String, archive::Member>>,
 }
 
@@ -49,7 +49,7 @@ impl Store {
         }
     }
 
-    /// Finds out what is in an archive.
+    /// Indexes an archive.
     pub(super) async fn archive(path: &str) -> Result<Self, Error> {
         let path = PathBuf::from(path);
         let file = path.clone();
@@ -65,7 +65,7 @@ impl Store {
         Ok(Self { path, members })
     }
 
-    /// The image that is meant.
+    /// The index or manifest of the picked image.
     pub(super) async fn resolve(self: &Arc<Self>, pick: &Pick) -> Result<Arc<Content>, Error> {
         let subject = match pick {
             Pick::Only => "the only image".to_owned(),
@@ -76,7 +76,9 @@ impl Store {
         let index = self.index().await.map_err(fail)?;
         let Ok(Document::Index(entries)) = platform::document::read(&index.bytes, Some(INDEX))
         else {
-            return Err(fail(Cause::Invalid("index.json is no index".to_owned())));
+            return Err(fail(Cause::Invalid(
+                "index.json is not an index".to_owned(),
+            )));
         };
         let mut named = entries.manifests.iter().filter(|entry| match pick {
             Pick::Only => true,
@@ -84,7 +86,7 @@ impl Store {
             Pick::Digest(digest) => entry.digest == *digest,
         });
         match (named.next(), named.next(), pick) {
-            // An entry of a nested index is fine, too.
+            // The digest of an entry of a nested index is accepted, too.
             (None, _, Pick::Digest(digest)) => self.manifest(digest).await,
             (None, ..) => {
                 let names: Vec<&str> = entries
@@ -100,7 +102,7 @@ impl Store {
                 };
                 Err(fail(Cause::NotFound { said }))
             }
-            // Several images without a name are one for several platforms.
+            // Several images without a name are the platforms of one image.
             (Some(_), Some(_), Pick::Only) => Ok(Arc::new(index)),
             (Some(entry), ..) => self.manifest(&entry.digest).await,
         }
@@ -134,7 +136,7 @@ impl Store {
             .map_err(|cause| self.fail(Operation::Blob, &digest.to_string(), cause))
     }
 
-    /// A blob, piece by piece.
+    /// A blob as a stream of chunks.
     pub(super) fn blob(store: &Arc<Self>, digest: &Digest, size: u64, offset: u64) -> BlobStream {
         let (store, digest) = (Arc::clone(store), digest.clone());
         let opening = async move {
@@ -188,10 +190,10 @@ impl Store {
         let (store, name) = (Arc::clone(self), name.to_owned());
         blocking(move || {
             let (file, length) = store.file(&name, 0)?;
-            if length > LARGEST {
+            if length > MAX_DOCUMENT_BYTES {
                 let found = Some(length);
                 return Err(Cause::TooLarge {
-                    limit: LARGEST,
+                    limit: MAX_DOCUMENT_BYTES,
                     found,
                 });
             }
@@ -205,7 +207,7 @@ impl Store {
         .await
     }
 
-    /// A file of the layout at an offset, and how long it is in all. Blocks.
+    /// A file of the layout at an offset, and its total length. Blocking.
     fn file(&self, name: &str, offset: u64) -> Result<(std::fs::File, u64), Cause> {
         let wrong = |error: io::Error| match error.kind() {
             io::ErrorKind::NotFound => Cause::NotFound {
@@ -235,7 +237,7 @@ impl Store {
     }
 }
 
-/// Opens a file, if it is one: what else there may be could block for ever.
+/// Opens a regular file; opening a FIFO could block forever.
 pub(super) fn open_regular(path: &Path) -> io::Result<std::fs::File> {
     if !std::fs::metadata(path)?.is_file() {
         return Err(io::Error::other("is not a regular file"));
@@ -243,7 +245,7 @@ pub(super) fn open_regular(path: &Path) -> io::Result<std::fs::File> {
     std::fs::File::open(path)
 }
 
-/// Where a blob is. A digest is made of letters and digits: it leads nowhere else.
+/// The path of a blob. A digest consists of letters and digits, so it cannot escape the folder.
 fn name_of(digest: &Digest) -> String {
     format!("blobs/{}/{}", digest.algorithm(), digest.hash())
 }
@@ -259,7 +261,7 @@ fn same_size(found: u64, expected: u64) -> Result<(), Cause> {
     }
 }
 
-/// Does something that blocks where that is no harm.
+/// Runs blocking code on the blocking pool.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Cause> + Send + 'static,
 ) -> Result<T, Cause> {
@@ -286,7 +288,7 @@ impl Reading {
         let (file, length) = blocking(move || other.file(&name, offset)).await?;
         same_size(length, size)?;
         let left = size.checked_sub(offset).ok_or_else(|| {
-            Cause::Invalid(format!("asked for what follows byte {offset} of {size}"))
+            Cause::Invalid(format!("requested data after byte {offset} of {size}"))
         })?;
         Ok(Self {
             file: tokio::fs::File::from_std(file).take(left),
@@ -315,7 +317,7 @@ impl Reading {
     }
 
     async fn next(&mut self, digest: &Digest) -> Result<Option<Bytes>, Cause> {
-        let mut piece = BytesMut::with_capacity(PIECE);
+        let mut piece = BytesMut::with_capacity(CHUNK_BYTES);
         let count = self
             .file
             .read_buf(&mut piece)

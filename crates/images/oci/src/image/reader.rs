@@ -1,4 +1,4 @@
-//! Blobs for code that blocks.
+//! Blobs for blocking code.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -14,8 +14,8 @@ use tokio::task::JoinHandle;
 use crate::client::BlobStream;
 use crate::error::{Cause, Error};
 
-/// Pieces that are read ahead. A piece has at most 128 KiB, so that this is a megabyte.
-const AHEAD: usize = 8;
+/// Chunks read ahead. A chunk has at most 128 KiB, so this is a megabyte.
+const CHUNKS_AHEAD: usize = 8;
 
 /// A blob as a [`Read`], to be used in a thread that may block. Errors are [`io::Error`]s with an
 /// [`Error`] in them ([`Error::of_io`]); after one, [`BlobReader::reopen`] starts again.
@@ -33,8 +33,8 @@ pub struct BlobReader {
 type Open = dyn Fn(u64) -> Result<BlobStream, Error> + Send + Sync;
 
 impl BlobReader {
-    /// Reads what a stream has, which is opened again where that is needed. `runtime` does the asking,
-    /// somewhat ahead of the reader.
+    /// Reads a stream, which `open` opens again where needed. `runtime` performs the requests, somewhat
+    /// ahead of the reader.
     pub fn new(
         offset: u64,
         runtime: Handle,
@@ -58,17 +58,17 @@ impl BlobReader {
         self.position
     }
 
-    /// Starts again at an offset. What is read from 0 to the end is checked; what is read from
-    /// elsewhere is for the caller to check.
+    /// Restarts at an offset. Content read from 0 to the end is verified; content read from elsewhere
+    /// has to be verified by the caller.
     pub fn reopen(&mut self, offset: u64) {
         self.stop();
-        let (sender, receiver) = mpsc::channel(AHEAD);
+        let (sender, receiver) = mpsc::channel(CHUNKS_AHEAD);
         let open = Arc::clone(&self.open);
         self.task = Some(self.runtime.spawn(async move {
             let mut stream = match open(offset) {
                 Ok(stream) => stream,
                 Err(error) => {
-                    // A reader that has gone needs no error.
+                    // The receiver may be dropped.
                     let _ = sender.send(Err(error)).await;
                     return;
                 }
@@ -78,7 +78,8 @@ impl BlobReader {
                     return;
                 }
             }
-            // That the channel ends does not say that the stream did: the runtime may have.
+            // A closed channel alone does not prove the end of the stream: the runtime may have shut
+            // down.
             let _ = sender.send(Ok(None)).await;
         }));
         self.pieces = Some(receiver);
@@ -105,7 +106,7 @@ impl Read for BlobReader {
                 return Ok(0);
             }
             let Some(pieces) = &mut self.pieces else {
-                return Err(io::Error::other("reading a blob after an error"));
+                return Err(io::Error::other("reading a blob after an earlier error"));
             };
             match block_on(pieces.recv()) {
                 Some(Ok(Some(piece))) => self.current = piece,
@@ -165,7 +166,7 @@ impl From<Error> for io::Error {
 }
 
 impl Error {
-    /// What is in an [`io::Error`] of a [`BlobReader`].
+    /// The [`Error`] in an [`io::Error`] of a [`BlobReader`].
     pub fn of_io(error: &io::Error) -> Option<&Self> {
         error.get_ref().and_then(|inner| inner.downcast_ref())
     }

@@ -69,11 +69,11 @@ fn files_of_an_archive_are_found() {
 #[case::cut(entry("a", b'0', &[1; 600])[..900].to_vec(), "Truncated")]
 #[case::short(vec![1; 100], "Truncated")]
 #[case::huge(header(b"a", b'0', b"77777777777"), "Truncated")]
-#[case::base256(header(b"a", b'0', &[0xff; 12]), "of no size")]
-#[case::letters(header(b"a", b'0', b"zzz"), "of no size")]
+#[case::base256(header(b"a", b'0', &[0xff; 12]), "without a size")]
+#[case::letters(header(b"a", b'0', b"zzz"), "without a size")]
 #[case::gzip([vec![0x1f, 0x8b], vec![0; 510]].concat(), "plain tar")]
-#[case::text(vec![b'x'; 512], "begins no file")]
-#[case::name(entry("a", b'L', &[b'x'; 5000]), "4096 are the most")]
+#[case::text(vec![b'x'; 512], "does not begin a tar header")]
+#[case::name(entry("a", b'L', &[b'x'; 5000]), "the maximum is 4096")]
 fn broken_archives_are_errors(#[case] bytes: Vec<u8>, #[case] says: &str) {
     let error = members(&bytes).unwrap_err();
     assert!(format!("{error:?}").contains(says), "{error:?}");
@@ -178,7 +178,7 @@ async fn folders_and_archives_are_read_alike() {
         assert_eq!(bytes, vec![5_u8; 300_000]);
         assert_eq!(rest, [5_u8; 10]);
 
-        // Several images without a name asked for: the list itself.
+        // Several images without a name are picked: the index itself.
         let some = open(&source)
             .await
             .unwrap()
@@ -252,7 +252,7 @@ async fn wrong_content_is_found() {
 #[rstest]
 #[case("oci:/nowhere/at/all", "NotFound")]
 #[case("oci:/dev", "NotFound")]
-fn what_is_no_layout_is_an_error(#[case] source: &str, #[case] reason: &str) {
+fn invalid_layout_is_an_error(#[case] source: &str, #[case] reason: &str) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .unwrap();
@@ -268,7 +268,7 @@ fn what_is_no_layout_is_an_error(#[case] source: &str, #[case] reason: &str) {
 }
 
 #[tokio::test]
-async fn what_is_no_archive_is_an_error() {
+async fn invalid_archive_is_an_error() {
     assert_eq!(
         open("oci-archive:/nowhere.tar").await.unwrap_err().reason(),
         "NotFound"

@@ -12,13 +12,13 @@ use url::Url;
 use super::{Endpoint, MirrorError, Security, direct};
 use crate::trust::Tls;
 
-/// No file is larger, certificates included.
-const LARGEST: u64 = 1 << 20;
+/// Upper bound of a file, certificates included.
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// The folder for all registries that have none.
+/// The folder for all registries without one of their own.
 const DEFAULT: &str = "_default";
 
-/// What is known about registries, by their names.
+/// The configured hosts, by registry name.
 #[derive(Debug, Clone, Default)]
 pub struct Hosts {
     registries: BTreeMap<String, Vec<Place>>,
@@ -27,18 +27,18 @@ pub struct Hosts {
 /// A host that serves a registry's images.
 #[derive(Debug, Clone)]
 struct Place {
-    /// Nothing stands for the registry itself.
+    /// `None` for the registry itself.
     url: Option<Url>,
     override_path: bool,
-    can: Can,
+    can: Capabilities,
     skip_verify: bool,
     headers: Vec<(HeaderName, HeaderValue)>,
     tls: Option<Arc<Tls>>,
 }
 
-/// What a host may be asked for.
+/// The capabilities of a host.
 #[derive(Debug, Clone, Copy)]
-struct Can {
+struct Capabilities {
     resolve: bool,
     pull: bool,
 }
@@ -82,8 +82,8 @@ impl OneOrMore {
 }
 
 impl Hosts {
-    /// Reads a folder as containerd's `config_path`: a folder per registry with a `hosts.toml`, or
-    /// with the certificates of Docker's layout. Reads files.
+    /// Reads a folder as containerd's `config_path`: a folder per registry with a `hosts.toml`, or with
+    /// certificates in Docker's layout. Blocking.
     pub fn load(folder: &Path) -> Result<Self, MirrorError> {
         let wrong = |path: &Path, error: std::io::Error| {
             MirrorError::new(path.display().to_string(), error.to_string())
@@ -98,7 +98,7 @@ impl Hosts {
         Ok(hosts)
     }
 
-    /// Reads the folder of one registry, whose name is that of the folder. Reads files.
+    /// Reads the folder of one registry, named after it. Blocking.
     pub fn load_one(folder: &Path) -> Result<Self, MirrorError> {
         let mut hosts = Self::default();
         hosts.add_folder(folder)?;
@@ -122,8 +122,8 @@ impl Hosts {
         Ok(())
     }
 
-    /// Adds what a `hosts.toml` says about a registry (`_default` for all without one). `folder` is
-    /// where relative paths in it start, and `read` reads the files that it names.
+    /// Adds the `hosts.toml` of a registry (`_default` for all without one). Relative paths start at
+    /// `folder`, and `read` reads the files it names.
     pub fn add(
         &mut self,
         registry: &str,
@@ -152,7 +152,7 @@ impl Hosts {
         Ok(())
     }
 
-    /// Where to look for an image, if anything is known about its registry.
+    /// The endpoints of an image, if its registry is configured.
     pub(super) fn sources(
         &self,
         host: &str,
@@ -166,7 +166,7 @@ impl Hosts {
         let last = places.len().checked_sub(1)?;
         let mut found = Vec::new();
         for (at, place) in places.iter().enumerate() {
-            // A place that cannot resolve may not say which image a tag is.
+            // A host without `resolve` must not decide which image a tag refers to.
             if !place.can.pull || !(place.can.resolve || by_digest) {
                 continue;
             }
@@ -174,7 +174,7 @@ impl Hosts {
             endpoint.is_mirror = at < last;
             found.push(endpoint);
         }
-        // Nobody may be asked: containerd then asks the registry itself.
+        // If no host is usable, containerd contacts the registry itself.
         if found.is_empty() {
             found.push(direct(host, repository));
         }
@@ -187,7 +187,7 @@ impl Place {
         Self {
             url,
             override_path: false,
-            can: Can {
+            can: Capabilities {
                 resolve: true,
                 pull: true,
             },
@@ -217,7 +217,7 @@ impl Place {
                 }
             }
             let has = |name: &str| capabilities.iter().any(|capability| capability == name);
-            place.can = Can {
+            place.can = Capabilities {
                 resolve: has("resolve"),
                 pull: has("pull"),
             };
@@ -230,7 +230,9 @@ impl Place {
                 let (name, mut value) = header.ok_or_else(|| {
                     MirrorError::new(
                         what,
-                        format!("header {name:?} is no header, or its value none"),
+                        format!(
+                            "header {name:?} is not a valid header name, or its value is invalid"
+                        ),
                     )
                 })?;
                 value.set_sensitive(true);
@@ -285,7 +287,7 @@ impl Place {
     }
 }
 
-/// The address of a host: https if it does not say.
+/// The URL of a host: https by default.
 fn address_of(text: &str, what: &str) -> Result<Url, MirrorError> {
     let full = if text.contains("://") {
         text.to_owned()
@@ -308,7 +310,7 @@ fn address_of(text: &str, what: &str) -> Result<Url, MirrorError> {
         })
 }
 
-/// `client`: a file with both, a list of those, or a list of pairs.
+/// `client`: a file with certificate and key, a list of those, or a list of pairs.
 fn clients(
     value: Option<&toml::Value>,
     what: &str,
@@ -334,7 +336,7 @@ fn clients(
     }
 }
 
-/// The registry that a folder is for: colons cannot be in the names of files everywhere.
+/// The registry of a folder name: colons are not allowed in file names everywhere.
 fn host_of(folder: &str) -> String {
     match folder
         .strip_suffix('_')
@@ -347,7 +349,7 @@ fn host_of(folder: &str) -> String {
     }
 }
 
-/// Docker's layout: `*.crt` are authorities, `*.cert` with `*.key` is the client's.
+/// Docker's layout: `*.crt` are CA certificates, `*.cert` with `*.key` is the client's.
 fn docker_layout(folder: &Path) -> Result<Option<Tls>, MirrorError> {
     let wrong = |path: &Path, why: String| MirrorError::new(path.display().to_string(), why);
     let entries = std::fs::read_dir(folder).map_err(|error| wrong(folder, error.to_string()))?;
@@ -377,11 +379,11 @@ fn read(path: &Path) -> Result<Vec<u8>, MirrorError> {
     let wrong = |why: String| MirrorError::new(path.display().to_string(), why);
     let file = std::fs::File::open(path).map_err(|error| wrong(error.to_string()))?;
     let mut bytes = Vec::new();
-    file.take(LARGEST + 1)
+    file.take(MAX_FILE_BYTES + 1)
         .read_to_end(&mut bytes)
         .map_err(|error| wrong(error.to_string()))?;
-    if bytes.len() as u64 > LARGEST {
-        return Err(wrong(format!("more than {LARGEST} bytes")));
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        return Err(wrong(format!("more than {MAX_FILE_BYTES} bytes")));
     }
     Ok(bytes)
 }

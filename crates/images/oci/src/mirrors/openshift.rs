@@ -1,7 +1,7 @@
-//! Mirrors as OpenShift's objects name them: ImageContentSourcePolicy, ImageDigestMirrorSet,
+//! Mirrors configured by OpenShift objects: ImageContentSourcePolicy, ImageDigestMirrorSet,
 //! ImageTagMirrorSet, and the registries of `image.config.openshift.io/cluster`.
 //!
-//! The objects come as data; here they become the entries that a node's `registries.conf` would have.
+//! The objects are converted to the entries a node's `registries.conf` would have.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,13 +9,13 @@ use serde::Deserialize;
 
 use super::{Mirror, MirrorError, PullFrom, Registries, Registry};
 
-/// Whether the source itself may be asked after its mirrors.
+/// Whether the source itself may be contacted after its mirrors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 pub enum SourcePolicy {
-    /// It may.
+    /// It may be contacted.
     #[default]
     AllowContactingSource,
-    /// It must not.
+    /// It must not be contacted.
     NeverContactSource,
 }
 
@@ -23,17 +23,17 @@ pub enum SourcePolicy {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Scope {
-    /// How the names begin.
+    /// The prefix of the image names.
     pub source: String,
     /// The mirrors, in order.
     #[serde(default)]
     pub mirrors: Vec<String>,
-    /// Whether the source may be asked too.
+    /// Whether the source may be contacted, too.
     #[serde(default)]
     pub mirror_source_policy: Option<SourcePolicy>,
 }
 
-/// The `spec` of one of the three kinds: each has its list, and the others are empty.
+/// The `spec` of one of the three kinds: only the list of that kind is set.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MirrorSet {
@@ -49,13 +49,13 @@ pub struct MirrorSet {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RegistrySources {
-    /// Hosts and paths that may be without (valid) TLS.
+    /// Hosts and paths that may use plain HTTP or unverified TLS.
     pub insecure_registries: Vec<String>,
-    /// Hosts and paths that must not be asked.
+    /// Hosts and paths that must not be contacted.
     pub blocked_registries: Vec<String>,
 }
 
-/// The entries that these objects make.
+/// The `registries.conf` entries of these objects.
 pub fn registries_of(
     sets: &[MirrorSet],
     sources: &RegistrySources,
@@ -116,8 +116,8 @@ pub fn registries_of(
     Ok(all)
 }
 
-/// The mirrors of a name, or else those of the nearest name around it, with the rest of the name put
-/// behind them: an entry for a part of a registry does not take the mirrors away from it.
+/// The mirrors of a name, or those of the longest scope around it, with the rest of the name appended:
+/// an entry for a part of a registry inherits the registry's mirrors.
 fn inherited(all: &BTreeMap<String, Vec<String>>, name: &str) -> Vec<String> {
     all.iter()
         .filter(|(source, _)| is_within(source, name) && !source.starts_with("*."))
@@ -151,8 +151,8 @@ fn is_within(scope: &str, name: &str) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// The mirrors of each source, of all objects together, in an order that every object agrees with if
-/// there is one: B,C and A,B become A,B,C. A mirror that is its own source is none.
+/// The mirrors of each source, merged from all objects in an order consistent with every object if
+/// there is one: B,C and A,B become A,B,C. A mirror equal to its source is dropped.
 fn merge<'a>(scopes: impl Iterator<Item = &'a Scope>) -> BTreeMap<String, Vec<String>> {
     let mut lists: BTreeMap<String, Vec<Vec<&str>>> = BTreeMap::new();
     for scope in scopes {
@@ -169,7 +169,7 @@ fn merge<'a>(scopes: impl Iterator<Item = &'a Scope>) -> BTreeMap<String, Vec<St
     lists
         .into_iter()
         .map(|(source, mut lists)| {
-            // The order of objects in a cluster means nothing.
+            // The order of objects in the API has no meaning.
             lists.sort();
             (source, in_order(&lists))
         })
@@ -194,7 +194,7 @@ fn in_order(lists: &[Vec<&str>]) -> Vec<String> {
     }
     let mut order = Vec::new();
     while !left.is_empty() {
-        // In a circle nobody is first: then the first that was named is.
+        // In a cycle, take the first one listed.
         let next = left
             .iter()
             .position(|mirror| {

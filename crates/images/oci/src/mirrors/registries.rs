@@ -6,56 +6,56 @@ use serde::Deserialize;
 use super::{Endpoint, MirrorError, Security, direct};
 use crate::error::Cause;
 
-/// No file is larger.
-const LARGEST: usize = 1 << 20;
+/// Upper bound of a file.
+const MAX_FILE_BYTES: usize = 1 << 20;
 
-/// Nobody has more entries; they are searched for every image.
-const MOST: usize = 10_000;
+/// Upper bound of entries; they are searched for every image.
+const MAX_REGISTRIES: usize = 10_000;
 
-/// Which images a mirror is for.
+/// Which images a mirror serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PullFrom {
     /// All.
     #[default]
     All,
-    /// Those that are named by digest.
+    /// Images referenced by digest.
     DigestOnly,
-    /// Those that are named by tag.
+    /// Images referenced by tag.
     TagOnly,
 }
 
-/// A place that has the same images.
+/// A mirror.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Mirror {
-    /// Host and perhaps the beginning of the path.
+    /// The host and an optional path prefix.
     pub location: String,
-    /// Whether it may be without (valid) TLS.
+    /// Whether plain HTTP or unverified TLS is allowed.
     #[serde(default)]
     pub insecure: bool,
-    /// Which images it is for.
+    /// Which images it serves.
     #[serde(default)]
     pub pull_from_mirror: Option<PullFrom>,
 }
 
-/// What is said about images whose names begin in the same way.
+/// The configuration of all images with a common name prefix.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Default)]
 #[serde(rename_all = "kebab-case")]
 pub struct Registry {
-    /// How the names begin; the location, if nothing is said. `*.` in front stands for subdomains.
+    /// The prefix; the location if empty. A leading `*.` matches subdomains.
     #[serde(default)]
     pub prefix: String,
-    /// What the beginning is replaced by; nothing is, if it is empty.
+    /// The replacement of the prefix; none if empty.
     #[serde(default)]
     pub location: String,
-    /// Whether it may be without (valid) TLS.
+    /// Whether plain HTTP or unverified TLS is allowed.
     #[serde(default)]
     pub insecure: bool,
-    /// Whether it must not be asked. Its mirrors may be.
+    /// Whether the registry must not be contacted. Its mirrors may be.
     #[serde(default)]
     pub blocked: bool,
-    /// Whether the mirrors are only for images that are named by digest.
+    /// Whether the mirrors serve only images referenced by digest.
     #[serde(default)]
     pub mirror_by_digest_only: bool,
     /// The mirrors, in order.
@@ -67,7 +67,7 @@ pub struct Registry {
 struct File {
     #[serde(default)]
     registry: Vec<Registry>,
-    /// Version 1 had this.
+    /// Only version 1 has this key.
     registries: Option<toml::Value>,
 }
 
@@ -78,17 +78,17 @@ pub struct Registries {
 }
 
 impl Registries {
-    /// Reads `registries.conf` and then its drop-ins, as (name, text). A later entry with the same
-    /// prefix takes the place of an earlier one.
+    /// Reads `registries.conf` and then its drop-ins, as (name, text). A later entry replaces an
+    /// earlier one with the same prefix.
     pub fn read<'a>(
         files: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Result<Self, MirrorError> {
         let mut all = Self::default();
         for (name, text) in files {
-            if text.len() > LARGEST {
+            if text.len() > MAX_FILE_BYTES {
                 return Err(MirrorError::new(
                     name,
-                    format!("{} bytes, {LARGEST} are the most", text.len()),
+                    format!("{} bytes, the maximum is {MAX_FILE_BYTES}", text.len()),
                 ));
             }
             let file: File =
@@ -106,7 +106,7 @@ impl Registries {
         Ok(all)
     }
 
-    /// Adds an entry, in place of one with the same prefix. `what` is named in errors.
+    /// Adds an entry, replacing one with the same prefix. `what` names the source in errors.
     pub fn add(&mut self, what: &str, mut registry: Registry) -> Result<(), MirrorError> {
         let trim = |text: &str| {
             text.trim_start_matches("https://")
@@ -162,10 +162,10 @@ impl Registries {
         if let Some(at) = self.entries.iter().position(same) {
             self.entries.remove(at);
             self.entries.insert(at, registry);
-        } else if self.entries.len() >= MOST {
+        } else if self.entries.len() >= MAX_REGISTRIES {
             return Err(MirrorError::new(
                 what,
-                format!("more than {MOST} registries"),
+                format!("more than {MAX_REGISTRIES} registries"),
             ));
         } else {
             self.entries.push(registry);
@@ -178,7 +178,7 @@ impl Registries {
         &self.entries
     }
 
-    /// The entry for a name (`host[:port]/path`): that with the longest prefix, of equals the first.
+    /// The entry of a name (`host[:port]/path`): the one with the longest prefix, the first of equals.
     pub(super) fn find(&self, name: &str) -> Option<&Registry> {
         let mut best: Option<&Registry> = None;
         for entry in &self.entries {
@@ -190,7 +190,7 @@ impl Registries {
         best
     }
 
-    /// Where to look for a name that an entry is for.
+    /// The endpoints of a name under an entry.
     pub(super) fn sources(
         &self,
         registry: &Registry,
@@ -212,7 +212,7 @@ impl Registries {
                 let mut endpoint =
                     self.endpoint(&format!("{}{rest}", mirror.location), mirror.insecure)?;
                 endpoint.is_mirror = true;
-                // What is blocked under its own name is not asked as a mirror either.
+                // A registry blocked under its own name is not used as a mirror either.
                 let name = format!("{}/{}", endpoint.known_as, endpoint.repository);
                 if !self.find(&name).is_some_and(|own| own.blocked) {
                     found.push(endpoint);
@@ -228,23 +228,20 @@ impl Registries {
             found.push(self.endpoint(&location, registry.insecure)?);
         }
         if found.is_empty() {
-            return Err(Cause::Blocked(format!(
-                "{:?} must not be asked",
-                registry.prefix
-            )));
+            return Err(Cause::Blocked(format!("{:?} is blocked", registry.prefix)));
         }
         Ok(found)
     }
 
     fn endpoint(&self, name: &str, insecure: bool) -> Result<Endpoint, Cause> {
-        // A name is checked by reading it as a reference: hosts and paths of mirrors become part of
-        // addresses. Without a host it would be one of Docker Hub, which nobody means here.
+        // Names are validated by parsing them as references: hosts and paths of mirrors become part of
+        // URLs. Without a host it would refer to Docker Hub, which is never intended here.
         let has_host = name
             .split_once('/')
             .is_some_and(|(host, _)| host == "localhost" || host.contains(['.', ':']));
         let reference: Reference = name.parse().ok().filter(|_| has_host).ok_or_else(|| {
             Cause::Invalid(format!(
-                "the configuration of registries leads to {:?}: expected host[:port]/repository",
+                "the registry configuration leads to {:?}: expected host[:port]/repository",
                 crate::error::clean(name, &[])
             ))
         })?;
@@ -256,9 +253,9 @@ impl Registries {
     }
 }
 
-/// Where the beginning of a name that a prefix matches ends. It ends at a slash or with the name:
-/// `example.com` is neither `example.company` nor, unlike in containers/image, `example.com:5000`,
-/// which is another registry.
+/// Where the matched prefix of a name ends: at a slash or at the end of the name. `example.com` matches
+/// neither `example.company` nor, unlike in containers/image, `example.com:5000`, which is another
+/// registry.
 fn matched(prefix: &str, name: &str) -> Option<usize> {
     let end = match prefix.strip_prefix('*') {
         None => name.starts_with(prefix).then_some(prefix.len())?,

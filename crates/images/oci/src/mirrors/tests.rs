@@ -8,7 +8,7 @@ use super::*;
 
 const DIGEST: &str = "@sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
 
-/// Where to look, as `host/base/repository`, with a mark for how.
+/// The endpoints as `host/base/repository`, with a mark for the security.
 fn places(routes: &Routes, reference: &str) -> Vec<String> {
     let found = routes.endpoints(&reference.parse().unwrap()).unwrap();
     let (last, mirrors) = found.split_last().unwrap();
@@ -106,7 +106,7 @@ fn registries_conf_is_followed(
 }
 
 #[test]
-fn blocked_registries_are_not_asked() {
+fn blocked_registries_are_not_contacted() {
     let error = conf(CONF)
         .endpoints(&"blocked.example/x:1".parse().unwrap())
         .unwrap_err();
@@ -114,7 +114,7 @@ fn blocked_registries_are_not_asked() {
 }
 
 #[test]
-fn a_blocked_mirror_is_passed_over() {
+fn blocked_mirror_is_skipped() {
     let routes = conf(
         r#"
         [[registry]]
@@ -176,7 +176,7 @@ fn wrong_registries_conf_is_an_error(#[case] text: &str, #[case] says: &str) {
 }
 
 #[test]
-fn a_location_that_is_no_host_is_an_error_when_used() {
+fn location_without_host_is_an_error_when_used() {
     let routes = conf("[[registry]]\nprefix='a.example'\nlocation='../etc'\n");
     let error = routes
         .endpoints(&"a.example/x:1".parse().unwrap())
@@ -231,7 +231,7 @@ fn hosts_toml_is_followed_in_the_order_of_the_file() {
             "upstream.example:8443/base/v2/x"
         ]
     );
-    // Without `resolve` a host is not asked for tags.
+    // A host without `resolve` is not asked for tags.
     assert_eq!(
         places(&routes, "example.com:5000/x:1"),
         [
@@ -254,7 +254,7 @@ fn hosts_toml_is_followed_in_the_order_of_the_file() {
 }
 
 #[test]
-fn the_default_folder_is_for_all_others() {
+fn default_folder_applies_to_other_registries() {
     let routes = hosts("_default", "[host.'https://all.example']\n");
     assert_eq!(
         places(&routes, "quay.io/x:1"),
@@ -267,7 +267,7 @@ fn the_default_folder_is_for_all_others() {
             "registry-1.docker.io/v2/library/fedora"
         ]
     );
-    // The registry itself is not told whose images it has.
+    // The registry itself gets no `ns` parameter.
     let found = routes.endpoints(&"quay.io/x:1".parse().unwrap()).unwrap();
     assert_eq!(found[0].namespace.as_deref(), Some("quay.io"));
     assert_eq!(found[1].namespace, None);
@@ -324,7 +324,7 @@ fn cluster(sets: &serde_json::Value, sources: &serde_json::Value) -> Routes {
 }
 
 #[test]
-fn objects_of_a_cluster_are_followed() {
+fn openshift_objects_are_followed() {
     let routes = cluster(
         &json!([
             {"repositoryDigestMirrors": [{"source": "quay.io/a", "mirrors": ["m.example/b", "m.example/c"]}]},
@@ -363,7 +363,7 @@ fn objects_of_a_cluster_are_followed() {
 }
 
 #[test]
-fn scopes_within_scopes_keep_their_mirrors() {
+fn nested_scopes_inherit_mirrors() {
     let routes = cluster(
         &json!([{"imageDigestMirrors": [{"source": "quay.io", "mirrors": ["m.example/q"]}]}]),
         &json!({"insecureRegistries": ["quay.io/lab"]}),
@@ -401,7 +401,7 @@ fn mirrors_of_several_objects_are_merged(#[case] lists: &str, #[case] expected: 
 }
 
 #[test]
-fn hosts_are_insecure_only_where_that_is_said() {
+fn hosts_are_insecure_only_where_configured() {
     let routes = Routes::direct()
         .with_insecure("a.example")
         .with_plain("127.0.0.1:5000");

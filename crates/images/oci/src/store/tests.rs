@@ -2,7 +2,7 @@ use std::sync::atomic::AtomicBool;
 
 use platform::{MediaType, Source};
 use serde_json::Value;
-use testkit::{HostileServer, Layout, Misdeed};
+use testkit::{FaultyServer, Layout, ScriptedResponse};
 
 use super::*;
 use crate::{Client, Keyring, Retry, Roots, Routes, Settings};
@@ -40,12 +40,12 @@ fn noise(length: usize) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_blob_that_broke_off_is_gone_on_with() {
+async fn interrupted_download_is_resumed() {
     let bytes = noise(300_000);
     let whole = bytes.clone();
-    let server = HostileServer::start(move |asked| match asked.offset() {
-        0 => Misdeed::cut(200, whole[..100_000].to_vec(), whole.len()),
-        offset => Misdeed::answer(206, whole[offset..].to_vec()).with(
+    let server = FaultyServer::start(move |asked| match asked.offset() {
+        0 => ScriptedResponse::cut(200, whole[..100_000].to_vec(), whole.len()),
+        offset => ScriptedResponse::answer(206, whole[offset..].to_vec()).with(
             "Content-Range",
             &format!("bytes {offset}-{}/{}", whole.len() - 1, whole.len()),
         ),
@@ -60,7 +60,7 @@ async fn a_blob_that_broke_off_is_gone_on_with() {
     assert!(matches!(error, StoreError::Registry(_)), "{error}");
     assert_eq!(store.size(&wanted.digest), None);
     assert_eq!(store.missing(&wanted, &image), 200_000);
-    // Another process, as it were.
+    // As if in another process.
     let store = BlobStore::open(folder.path()).unwrap();
     store.fetch(&wanted, &image).await.unwrap();
     assert_eq!(store.missing(&wanted, &image), 0);
@@ -70,12 +70,12 @@ async fn a_blob_that_broke_off_is_gone_on_with() {
 }
 
 #[tokio::test]
-async fn what_was_there_before_is_not_believed() {
+async fn partial_download_is_verified() {
     let bytes = noise(300_000);
     let whole = bytes.clone();
-    let server = HostileServer::start(move |asked| match asked.offset() {
-        0 => Misdeed::answer(200, whole.clone()),
-        offset => Misdeed::answer(206, whole[offset..].to_vec()).with(
+    let server = FaultyServer::start(move |asked| match asked.offset() {
+        0 => ScriptedResponse::answer(200, whole.clone()),
+        offset => ScriptedResponse::answer(206, whole[offset..].to_vec()).with(
             "Content-Range",
             &format!("bytes {offset}-{}/{}", whole.len() - 1, whole.len()),
         ),
@@ -92,10 +92,10 @@ async fn what_was_there_before_is_not_believed() {
 }
 
 #[tokio::test]
-async fn what_is_something_else_gets_no_name() {
+async fn wrong_content_is_not_stored() {
     let (bytes, other) = (noise(1000), noise(999).into_iter().chain([1]));
     let other: Vec<u8> = other.collect();
-    let server = HostileServer::start(move |_| Misdeed::answer(200, other.clone()))
+    let server = FaultyServer::start(move |_| ScriptedResponse::answer(200, other.clone()))
         .await
         .unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -111,12 +111,12 @@ async fn what_is_something_else_gets_no_name() {
     assert_eq!(store.size(&wanted.digest), None);
 }
 
-/// A manifest may say what it likes of a blob that another image brought.
+/// A manifest may state any size for a blob that another image brought.
 #[tokio::test]
 async fn wrong_size_never_removes_a_blob_of_another_image() {
     let bytes = noise(300_000);
     let whole = bytes.clone();
-    let server = HostileServer::start(move |_| Misdeed::answer(200, whole.clone()))
+    let server = FaultyServer::start(move |_| ScriptedResponse::answer(200, whole.clone()))
         .await
         .unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -135,10 +135,10 @@ async fn wrong_size_never_removes_a_blob_of_another_image() {
         );
         assert_eq!(fs::read(store.path(&right.digest)).unwrap(), bytes);
     }
-    // Nothing was asked for in vain, and nothing is left.
+    // Only one request was sent, and no partial download is left.
     assert_eq!(server.asked().len(), 1);
     assert_eq!(store.unfinished().unwrap(), []);
-    // One that is damaged is fetched again.
+    // A damaged blob is fetched again.
     fs::write(store.path(&right.digest), b"short").unwrap();
     store.fetch(&right, &image).await.unwrap();
     assert_eq!(fs::read(store.path(&right.digest)).unwrap(), bytes);
@@ -148,14 +148,15 @@ async fn wrong_size_never_removes_a_blob_of_another_image() {
 async fn failed_download_never_discards_that_of_another_image() {
     let bytes = noise(300_000);
     let whole = bytes.clone();
-    let cut =
-        HostileServer::start(move |_| Misdeed::cut(200, whole[..100_000].to_vec(), whole.len()))
-            .await
-            .unwrap();
-    let liar = HostileServer::start(|_| Misdeed::answer(200, noise(400_000)))
+    let cut = FaultyServer::start(move |_| {
+        ScriptedResponse::cut(200, whole[..100_000].to_vec(), whole.len())
+    })
+    .await
+    .unwrap();
+    let liar = FaultyServer::start(|_| ScriptedResponse::answer(200, noise(400_000)))
         .await
         .unwrap();
-    let unknown = HostileServer::start(|_| Misdeed::answer(404, ""))
+    let unknown = FaultyServer::start(|_| ScriptedResponse::answer(404, ""))
         .await
         .unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -164,7 +165,8 @@ async fn failed_download_never_discards_that_of_another_image() {
     let image_at = image(&cut.host()).await;
     store.fetch(&right, &image_at).await.unwrap_err();
     assert_eq!(store.missing(&right, &image_at), 200_000);
-    // Another registry sends more than there is, and does not know it; the same one is asked with wrong sizes.
+    // Another registry sends too much or does not have the blob; the same registry is used with wrong
+    // sizes.
     for host in [liar.host(), unknown.host()] {
         store.fetch(&right, &image(&host).await).await.unwrap_err();
     }
@@ -176,7 +178,7 @@ async fn failed_download_never_discards_that_of_another_image() {
         store.fetch(&wrong, &image_at).await.unwrap_err();
     }
     assert_eq!(store.missing(&right, &image_at), 200_000);
-    // Garbage collection takes all of it.
+    // Garbage collection removes all of it.
     store.remove(&right.digest).unwrap();
     assert_eq!(store.unfinished().unwrap(), []);
 }
@@ -185,12 +187,12 @@ async fn failed_download_never_discards_that_of_another_image() {
 async fn registry_that_stalls_does_not_delay_another_one() {
     let bytes = noise(300_000);
     let (slow, fast) = (bytes.clone(), bytes.clone());
-    let stalling = HostileServer::start(move |_| {
-        Misdeed::trickling(200, slow.clone(), 1000, std::time::Duration::from_mins(10))
+    let stalling = FaultyServer::start(move |_| {
+        ScriptedResponse::trickling(200, slow.clone(), 1000, std::time::Duration::from_mins(10))
     })
     .await
     .unwrap();
-    let server = HostileServer::start(move |_| Misdeed::answer(200, fast.clone()))
+    let server = FaultyServer::start(move |_| ScriptedResponse::answer(200, fast.clone()))
         .await
         .unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -212,10 +214,10 @@ async fn registry_that_stalls_does_not_delay_another_one() {
 }
 
 #[tokio::test]
-async fn many_who_want_the_same_blob_download_it_once() {
+async fn concurrent_fetches_download_a_blob_once() {
     let bytes = noise(200_000);
     let whole = bytes.clone();
-    let server = HostileServer::start(move |_| Misdeed::answer(200, whole.clone()))
+    let server = FaultyServer::start(move |_| ScriptedResponse::answer(200, whole.clone()))
         .await
         .unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -229,7 +231,7 @@ async fn many_who_want_the_same_blob_download_it_once() {
 }
 
 #[test]
-fn many_may_keep_the_same_at_once() {
+fn concurrent_puts_of_a_blob_succeed() {
     let folder = tempfile::tempdir().unwrap();
     let store = BlobStore::open(folder.path()).unwrap();
     for round in 0..20_u8 {
@@ -265,7 +267,7 @@ fn damage_is_found() {
 }
 
 #[tokio::test]
-async fn a_store_is_a_layout_that_others_read() {
+async fn store_is_a_valid_oci_layout() {
     let folder = tempfile::tempdir().unwrap();
     let layout = Layout::new(&folder.path().join("layout")).unwrap();
     let made = layout.image("arm64", &[b""], &Value::Null).unwrap();

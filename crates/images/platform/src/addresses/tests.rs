@@ -104,7 +104,7 @@ fn ranges_are_read_and_written(#[case] text: &str, #[case] expected: &str) {
 #[case("127.0.0.1/8", "beyond the prefix length")]
 #[case("10.0.0.0/8:443", "prefix length")]
 #[case("127.0.0.1:65536", "expected an IP address")]
-fn what_is_no_range_is_refused(#[case] text: &str, #[case] why: &str) {
+fn invalid_ranges_are_rejected(#[case] text: &str, #[case] why: &str) {
     let error = text.parse::<AddressRange>().unwrap_err().to_string();
     assert!(error.contains(why), "{error}");
     assert!(error.contains("192.0.2.0/24"), "{error}");

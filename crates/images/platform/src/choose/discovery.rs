@@ -1,42 +1,42 @@
-//! Finds out what there is: all images of an index, and what they are for.
+//! Lists all images of an index and their platforms.
 
 use std::collections::BTreeMap;
 
-use super::walk::{Event, Fetch, Image, Trouble, Walk};
+use super::walk::{Event, Fetch, Image, Walk, WalkProblem};
 use crate::digest::Digest;
 use crate::document::{Document, ImageConfig};
 use crate::matcher::{Matcher, Rank};
 
-/// A walk through all of an index, step by step: whoever discovers fetches what it asks for.
+/// A walk through all of an index, step by step: the caller fetches the requested documents.
 #[derive(Debug, Clone)]
 pub struct Discovery {
     walk: Walk,
     images: Vec<Image>,
 }
 
-/// What comes next in a discovery.
+/// The next step of a discovery.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DiscoveryStep {
-    /// Fetch this, and give it to [`Discovery::document`] or [`Discovery::config`]. If it is not there,
-    /// call [`Discovery::unavailable`].
+    /// Fetch this, and pass it to [`Discovery::document`] or [`Discovery::config`]. If it does not
+    /// exist, call [`Discovery::unavailable`].
     Fetch(Fetch),
-    /// This is all.
+    /// The result.
     Listed(Listing),
 }
 
-/// All images that there are.
+/// All images of an index.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Listing {
     /// The images, in the order of the index.
     pub images: Vec<Image>,
-    /// How many entries are no images.
+    /// The number of entries that are not images.
     pub skipped: usize,
-    /// Whether everything was seen: not so if something was missing, or too much.
+    /// Whether everything was read: false if a document was missing, or a limit was reached.
     pub complete: bool,
 }
 
 impl Discovery {
-    /// A discovery of everything.
+    /// A discovery of all images.
     pub fn new() -> Self {
         Self {
             walk: Walk::new(None),
@@ -44,25 +44,25 @@ impl Discovery {
         }
     }
 
-    /// Begins with what stands under the tag, and its digest.
+    /// Begins with the document of the tag, and its digest.
     pub fn begin(&mut self, digest: Digest, document: Document) -> DiscoveryStep {
         let event = self.walk.begin(digest, document);
         self.step(event)
     }
 
-    /// Goes on with the document that was asked for.
+    /// Continues with the requested document.
     pub fn document(&mut self, document: Document) -> DiscoveryStep {
         let event = self.walk.document(document);
         self.step(event)
     }
 
-    /// Goes on with the config that was asked for.
+    /// Continues with the requested config.
     pub fn config(&mut self, config: ImageConfig) -> DiscoveryStep {
         let event = self.walk.config(config);
         self.step(event)
     }
 
-    /// Goes on without what was asked for.
+    /// Continues without the requested document.
     pub fn unavailable(&mut self) -> DiscoveryStep {
         let event = self.walk.unavailable();
         self.step(event)
@@ -79,7 +79,7 @@ impl Discovery {
                         skipped: self.walk.misses.skipped,
                         complete: !matches!(
                             self.walk.trouble,
-                            Some(Trouble::Unavailable(_) | Trouble::TooMuch)
+                            Some(WalkProblem::Unavailable(_) | WalkProblem::TooMuch)
                         ),
                     });
                 }
@@ -96,8 +96,8 @@ impl Default for Discovery {
 }
 
 impl Listing {
-    /// The best image for every architecture of an operating system, by [`Matcher::architecture`]. Images
-    /// that say no operating system count as of this one.
+    /// The best image per architecture of an operating system, by [`Matcher::architecture`]. Images
+    /// without an operating system count as of this one.
     pub fn by_architecture(&self, os: &str) -> BTreeMap<String, &Image> {
         let mut best: BTreeMap<String, (Rank, &Image)> = BTreeMap::new();
         for image in &self.images {

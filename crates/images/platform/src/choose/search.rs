@@ -1,13 +1,13 @@
-//! Looks for the one image that is wanted.
+//! Searches the image that matches best.
 
 use super::NoMatch;
-use super::walk::{Event, Fetch, Image, Trouble, Walk};
+use super::walk::{Event, Fetch, Image, Walk, WalkProblem};
 use crate::digest::Digest;
 use crate::document::{Document, ImageConfig};
 use crate::matcher::{Matcher, Rank};
 use crate::platform::Platform;
 
-/// A search through an index, step by step: whoever searches fetches what it asks for.
+/// A search through an index, step by step: the caller fetches the requested documents.
 ///
 /// ```
 /// use platform::choose::{Search, SearchStep};
@@ -33,44 +33,44 @@ pub struct Search {
     wanted: Platform,
 }
 
-/// What comes next in a search.
+/// The next step of a search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SearchStep {
-    /// Fetch this, and give it to [`Search::document`] or [`Search::config`]. If it is not there, call
-    /// [`Search::unavailable`].
+    /// Fetch this, and pass it to [`Search::document`] or [`Search::config`]. If it does not exist,
+    /// call [`Search::unavailable`].
     Fetch(Fetch),
-    /// This is it.
+    /// The image.
     Found(Box<Found>),
-    /// There is none.
+    /// No image matches.
     Missing(Box<NoMatch>),
 }
 
-/// The image that was looked for.
+/// The image found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     /// The image.
     pub image: Image,
-    /// Why this one.
+    /// Why it was chosen.
     pub why: Why,
-    /// How good it is.
+    /// Its rank.
     pub rank: Rank,
 }
 
 /// Why an image was chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Why {
-    /// Its entry in the index says what was asked for.
+    /// Its index entry states the requested platform.
     Stated,
-    /// Its entry says something that will do, and nothing better was there.
+    /// Its index entry states a compatible platform, and there is no better one.
     Fallback,
-    /// Its entry says nothing, no other would do, and its config says that it does.
+    /// Its index entry states no platform, no other entry matches, and its config does.
     Config,
-    /// There is no index, but one image that will do.
+    /// There is no index, but a single image that matches.
     OnlyOne,
 }
 
 impl Search {
-    /// A search for the best image by some rule.
+    /// A search for the best match.
     pub fn new(matcher: Matcher) -> Self {
         Self {
             wanted: matcher.wanted().clone(),
@@ -78,25 +78,25 @@ impl Search {
         }
     }
 
-    /// Begins with what stands under the tag, and its digest.
+    /// Begins with the document of the tag, and its digest.
     pub fn begin(&mut self, digest: Digest, document: Document) -> SearchStep {
         let event = self.walk.begin(digest, document);
         self.step(event)
     }
 
-    /// Goes on with the document that was asked for.
+    /// Continues with the requested document.
     pub fn document(&mut self, document: Document) -> SearchStep {
         let event = self.walk.document(document);
         self.step(event)
     }
 
-    /// Goes on with the config that was asked for.
+    /// Continues with the requested config.
     pub fn config(&mut self, config: ImageConfig) -> SearchStep {
         let event = self.walk.config(config);
         self.step(event)
     }
 
-    /// Goes on without what was asked for.
+    /// Continues without the requested document.
     pub fn unavailable(&mut self) -> SearchStep {
         let event = self.walk.unavailable();
         self.step(event)
@@ -118,7 +118,7 @@ impl Search {
                     rank,
                 }))
             }
-            // A walk with a matcher ranks everything that it gives.
+            // A walk with a matcher ranks every image.
             Event::Image(_, None) | Event::End => SearchStep::Missing(Box::new(self.verdict())),
         }
     }
@@ -127,10 +127,10 @@ impl Search {
         let wanted = self.wanted.clone();
         match self.walk.trouble.clone() {
             None => self.walk.misses.clone().verdict(&self.wanted),
-            Some(Trouble::Artifact(artifact)) => NoMatch::NotAnImage { wanted, artifact },
-            Some(Trouble::Alone(found, why)) => NoMatch::NotAnIndex { wanted, found, why },
-            Some(Trouble::Unavailable(missing)) => NoMatch::Unavailable { wanted, missing },
-            Some(Trouble::TooMuch) => NoMatch::TooMuch { wanted },
+            Some(WalkProblem::Artifact(artifact)) => NoMatch::NotAnImage { wanted, artifact },
+            Some(WalkProblem::Alone(found, why)) => NoMatch::NotAnIndex { wanted, found, why },
+            Some(WalkProblem::Unavailable(missing)) => NoMatch::Unavailable { wanted, missing },
+            Some(WalkProblem::TooMuch) => NoMatch::TooMuch { wanted },
         }
     }
 }

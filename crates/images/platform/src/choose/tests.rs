@@ -31,7 +31,7 @@ impl Registry {
         digest
     }
 
-    /// An image for a platform, told apart from others by its name.
+    /// An image for a platform, identified by its name.
     fn image(&mut self, name: &str, platform: &str) -> Digest {
         let config = serde_json::to_value(platform_of(platform)).unwrap();
         let config = self.push(&config);
@@ -111,14 +111,14 @@ fn platform_of(text: &str) -> Platform {
     text.parse().unwrap()
 }
 
-/// An entry that says its platform.
+/// An entry that states its platform.
 fn stated(digest: &Digest, platform: &str) -> Value {
     let mut entry = silent(digest);
     entry["platform"] = serde_json::to_value(platform_of(platform)).unwrap();
     entry
 }
 
-/// An entry that says none.
+/// An entry without a platform.
 fn silent(digest: &Digest) -> Value {
     json!({ "mediaType": MANIFEST, "digest": digest, "size": 1 })
 }

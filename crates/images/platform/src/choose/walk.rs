@@ -1,7 +1,7 @@
-//! Goes through an index and the indexes in it, asking for what has to be read.
+//! Walks an index and nested indexes, requesting the documents it needs.
 //!
-//! The walk reads nothing itself: it says what it needs, and is told. What it asks for is bounded, in
-//! depth and in number, and nothing is asked for twice, so that it ends whatever it is told.
+//! The walk fetches nothing itself: the caller does. Requests are bounded in depth and number, and no
+//! document is requested twice, so the walk terminates for any input.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,16 +12,16 @@ use crate::matcher::{Matcher, Rank, Unfit};
 use crate::media::MediaType;
 use crate::platform::Platform;
 
-/// How deep indexes may be nested, the outermost counted.
+/// The maximum nesting of indexes, including the outermost.
 pub const MAX_DEPTH: usize = 8;
 
-/// How much is asked for in one walk.
+/// The maximum number of documents requested in one walk.
 pub const MAX_FETCHES: usize = 128;
 
-/// How many entries may wait to be looked at.
+/// The maximum number of pending entries.
 const MAX_PENDING: usize = 4 * MAX_ENTRIES;
 
-/// What is to be fetched, and given to the walk.
+/// A document to fetch and pass to the walk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fetch {
     /// An index or a manifest.
@@ -30,18 +30,18 @@ pub enum Fetch {
     Config(Box<Descriptor>),
 }
 
-/// An image that was found.
+/// An image found by a walk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
-    /// The name of its manifest.
+    /// The digest of its manifest.
     pub digest: Digest,
-    /// The type of its manifest.
+    /// The media type of its manifest.
     pub media_type: MediaType,
-    /// What it is for: by its entry in the index, or else by its config.
+    /// Its platform: from the index entry, or else from its config.
     pub platform: Platform,
-    /// The indexes that lead to it, the outermost first. Empty if it stands alone.
+    /// The indexes that lead to it, outermost first. Empty for a single image.
     pub path: Vec<Digest>,
-    /// Where in the last of them it stands.
+    /// Its position in the last of them.
     pub position: usize,
     /// Its manifest, if it had to be read.
     pub manifest: Option<Box<Manifest>>,
@@ -49,23 +49,23 @@ pub struct Image {
     pub config: Option<Box<ImageConfig>>,
 }
 
-/// An image is for something else than its index says.
+/// Index and config state different platforms.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "checking image {digest}: its index says that it is for {stated}, but its config says {found}"
 )]
 pub struct PlatformMismatch {
-    /// The manifest.
+    /// The digest of the manifest.
     pub digest: Digest,
-    /// What the entry of the index says.
+    /// The platform in the index entry.
     pub stated: Platform,
-    /// What the config says.
+    /// The platform in the config.
     pub found: Platform,
 }
 
 impl Image {
-    /// Compares what the index said with what the config says, once that is read: operating system and
-    /// architecture. Variants are often said in one place only.
+    /// Compares operating system and architecture of index entry and config. Variants are often given
+    /// in only one of them.
     pub fn check(&self, config: &ImageConfig) -> Result<(), PlatformMismatch> {
         let (stated, found) = (self.platform.normalised(), config.platform.normalised());
         let same_os = stated.os.is_empty() || stated.os == found.os;
@@ -80,18 +80,18 @@ impl Image {
     }
 }
 
-/// What comes next.
+/// The next step of a walk.
 #[derive(Debug)]
 pub(super) enum Event {
-    /// Something is needed.
+    /// A document is needed.
     Fetch(Fetch),
-    /// An image was found, and how good it is.
+    /// An image and its rank.
     Image(Box<Image>, Option<Rank>),
-    /// There is nothing left.
+    /// The walk is complete.
     End,
 }
 
-/// What is still to be looked at.
+/// An entry to be visited.
 #[derive(Debug, Clone)]
 struct Pending {
     entry: Descriptor,
@@ -101,24 +101,24 @@ struct Pending {
     rank: Option<Rank>,
 }
 
-/// What was asked for last.
+/// The last request.
 #[derive(Debug, Clone)]
-enum Asked {
+enum PendingRequest {
     Nothing,
     Document(Box<Pending>),
     Config(Box<Pending>, Box<Manifest>),
 }
 
-/// What went otherwise than it should.
+/// A problem met on the walk.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Trouble {
-    /// What stands alone is no image, but this.
+pub(super) enum WalkProblem {
+    /// The single document is not an image but this artifact.
     Artifact(String),
-    /// What stands alone is for something else.
+    /// The single image does not match.
     Alone(Platform, Unfit),
-    /// Something was not there.
+    /// A document is missing.
     Unavailable(Digest),
-    /// There was too much.
+    /// A limit was reached.
     TooMuch,
 }
 
@@ -126,13 +126,13 @@ pub(super) enum Trouble {
 #[derive(Debug, Clone)]
 pub(super) struct Walk {
     matcher: Option<Matcher>,
-    /// What is to be looked at, the next one last.
+    /// Entries to be visited; the next one is last.
     pending: Vec<Pending>,
-    asked: Asked,
+    asked: PendingRequest,
     seen: BTreeSet<Digest>,
     fetches: usize,
     pub(super) misses: Misses,
-    pub(super) trouble: Option<Trouble>,
+    pub(super) trouble: Option<WalkProblem>,
 }
 
 impl Walk {
@@ -140,7 +140,7 @@ impl Walk {
         Self {
             matcher,
             pending: Vec::new(),
-            asked: Asked::Nothing,
+            asked: PendingRequest::Nothing,
             seen: BTreeSet::new(),
             fetches: 0,
             misses: Misses::default(),
@@ -148,7 +148,7 @@ impl Walk {
         }
     }
 
-    /// Takes what stands under the tag.
+    /// Takes the document of the tag.
     pub(super) fn begin(&mut self, digest: Digest, document: Document) -> Event {
         self.seen.insert(digest.clone());
         let entry = Descriptor {
@@ -162,7 +162,7 @@ impl Walk {
             artifact_type: String::new(),
             annotations: BTreeMap::new(),
         };
-        self.asked = Asked::Document(Box::new(Pending {
+        self.asked = PendingRequest::Document(Box::new(Pending {
             entry,
             path: Vec::new(),
             position: 0,
@@ -172,17 +172,17 @@ impl Walk {
         self.document(document)
     }
 
-    /// Takes the document that was asked for. If none was, what was asked for is asked for again.
+    /// Takes the requested document. If none was requested, the last request is repeated.
     pub(super) fn document(&mut self, document: Document) -> Event {
-        let pending = match std::mem::replace(&mut self.asked, Asked::Nothing) {
-            Asked::Document(pending) => pending,
+        let pending = match std::mem::replace(&mut self.asked, PendingRequest::Nothing) {
+            PendingRequest::Document(pending) => pending,
             other => return self.again(other),
         };
         match document {
             Document::Index(index) => {
                 let waiting = self.pending.len().saturating_add(index.manifests.len());
                 if pending.path.len() >= MAX_DEPTH || waiting > MAX_PENDING {
-                    self.note(Trouble::TooMuch);
+                    self.note(WalkProblem::TooMuch);
                     return self.next();
                 }
                 let mut path = pending.path;
@@ -202,27 +202,28 @@ impl Walk {
             Document::Manifest(manifest) => {
                 if let Some(artifact) = manifest.artifact() {
                     if pending.path.is_empty() {
-                        self.note(Trouble::Artifact(artifact.to_owned()));
+                        self.note(WalkProblem::Artifact(artifact.to_owned()));
                     }
                     self.misses.no_image();
                     return self.next();
                 }
-                // It may not have said that it is a manifest, but it did say for what.
+                // The entry may lack the type of a manifest but state a platform.
                 if let Some(platform) = pending.entry.stated_platform().cloned() {
                     let rank = pending.rank;
                     return image(*pending, platform, Some(manifest), None, rank);
                 }
                 let config = Box::new(manifest.config.clone());
-                self.asked = Asked::Config(pending, manifest);
+                self.asked = PendingRequest::Config(pending, manifest);
                 Event::Fetch(Fetch::Config(config))
             }
         }
     }
 
-    /// Takes the config that was asked for. If none was, what was asked for is asked for again.
+    /// Takes the requested config. If none was requested, the last request is repeated.
     pub(super) fn config(&mut self, config: ImageConfig) -> Event {
-        let (pending, manifest) = match std::mem::replace(&mut self.asked, Asked::Nothing) {
-            Asked::Config(pending, manifest) => (pending, manifest),
+        let (pending, manifest) = match std::mem::replace(&mut self.asked, PendingRequest::Nothing)
+        {
+            PendingRequest::Config(pending, manifest) => (pending, manifest),
             other => return self.again(other),
         };
         let platform = config.platform.clone();
@@ -232,7 +233,7 @@ impl Walk {
                 Ok(rank) => Some(rank),
                 Err(why) => {
                     if pending.path.is_empty() {
-                        self.note(Trouble::Alone(platform.clone(), why.clone()));
+                        self.note(WalkProblem::Alone(platform.clone(), why.clone()));
                     }
                     self.misses.unfit(&why, &platform);
                     return self.next();
@@ -243,19 +244,21 @@ impl Walk {
         image(*pending, platform, Some(manifest), config, rank)
     }
 
-    /// Goes on without what was asked for: it is not there, or cannot be used.
+    /// Continues without the requested document: it is missing or unusable.
     pub(super) fn unavailable(&mut self) -> Event {
-        match std::mem::replace(&mut self.asked, Asked::Nothing) {
-            Asked::Nothing => {}
-            Asked::Document(pending) => self.note(Trouble::Unavailable(pending.entry.digest)),
-            Asked::Config(_, manifest) => {
-                self.note(Trouble::Unavailable(manifest.config.digest));
+        match std::mem::replace(&mut self.asked, PendingRequest::Nothing) {
+            PendingRequest::Nothing => {}
+            PendingRequest::Document(pending) => {
+                self.note(WalkProblem::Unavailable(pending.entry.digest));
+            }
+            PendingRequest::Config(_, manifest) => {
+                self.note(WalkProblem::Unavailable(manifest.config.digest));
             }
         }
         self.next()
     }
 
-    /// The next image, or what has to be read to find it.
+    /// The next image, or the document needed to find it.
     pub(super) fn next(&mut self) -> Event {
         while let Some(pending) = self.pending.pop() {
             if pending.next == Next::Take
@@ -268,31 +271,31 @@ impl Walk {
                 continue;
             }
             if self.fetches >= MAX_FETCHES {
-                self.note(Trouble::TooMuch);
+                self.note(WalkProblem::TooMuch);
                 self.pending.clear();
                 return Event::End;
             }
             self.fetches = self.fetches.saturating_add(1);
             let fetch = Fetch::Document(Box::new(pending.entry.clone()));
-            self.asked = Asked::Document(Box::new(pending));
+            self.asked = PendingRequest::Document(Box::new(pending));
             return Event::Fetch(fetch);
         }
         Event::End
     }
 
-    /// Somebody gave what was not asked for.
-    fn again(&mut self, asked: Asked) -> Event {
+    /// The caller passed a document that was not requested: repeat the request.
+    fn again(&mut self, asked: PendingRequest) -> Event {
         let fetch = match &asked {
-            Asked::Nothing => return self.next(),
-            Asked::Document(pending) => Fetch::Document(Box::new(pending.entry.clone())),
-            Asked::Config(_, manifest) => Fetch::Config(Box::new(manifest.config.clone())),
+            PendingRequest::Nothing => return self.next(),
+            PendingRequest::Document(pending) => Fetch::Document(Box::new(pending.entry.clone())),
+            PendingRequest::Config(_, manifest) => Fetch::Config(Box::new(manifest.config.clone())),
         };
         self.asked = asked;
         Event::Fetch(fetch)
     }
 
-    /// The first trouble is the one that is told.
-    fn note(&mut self, trouble: Trouble) {
+    /// Records a problem; the first one is reported.
+    fn note(&mut self, trouble: WalkProblem) {
         self.trouble.get_or_insert(trouble);
     }
 }

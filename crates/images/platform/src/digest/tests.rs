@@ -127,7 +127,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_read_is_printed_as_it_was(text in "(sha(256|512))?:?[0-9a-fA-F]{60,66}|.*") {
+    fn parse_and_display_round_trip(text in "(sha(256|512))?:?[0-9a-fA-F]{60,66}|.*") {
         if let Ok(digest) = text.parse::<Digest>() {
             prop_assert_eq!(digest.to_string(), text);
         }

@@ -1,8 +1,8 @@
-//! Reads documents from bytes that anybody may have written.
+//! Parses untrusted documents.
 //!
-//! The kind of a document is what the registry says (`Content-Type`), what the document says
-//! (`mediaType`), or else what it looks like. Where these contradict each other, it is refused: the same
-//! bytes must not be an index to one reader and a manifest to another (CVE-2021-41190).
+//! The type of a document comes from the registry (`Content-Type`), from the document (`mediaType`), or
+//! else from its fields. Contradictions are rejected: the same bytes must not be an index to one reader
+//! and a manifest to another (CVE-2021-41190).
 //!
 //! Nothing recurses by the depth of the input: unknown fields are skipped without recursion, and known
 //! ones have a fixed depth.
@@ -22,28 +22,28 @@ use crate::excerpt::excerpt;
 use crate::media::{Kind, MediaType};
 use crate::platform::{MAX_FEATURES, Platform};
 
-/// The longest detail that an error repeats of what a parser said.
-const LONGEST_DETAIL: usize = 256;
+/// Upper bound of a parser message quoted in an error.
+const MAX_DETAIL: usize = 256;
 
-/// Why bytes are no document that can be used.
+/// Why bytes are not a usable document.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DocumentError {
-    /// There are too many bytes.
-    #[error("reading {what}: it has {found} bytes, {most} are the most")]
+    /// It is too large.
+    #[error("reading {what}: it has {found} bytes, the maximum is {most}")]
     TooLarge {
-        /// What was to be read.
+        /// The expected document.
         what: &'static str,
-        /// How many bytes there are.
+        /// The size in bytes.
         found: usize,
-        /// How many there may be.
+        /// The limit in bytes.
         most: usize,
     },
-    /// They are no JSON, or fields are missing or of the wrong type.
+    /// It is not JSON, or fields are missing or of the wrong type.
     #[error("reading {what}: {detail}")]
     Json {
-        /// What was to be read.
+        /// The expected document.
         what: &'static str,
-        /// What is wrong, and where.
+        /// The parser's message and position.
         detail: String,
     },
     /// It is a manifest of schema 1.
@@ -51,19 +51,19 @@ pub enum DocumentError {
         "reading manifest: Docker's schema 1 is not supported; push the image again with a client that is not older than 2016"
     )]
     Schema1,
-    /// It is of another schema.
+    /// It has another schema version.
     #[error("reading manifest: schemaVersion is {found}, only 2 is supported")]
     SchemaVersion {
-        /// What it says.
+        /// The version found.
         found: u64,
     },
-    /// It is of a type that is neither an index nor a manifest.
+    /// Its type is neither an index nor a manifest.
     #[error("reading manifest: media type {found} is neither an index nor a manifest")]
     MediaType {
         /// The type, shortened.
         found: String,
     },
-    /// The registry says something else than the document.
+    /// `Content-Type` and `mediaType` contradict each other.
     #[error("reading manifest: it was sent as {sent}, but says that it is {said}")]
     Contradiction {
         /// `Content-Type`.
@@ -71,35 +71,35 @@ pub enum DocumentError {
         /// `mediaType`, shortened.
         said: String,
     },
-    /// It looks like an index and like a manifest.
+    /// It has fields of an index and of a manifest.
     #[error("reading {what}: it has {field:?}, which it must not have")]
     Ambiguous {
-        /// What it is said to be.
+        /// Its stated type.
         what: &'static str,
-        /// What does not belong there.
+        /// The field that contradicts it.
         field: &'static str,
     },
-    /// It does not look like anything.
+    /// It has fields of neither.
     #[error(
         "reading manifest: neither a media type nor \"manifests\" or \"config\" say what it is"
     )]
     Shapeless,
-    /// The config says something else of the layers than the manifest.
+    /// Config and manifest have different numbers of layers.
     #[error(
         "reading config: it has {diff_ids} rootfs.diff_ids, but the manifest has {layers} layers"
     )]
     Layers {
-        /// Layers of the manifest.
+        /// Layers in the manifest.
         layers: usize,
-        /// Layers of the config.
+        /// Layers in the config.
         diff_ids: usize,
     },
 }
 
-/// Whether some field is there. `null` is nothing, as for Go.
+/// Whether a field is present. `null` counts as absent, as in Go.
 type Present = Option<IgnoredAny>;
 
-/// What tells documents apart.
+/// The fields that distinguish documents.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Shape {
@@ -132,7 +132,7 @@ struct ManifestBody {
     annotations: BTreeMap<String, String>,
 }
 
-/// The fields of a platform are repeated: flattening would keep all the fields that are not known.
+/// The fields of a platform are repeated: `flatten` would buffer all unknown fields.
 #[derive(Deserialize)]
 struct ConfigBody {
     os: Option<String>,
@@ -174,8 +174,7 @@ struct RootFs {
     diff_ids: Vec<Digest>,
 }
 
-/// Reads an index or a manifest. `content_type` is what the registry said, or what the entry of the index
-/// said that led here.
+/// Parses an index or manifest. `content_type` is that of the response or of the index entry.
 pub fn read(bytes: &[u8], content_type: Option<&str>) -> Result<Document, DocumentError> {
     bounded_by(bytes, "manifest", MAX_MANIFEST)?;
     let shape: Shape = parse(bytes, "manifest")?;
@@ -200,7 +199,7 @@ pub fn read(bytes: &[u8], content_type: Option<&str>) -> Result<Document, Docume
     if let Some(found) = shape.schema_version.filter(|version| *version != 2) {
         return Err(DocumentError::SchemaVersion { found });
     }
-    // Types that say nothing (`application/json`) are not remembered.
+    // Generic types (`application/json`) are not kept.
     let media_type = match media_type.kind() {
         Kind::Unknown => MediaType::default(),
         _ => media_type,
@@ -261,12 +260,12 @@ pub fn read_config(bytes: &[u8]) -> Result<ImageConfig, DocumentError> {
     })
 }
 
-/// What a document is, from what was sent with it and what it says.
+/// The type of a document from `Content-Type` and `mediaType`.
 fn agreed(sent: MediaType, said: MediaType) -> Result<MediaType, DocumentError> {
     if said.is_empty() {
         return Ok(sent);
     }
-    // `application/json` and the like say nothing.
+    // Generic types such as `application/json` do not count.
     if sent.kind() == Kind::Unknown || sent == said {
         return Ok(said);
     }
@@ -289,14 +288,14 @@ fn bounded_by(bytes: &[u8], what: &'static str, most: usize) -> Result<(), Docum
 
 fn parse<'a, T: Deserialize<'a>>(bytes: &'a [u8], what: &'static str) -> Result<T, DocumentError> {
     serde_json::from_slice(bytes).map_err(|why| {
-        // The parser repeats what it did not expect, however long.
+        // The parser quotes unexpected input of any length.
         let why = why.to_string();
         let mut detail: String = why
             .chars()
             .map(|c| if c.is_control() { ' ' } else { c })
-            .take(LONGEST_DETAIL)
+            .take(MAX_DETAIL)
             .collect();
-        if why.chars().nth(LONGEST_DETAIL).is_some() {
+        if why.chars().nth(MAX_DETAIL).is_some() {
             detail.push_str("...");
         }
         DocumentError::Json { what, detail }

@@ -147,7 +147,7 @@ fn numbers_and_sizes_have_limits() {
     let error = read(&large(MAX_MANIFEST + 1), None).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "reading manifest: it has 4194305 bytes, 4194304 are the most"
+        "reading manifest: it has 4194305 bytes, the maximum is 4194304"
     );
     let error = read_config(&large(MAX_CONFIG + 1)).unwrap_err();
     assert!(matches!(
@@ -222,7 +222,7 @@ fn manifests_that_are_no_images(#[case] config: &str, #[case] expected: Option<&
 }
 
 #[test]
-fn configs_say_what_an_image_is_for() {
+fn configs_give_the_platform_of_an_image() {
     let config = json!({
         "architecture": "s390x", "os": "linux", "variant": null, "os.features": ["a"],
         "config": { "Labels": { "shasum": "1", "none": null }, "Env": ["A=b"], "Cmd": ["x"] },
@@ -264,7 +264,7 @@ fn odd_configs(#[case] text: &str, #[case] empty: bool) {
 }
 
 #[test]
-fn layers_that_nobody_has_are_no_overflow() {
+fn huge_layer_sizes_do_not_overflow() {
     let mut layer = descriptor("x");
     layer["size"] = json!(u64::MAX);
     let value = with(
@@ -320,7 +320,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_nearly_right_is_read_or_refused(value in nearly(), sent in prop::option::of(prop_oneof![Just(OCI_INDEX), Just(OCI_MANIFEST)])) {
+    fn nearly_valid_documents_are_parsed_or_rejected(value in nearly(), sent in prop::option::of(prop_oneof![Just(OCI_INDEX), Just(OCI_MANIFEST)])) {
         let bytes = value.to_string();
         let _ = read_config(bytes.as_bytes());
         if let Ok(document) = read(bytes.as_bytes(), sent) {

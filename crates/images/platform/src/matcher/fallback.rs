@@ -2,7 +2,7 @@
 
 use crate::platform::Platform;
 
-/// Variants above this are no generation of anything.
+/// Variants above this number are treated as unknown.
 const NEWEST: u32 = 32;
 
 /// An architecture and a variant, normalised.
@@ -20,19 +20,19 @@ impl Step {
         }
     }
 
-    /// Says whether a (normalised) platform is of this architecture and variant.
+    /// Whether a (normalised) platform has this architecture and variant.
     pub(super) fn is(&self, platform: &Platform) -> bool {
         self.architecture == platform.architecture && self.variant == platform.variant
     }
 
-    /// The normal form: the first generation of `amd64` and the eighth of `arm64` are unsaid.
+    /// The normal form: `v1` of `amd64` and `v8` of `arm64` are omitted.
     fn new(architecture: &str, variant: impl Into<String>) -> Self {
         let platform = Platform::new("", architecture).with_variant(variant);
         Self::of(&platform.normalised())
     }
 }
 
-/// What a node of a (normalised) platform runs.
+/// What a node of a (normalised) platform runs, best first.
 pub(super) fn steps(node: &Platform) -> Vec<Step> {
     match node.architecture.as_str() {
         "amd64" => {
@@ -56,13 +56,13 @@ pub(super) fn steps(node: &Platform) -> Vec<Step> {
 fn arm(variant: &str) -> Vec<Step> {
     let mut steps = vec![Step::new("arm", variant)];
     if let Some(newest) = generation(variant) {
-        // Before the fifth nothing is common.
+        // Versions before v5 have no common baseline.
         steps.extend((5..newest).rev().map(|n| Step::new("arm", format!("v{n}"))));
     }
     steps
 }
 
-/// `v9.x` has all of `v8.(x+5)`. A variant that is unknown runs nothing, as in containerd.
+/// `v9.x` includes `v8.(x+5)`. An unknown variant runs nothing, as in containerd.
 fn arm64(variant: &str) -> Vec<Step> {
     let (major, minor) = match variant.strip_prefix('v') {
         None if variant.is_empty() => (8, 0),
@@ -96,7 +96,7 @@ fn arm64(variant: &str) -> Vec<Step> {
     steps
 }
 
-/// The number of `v3`. Whatever is newer than the newest has all of them.
+/// The number of a variant such as `v3`. Newer ones than the newest known include all.
 fn generation(variant: &str) -> Option<u32> {
     let digits = variant.strip_prefix('v')?;
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
@@ -113,10 +113,9 @@ fn small(text: &str) -> Option<u32> {
     text.parse().ok().filter(|n| *n <= NEWEST)
 }
 
-/// How much a (normalised) variant demands of a machine of its architecture; the plain form is 0.
+/// How much a (normalised) variant demands of the CPU; 0 is the base variant.
 ///
-/// Of `arm`, whatever is not newer than `v7` counts as plain, the newest first. Variants that nobody
-/// can order come last.
+/// Of `arm`, variants up to `v7` count as base, newest first. Unknown variants come last.
 pub(super) fn demand(image: &Platform) -> usize {
     const LAST: usize = usize::MAX;
     let version = image.variant.strip_prefix('v').unwrap_or(&image.variant);
@@ -126,7 +125,7 @@ pub(super) fn demand(image: &Platform) -> usize {
     };
     let number = match image.architecture.as_str() {
         "arm" if major <= 7 => 7 - major,
-        // Behind all of those.
+        // After all known variants.
         _ => (major * (NEWEST + 1) + minor).saturating_add(7),
     };
     usize::try_from(number).unwrap_or(LAST)

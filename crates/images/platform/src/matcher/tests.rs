@@ -76,7 +76,7 @@ const LINUX: [&str; 24] = [
 #[case("linux/ppc64le", "ppc64le")]
 #[case("linux/riscv64", "riscv64")]
 #[case("linux/ppc64le/power9", "")]
-fn what_nodes_run(#[case] node: &str, #[case] expected: &str) {
+fn nodes_run_platforms_in_order(#[case] node: &str, #[case] expected: &str) {
     let expected: Vec<String> = expected
         .split_whitespace()
         .map(|image| format!("linux/{image}"))
@@ -194,7 +194,7 @@ fn more_features_that_are_there_are_better() {
 }
 
 #[test]
-fn a_system_that_is_unsaid_is_the_one_that_is_wanted() {
+fn missing_os_matches_the_requested_one() {
     let image = Platform::new("", "aarch64");
     assert!(Matcher::node(&platform("linux/arm64")).matches(&image));
     assert!(Matcher::architecture("linux", "arm64").matches(&image));

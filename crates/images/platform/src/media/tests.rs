@@ -30,7 +30,7 @@ fn kinds(#[case] text: &str, #[case] kind: Kind) {
 }
 
 #[test]
-fn what_is_asked_for_can_be_read() {
+fn accepted_types_can_be_parsed() {
     for accepted in ACCEPT {
         assert!(matches!(
             MediaType::read(accepted).kind(),

@@ -1,8 +1,8 @@
-//! What platforms mean: one name for everything that has several.
+//! Normalisation of platforms: one spelling for each meaning.
 
 use super::Platform;
 
-/// Operating systems that Go knows, by the names it gives them.
+/// The operating systems Go knows (GOOS).
 const OSES: [&str; 17] = [
     "aix",
     "android",
@@ -23,7 +23,7 @@ const OSES: [&str; 17] = [
     "zos",
 ];
 
-/// Architectures that Go knows, by the names it gives them.
+/// The architectures Go knows (GOARCH).
 const ARCHITECTURES: [&str; 24] = [
     "386",
     "amd64",
@@ -52,10 +52,10 @@ const ARCHITECTURES: [&str; 24] = [
 ];
 
 impl Platform {
-    /// What is meant: lower case, aliases resolved, variants that go without saying unsaid (`v1` of
-    /// `amd64`, `v8` of `arm64`) and the one of `arm` said (`v7`), features in order and once.
+    /// The normal form: lower case, aliases resolved, default variants removed (`v1` of `amd64`, `v8`
+    /// of `arm64`), the default of `arm` added (`v7`), features sorted and unique.
     ///
-    /// An operating system that is unsaid stays unsaid; whoever compares decides what it is.
+    /// A missing operating system stays missing; the comparison decides what it means.
     #[must_use]
     pub fn normalised(&self) -> Self {
         let (architecture, variant) = architecture(&self.architecture, &self.variant);
@@ -73,14 +73,13 @@ impl Platform {
     }
 }
 
-/// The name that Go gives an architecture, if it is known under this name or another:
-/// `x86_64` is `amd64`. What Go does not know is none.
+/// The GOARCH of an architecture or alias: `x86_64` is `amd64`. `None` if Go does not know it.
 pub fn known_architecture(name: &str) -> Option<&'static str> {
     let (name, _) = architecture(name, "");
     ARCHITECTURES.into_iter().find(|known| *known == name)
 }
 
-/// Says whether Go knows an operating system of this (normalised) name.
+/// Whether Go knows a (normalised) operating system.
 pub(super) fn is_known_os(name: &str) -> bool {
     OSES.contains(&name)
 }

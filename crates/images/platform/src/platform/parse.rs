@@ -1,4 +1,4 @@
-//! Reads platforms as people write them: containerd's specifiers.
+//! Parses platforms in containerd's notation.
 //!
 //! ```text
 //! os[(version[+feature]...)]/architecture[/variant]  |  os[(...)]  |  architecture
@@ -10,50 +10,50 @@ use super::normal::{architecture, is_known_os, known_architecture, os};
 use super::{MAX_FEATURES, Platform};
 use crate::excerpt::excerpt;
 
-/// The longest text that is read.
-const LONGEST: usize = 1024;
+/// Upper bound of the text.
+const MAX_LENGTH: usize = 1024;
 
-/// Why a text is no platform.
+/// Why a text is not a platform.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlatformError {
     /// It is too long.
-    #[error("reading platform {text}: it has {found} characters, {LONGEST} are the most")]
+    #[error("reading platform {text}: it has {found} characters, the maximum is {MAX_LENGTH}")]
     TooLong {
-        /// What was read, shortened.
+        /// The text, shortened.
         text: String,
-        /// How long it is.
+        /// Its length.
         found: usize,
     },
-    /// There are too few or too many slashes.
+    /// The number of slashes is wrong.
     #[error("reading platform {text}: expected os[(version+feature)]/architecture[/variant]")]
     Form {
-        /// What was read.
+        /// The text.
         text: String,
     },
-    /// There is a `*`.
+    /// It contains a `*`.
     #[error("reading platform {text}: wildcards are not supported; name one platform")]
     Wildcard {
-        /// What was read.
+        /// The text.
         text: String,
     },
-    /// Some part has characters that it may not have.
+    /// A part contains invalid characters.
     #[error(
         "reading platform {text}: part {part} is malformed; letters, digits, _ and - are accepted, and dots after the operating system"
     )]
     Part {
-        /// What was read.
+        /// The text.
         text: String,
         /// The part between slashes.
         part: String,
     },
-    /// What stands in parentheses cannot be read.
+    /// The part in parentheses is malformed.
     #[error(
         "reading platform {text}: options {options} are malformed; expected (version+feature+feature), with % + ( ) / percent-encoded"
     )]
     Options {
-        /// What was read.
+        /// The text.
         text: String,
-        /// What stands in parentheses.
+        /// The part in parentheses.
         options: String,
     },
     /// A single word is neither an operating system nor an architecture.
@@ -61,15 +61,15 @@ pub enum PlatformError {
         "reading platform {text}: neither an operating system nor an architecture has this name"
     )]
     Unknown {
-        /// What was read.
+        /// The text.
         text: String,
     },
-    /// Only an operating system is named.
+    /// It names only an operating system.
     #[error(
         "reading platform {text}: it names no architecture; write {text_bare}/amd64, for example"
     )]
     NoArchitecture {
-        /// What was read.
+        /// The text.
         text: String,
         /// The operating system.
         text_bare: String,
@@ -77,8 +77,8 @@ pub enum PlatformError {
 }
 
 impl Platform {
-    /// Reads a platform; what is not named is as on a host. Aliases are resolved, but variants that go
-    /// without saying are kept where they are said (`linux/arm64/v8`), as containerd does.
+    /// Parses a platform; missing parts are those of a host. Aliases are resolved, but explicit default
+    /// variants are kept (`linux/arm64/v8`), as in containerd.
     pub fn parse_on(text: &str, host: &Self) -> Result<Self, PlatformError> {
         match read(text)? {
             Read::Whole(platform) => Ok(platform),
@@ -95,7 +95,7 @@ impl Platform {
     }
 }
 
-/// An architecture alone is one of Linux. An operating system alone is refused: what it runs on would be
+/// An architecture alone means Linux. An operating system alone is rejected: the architecture would be
 /// a guess.
 impl FromStr for Platform {
     type Err = PlatformError;
@@ -122,7 +122,7 @@ enum Read {
 }
 
 fn read(text: &str) -> Result<Read, PlatformError> {
-    if text.len() > LONGEST {
+    if text.len() > MAX_LENGTH {
         return Err(PlatformError::TooLong {
             text: excerpt(text),
             found: text.len(),
@@ -134,7 +134,7 @@ fn read(text: &str) -> Result<Read, PlatformError> {
         });
     }
     let mut parts = text.split('/');
-    // `split` gives at least one part.
+    // `split` returns at least one part.
     let first = parts.next().unwrap_or_default();
     let rest: Vec<&str> = parts.collect();
     let mut platform = system(first, text)?;
@@ -150,14 +150,16 @@ fn read(text: &str) -> Result<Read, PlatformError> {
     match rest.as_slice() {
         [] if is_known_os(&platform.os) => Ok(Read::Os(platform)),
         [] if known_architecture(first).is_some() => {
-            (platform.architecture, platform.variant) = unsaid(architecture(first, ""));
+            (platform.architecture, platform.variant) =
+                without_default_variant(architecture(first, ""));
             Ok(Read::Architecture(platform))
         }
         [] => Err(PlatformError::Unknown {
             text: excerpt(text),
         }),
         [name] => {
-            (platform.architecture, platform.variant) = unsaid(architecture(name, ""));
+            (platform.architecture, platform.variant) =
+                without_default_variant(architecture(name, ""));
             Ok(Read::Whole(platform))
         }
         [name, variant] => {
@@ -173,8 +175,8 @@ fn read(text: &str) -> Result<Read, PlatformError> {
     }
 }
 
-/// `arm` alone stays alone, although `v7` is meant.
-fn unsaid((architecture, variant): (String, String)) -> (String, String) {
+/// `arm` without variant stays so, although it means `v7`.
+fn without_default_variant((architecture, variant): (String, String)) -> (String, String) {
     if architecture == "arm" && variant == "v7" {
         (architecture, String::new())
     } else {
@@ -182,7 +184,7 @@ fn unsaid((architecture, variant): (String, String)) -> (String, String) {
     }
 }
 
-/// Reads `os[(version[+feature]...)]`.
+/// Parses `os[(version[+feature]...)]`.
 fn system(part: &str, text: &str) -> Result<Platform, PlatformError> {
     let (name, options) = match part.split_once('(') {
         Some((name, options)) => (name, Some(options)),
@@ -219,7 +221,7 @@ fn system(part: &str, text: &str) -> Result<Platform, PlatformError> {
     Ok(platform)
 }
 
-/// Undoes percent-encoding; none if there are characters that would have to be encoded.
+/// Percent-decodes; `None` if there are characters that have to be encoded.
 fn decode(word: &str) -> Option<String> {
     let mut bytes = word.bytes();
     let mut decoded = Vec::with_capacity(word.len());

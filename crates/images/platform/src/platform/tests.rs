@@ -55,7 +55,7 @@ fn specifiers(#[case] text: &str, #[case] expected: Platform) {
 #[case("s390x", "linux/s390x")]
 #[case("arm", "linux/arm")]
 #[case("linux/amd64", "linux/amd64")]
-fn what_is_unsaid_is_as_on_the_host(#[case] text: &str, #[case] expected: &str) {
+fn missing_parts_are_those_of_the_host(#[case] text: &str, #[case] expected: &str) {
     assert_eq!(
         Platform::parse_on(text, &host()).unwrap().to_string(),
         expected
@@ -191,7 +191,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_read_is_shown_and_read_again(text in "(linux|windows|macOS|[a-z]{1,5})(\\([0-9.]{0,8}(\\+([a-z]|%[0-7][0-9a-fA-F]){1,3}){0,2}\\))?(/(arm|arm64|armhf|amd64|x86_64|[a-z0-9]{1,6})(/v?[0-9])?)?|.{0,40}") {
+    fn display_and_parse_round_trip(text in "(linux|windows|macOS|[a-z]{1,5})(\\([0-9.]{0,8}(\\+([a-z]|%[0-7][0-9a-fA-F]){1,3}){0,2}\\))?(/(arm|arm64|armhf|amd64|x86_64|[a-z0-9]{1,6})(/v?[0-9])?)?|.{0,40}") {
         for platform in [text.parse::<Platform>(), Platform::parse_on(&text, &host())].into_iter().flatten() {
             let shown = platform.to_string();
             prop_assert_eq!(shown.parse::<Platform>(), Ok(platform.clone()));

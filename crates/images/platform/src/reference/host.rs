@@ -1,4 +1,4 @@
-//! Registries: a name or an address, and perhaps a port.
+//! Registry hosts: a name or an address, and an optional port.
 
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -7,23 +7,23 @@ use std::str::FromStr;
 use super::{Part, ReferenceError};
 use crate::excerpt::excerpt;
 
-/// The longest name that DNS knows.
-const LONGEST: usize = 253;
+/// The maximum length of a DNS name.
+const MAX_NAME: usize = 253;
 
-/// How references name Docker Hub.
+/// Docker Hub in references.
 const DOCKER_HUB: &str = "docker.io";
 
-/// Docker Hub under its old name.
+/// The old name of Docker Hub.
 const LEGACY_HUB: &str = "index.docker.io";
 
-/// Where Docker Hub really answers.
+/// The API endpoint of Docker Hub.
 const HUB_ENDPOINT: &str = "registry-1.docker.io";
 
-/// A registry, as references name it: `quay.io`, `localhost:5000`, `[::1]:5000`.
+/// A registry host in a reference: `quay.io`, `localhost:5000`, `[::1]:5000`.
 ///
-/// The grammar is that of `distribution/reference`; beyond it, addresses in brackets and ports have to
-/// be real ones, and names are no longer than DNS allows. What looks like a host and is none
-/// (`under_score.com/x`) is refused, where Docker finds a reference without any host.
+/// The grammar is that of `distribution/reference`; in addition, addresses in brackets and ports have
+/// to be valid, and names must fit DNS. A malformed host (`under_score.com/x`) is rejected, where
+/// Docker would parse a reference without host.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Host {
     text: String,
@@ -31,7 +31,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// Docker Hub, where names without a host belong.
+    /// Docker Hub, the host of names without one.
     pub fn docker_hub() -> Self {
         Self {
             text: DOCKER_HUB.to_owned(),
@@ -39,7 +39,7 @@ impl Host {
         }
     }
 
-    /// Says whether this is Docker Hub.
+    /// Whether this is Docker Hub.
     pub fn is_docker_hub(&self) -> bool {
         self.text == DOCKER_HUB
     }
@@ -57,12 +57,12 @@ impl Host {
         }
     }
 
-    /// The port, if one is named.
+    /// The port, if given.
     pub fn port(&self) -> Option<u16> {
         self.port
     }
 
-    /// Who is to be connected to: Docker Hub answers elsewhere, everybody else where they are named.
+    /// The host to connect to: Docker Hub has a separate endpoint.
     pub fn endpoint(&self) -> &str {
         if self.is_docker_hub() {
             HUB_ENDPOINT
@@ -71,7 +71,7 @@ impl Host {
         }
     }
 
-    /// Reads the host of a reference, which the error names.
+    /// Parses the host of a reference; `whole` is quoted in errors.
     pub(super) fn read(host: &str, whole: &str) -> Result<Self, ReferenceError> {
         let malformed = |part, value| ReferenceError::Malformed {
             text: excerpt(whole),
@@ -102,12 +102,12 @@ impl Host {
             }
             (name, port)
         };
-        if name.len() > LONGEST {
+        if name.len() > MAX_NAME {
             return Err(ReferenceError::TooLong {
                 text: excerpt(whole),
                 part: Part::Host,
                 found: name.len(),
-                most: LONGEST,
+                most: MAX_NAME,
             });
         }
         let port = port
@@ -123,7 +123,7 @@ impl Host {
     }
 }
 
-/// A word of a name: letters, digits, and dashes within.
+/// A label: letters, digits, and inner dashes.
 fn is_label(label: &str) -> bool {
     !label.is_empty()
         && !label.starts_with('-')
@@ -133,7 +133,7 @@ fn is_label(label: &str) -> bool {
             .all(|b| b.is_ascii_alphanumeric() || b == b'-')
 }
 
-/// Digits alone (`parse` would take a sign as well), with a value that ports have.
+/// Digits only (`parse` would accept a sign) in the range of ports.
 fn read_port(port: &str) -> Option<u16> {
     if !port.bytes().all(|b| b.is_ascii_digit()) {
         return None;

@@ -7,10 +7,10 @@ use super::{Part, ReferenceError};
 use crate::excerpt::excerpt;
 
 /// `RepositoryNameTotalLengthMax`: of the path, without the host.
-const LONGEST_PATH: usize = 255;
+const MAX_PATH: usize = 255;
 
 /// The longest tag.
-const LONGEST_TAG: usize = 128;
+const MAX_TAG: usize = 128;
 
 /// The tag of references that have neither tag nor digest.
 const LATEST: &str = "latest";
@@ -20,7 +20,7 @@ const LATEST: &str = "latest";
 pub struct Repository(String);
 
 impl Repository {
-    /// The path, as it stands in addresses.
+    /// The path, as in URLs.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -39,12 +39,12 @@ impl Repository {
                 value: excerpt(path),
             });
         }
-        if path.len() > LONGEST_PATH {
+        if path.len() > MAX_PATH {
             return Err(ReferenceError::TooLong {
                 text: excerpt(whole),
                 part: Part::Repository,
                 found: path.len(),
-                most: LONGEST_PATH,
+                most: MAX_PATH,
             });
         }
         Ok(Self(path.to_owned()))
@@ -54,7 +54,7 @@ impl Repository {
 /// Words of lower-case letters and digits, joined by a dot, one or two underscores, or dashes.
 fn is_component(component: &str) -> bool {
     let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    // What is left between the words: empty unless two characters of words are neighbours.
+    // The separators between words: empty if two word characters are adjacent.
     let mut separators = component.split(is_word);
     let (Some(""), Some("")) = (separators.next(), separators.next_back()) else {
         return false;
@@ -78,17 +78,17 @@ impl fmt::Display for Repository {
     }
 }
 
-/// The name of a version, which may come to mean another image: `latest`.
+/// A tag, which may move to another image: `latest`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Tag(String);
 
 impl Tag {
-    /// What is meant when nothing is said.
+    /// The default tag.
     pub fn latest() -> Self {
         Self(LATEST.to_owned())
     }
 
-    /// The tag, as it stands in addresses.
+    /// The tag, as in URLs.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -102,12 +102,12 @@ impl Tag {
                 value: excerpt(tag),
             });
         }
-        if tag.len() > LONGEST_TAG {
+        if tag.len() > MAX_TAG {
             return Err(ReferenceError::TooLong {
                 text: excerpt(whole),
                 part: Part::Tag,
                 found: tag.len(),
-                most: LONGEST_TAG,
+                most: MAX_TAG,
             });
         }
         Ok(Self(tag.to_owned()))

@@ -1,25 +1,25 @@
-//! Addresses of files on web servers.
+//! URLs of files on web servers.
 
 use std::fmt;
 
 use super::SourceError;
 use crate::excerpt::excerpt;
 
-/// The longest address that servers take for sure.
-const LONGEST: usize = 8000;
+/// Upper bound of the URL: the length RFC 9110 recommends servers to support.
+const MAX_LENGTH: usize = 8000;
 
-/// `http://` or `https://`, a host, and a path.
+/// An `http://` or `https://` URL with host and path.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Address {
     text: String,
-    /// Where the host starts.
+    /// The start of the host.
     start: usize,
-    /// Where the host, with its port, ends.
+    /// The end of host and port.
     end: usize,
 }
 
 impl Address {
-    /// Reads an address; none if the text has another scheme.
+    /// Parses a URL; `None` if the text has another scheme.
     pub(super) fn read(text: &str) -> Option<Result<Self, SourceError>> {
         let (scheme, rest) = text.split_once("://")?;
         let scheme = scheme.to_ascii_lowercase();
@@ -30,7 +30,7 @@ impl Address {
             text: excerpt(text),
             why,
         };
-        // What follows `#` is for those who show files.
+        // Fragments are not sent to servers.
         let rest = rest.split('#').next().unwrap_or_default();
         let host = rest.split(['/', '?']).next().unwrap_or_default();
         Some(if host.contains('@') {
@@ -39,7 +39,7 @@ impl Address {
             ))
         } else if host.is_empty() || host.starts_with(':') {
             Err(malformed("there is no host"))
-        } else if rest.len() > LONGEST {
+        } else if rest.len() > MAX_LENGTH {
             Err(malformed("it is too long"))
         } else if rest.contains(|c: char| !c.is_ascii_graphic() || "\"<>\\^`{|}".contains(c)) {
             Err(malformed(
@@ -48,7 +48,7 @@ impl Address {
         } else {
             let start = scheme.len() + "://".len();
             let path = rest.get(host.len()..).unwrap_or_default();
-            // The usual port is none: credentials and certificates are found by the host.
+            // The default port is removed, as credentials and certificates are configured by host.
             let usual = if scheme == "https" { ":443" } else { ":80" };
             let host = host.strip_suffix(usual).unwrap_or(host);
             let host = host.to_ascii_lowercase();
@@ -65,7 +65,7 @@ impl Address {
         })
     }
 
-    /// The whole address.
+    /// The whole URL.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -75,7 +75,7 @@ impl Address {
         self.text.get(self.start..self.end).unwrap_or_default()
     }
 
-    /// What follows the host, without the query.
+    /// The path, without the query.
     pub fn path(&self) -> &str {
         let rest = self.text.get(self.end..).unwrap_or_default();
         rest.split('?').next().unwrap_or_default()

@@ -1,49 +1,49 @@
-//! Picks the image of a layout: which entry of its `index.json` is meant.
+//! Picks an image of a layout: an entry of its `index.json`.
 
 use super::Pick;
 use crate::digest::Digest;
 use crate::document::{Descriptor, Index};
 use crate::excerpt::excerpt;
 
-/// What names an image in a layout.
+/// The annotation with the name of an image in a layout.
 const REF_NAME: &str = "org.opencontainers.image.ref.name";
 
-/// What Docker and containerd write beside it: the whole name, where `ref.name` is the tag.
+/// The annotation Docker and containerd add: the full name, where `ref.name` is the tag.
 const IMAGE_NAME: &str = "io.containerd.image.name";
 
-/// The most names that an error lists.
+/// Upper bound of names listed in an error.
 const MAX_LISTED: usize = 16;
 
-/// What is meant in a layout.
+/// The picked image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Picked<'a> {
     /// One entry: an index or a manifest.
     Entry(&'a Descriptor),
-    /// `index.json` itself is the index of one image, whose entries differ in their platforms.
+    /// `index.json` itself is the index of one image, whose entries differ by platform.
     Whole,
 }
 
-/// Why no image of a layout is meant.
+/// Why no image could be picked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PickError {
-    /// There is none.
+    /// The layout is empty.
     #[error("picking an image of a layout: its index.json lists none")]
     Empty,
-    /// There are several, and none is named.
+    /// There are several, and the source names none.
     #[error("picking an image of a layout: it has several, name one after a colon: {}", .names.join(", "))]
     Several {
-        /// Names that there are, shortened.
+        /// The names in the layout, shortened.
         names: Vec<String>,
     },
-    /// None is of this name.
+    /// No image has this name.
     #[error("picking an image of a layout: none is named {name}; there are {}", .names.join(", "))]
     Name {
         /// The name.
         name: String,
-        /// Names that there are, shortened.
+        /// The names in the layout, shortened.
         names: Vec<String>,
     },
-    /// None is of this digest.
+    /// No image has this digest.
     #[error("picking an image of a layout: its index.json does not list {digest}")]
     Digest {
         /// The digest.
@@ -52,7 +52,7 @@ pub enum PickError {
 }
 
 impl Pick {
-    /// Finds what is meant in the `index.json` of a layout. Of two with one name the first is meant.
+    /// Finds the image in the `index.json` of a layout. Of two with one name, the first is picked.
     pub fn find<'a>(&self, index: &'a Index) -> Result<Picked<'a>, PickError> {
         let images = || {
             index
@@ -90,7 +90,7 @@ impl Pick {
     }
 }
 
-/// An entry that has a platform and no name is one of several of the same image.
+/// An entry with a platform and without a name is one platform of a single image.
 fn is_of_a_whole(entry: &Descriptor) -> bool {
     entry.stated_platform().is_some() && !entry.annotations.contains_key(REF_NAME)
 }

@@ -171,7 +171,7 @@ fn number(n: usize) -> Digest {
 #[case(&[(None, None), (None, None)], Pick::Digest(number(1)), Some(1))]
 // One image for several platforms, without an index of its own.
 #[case(&[(None, Some("amd64")), (None, Some("arm64"))], Pick::Only, None)]
-// What attests something is nobody's image.
+// Attestations are not images.
 #[case(&[(Some("9"), None), (None, Some("unknown/unknown"))], Pick::Only, Some(0))]
 fn picked(
     #[case] entries: &[(Option<&str>, Option<&str>)],

@@ -23,7 +23,7 @@ fn process_isolation(#[case] host: u16, #[case] runs: [bool; 6]) {
 }
 
 #[test]
-fn hyper_v_runs_what_is_not_newer() {
+fn hyper_v_runs_containers_up_to_the_host_build() {
     for host in BUILDS {
         for container in BUILDS {
             assert_eq!(
@@ -75,7 +75,7 @@ fn newer_updates_are_greater_as_numbers() {
 #[case("Windows Server 2025 Datacenter Azure Edition", Some("10.0.26100"))]
 #[case("Windows Server Datacenter", None)]
 #[case("Debian GNU/Linux 13 (trixie)", None)]
-fn names_tell_builds_where_they_do(#[case] name: &str, #[case] expected: Option<&str>) {
+fn product_names_give_builds_where_known(#[case] name: &str, #[case] expected: Option<&str>) {
     let found = Version::of_product(name);
     assert_eq!(found.map(|it| it.to_string()).as_deref(), expected);
     if let Some(product) = found.and_then(Version::product) {
@@ -84,7 +84,7 @@ fn names_tell_builds_where_they_do(#[case] name: &str, #[case] expected: Option<
 }
 
 #[test]
-fn labels_tell_no_updates() {
+fn labels_omit_the_update_level() {
     let version = Version::parse("10.0.20348.2113").unwrap();
     assert_eq!(version.release().to_string(), "10.0.20348");
 }
@@ -99,7 +99,7 @@ proptest! {
     }
 
     #[test]
-    fn what_runs_without_hyper_v_runs_with_it(host: u16, container: u16) {
+    fn hyper_v_runs_everything_process_isolation_runs(host: u16, container: u16) {
         if build(host).runs(build(container), Isolation::Process) {
             prop_assert!(build(host).runs(build(container), Isolation::HyperV));
         }

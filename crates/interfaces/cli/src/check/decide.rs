@@ -1,4 +1,4 @@
-//! What is well, what is not, and what to do about it.
+//! Turns the state of a cluster into findings.
 
 mod running;
 
@@ -10,36 +10,36 @@ use manifests::{HOME, Job, OLDEST_KUBERNETES};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::facts::{Facts, Seen};
+use super::inputs::{CheckInputs, Observed};
 
-/// How a check went.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(super) enum State {
     Ok,
-    /// Something is not there, and need not be.
+    /// An optional component is not installed.
     Off,
-    /// Somebody should look, or it could not be seen.
+    /// The user should inspect this, or it could not be read.
     Warning,
     Failed,
 }
 
-/// What a check found.
+/// Result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
-    /// What the check is called, in data and in the documentation.
+    /// Identifier of the check, stable in machine-readable output and documentation.
     pub(super) id: &'static str,
-    /// What it is about.
+    /// Heading the finding is listed under.
     pub(super) group: &'static str,
-    /// What should be so.
+    /// The expected state.
     pub(super) title: String,
     pub(super) state: State,
-    /// What is so.
+    /// The actual state.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) message: String,
-    /// What to do.
+    /// The next step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) hint: Option<String>,
-    /// Where more is written.
+    /// Path of the documentation page.
     pub(super) docs: String,
 }
 
@@ -56,7 +56,7 @@ impl Finding {
         }
     }
 
-    fn says(self, message: impl Into<String>) -> Self {
+    fn with_message(self, message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
             ..self
@@ -70,110 +70,116 @@ impl Finding {
         }
     }
 
-    /// Something that could not be seen: nobody knows.
-    fn unseen(id: &'static str, group: &'static str, title: impl Into<String>, why: &str) -> Self {
+    /// Finding for state that could not be read: a warning, since it may be fine.
+    fn unreadable(
+        id: &'static str,
+        group: &'static str,
+        title: impl Into<String>,
+        why: &str,
+    ) -> Self {
         Self::new(id, group, title, State::Warning)
-            .says(format!("it cannot be seen: {why}"))
-            .hint("ask somebody who may look, such as a cluster-admin")
+            .with_message(format!("it cannot be read: {why}"))
+            .hint("run the check as a user who may read it, such as a cluster-admin")
     }
 }
 
-/// Every check, in the order in which one thing needs another.
-pub(super) fn decide(facts: &Facts) -> Vec<Finding> {
-    let mut findings = kubernetes(facts);
-    if facts.pre {
-        findings.extend(installing(facts));
+/// Every check, prerequisites first.
+pub(super) fn decide(inputs: &CheckInputs) -> Vec<Finding> {
+    let mut findings = kubernetes(inputs);
+    if inputs.pre {
+        findings.extend(installing(inputs));
     } else {
-        findings.extend(kinds(facts));
-        findings.extend(running::rights(facts));
-        findings.extend(running::operator(facts));
-        findings.extend(running::admission(facts));
+        findings.extend(kinds(inputs));
+        findings.extend(running::permissions(inputs));
+        findings.extend(running::operator(inputs));
+        findings.extend(running::admission(inputs));
     }
-    findings.extend(jobs(facts));
-    if !facts.pre {
-        findings.extend(policies(facts));
+    findings.extend(jobs(inputs));
+    if !inputs.pre {
+        findings.extend(policies(inputs));
     }
-    findings.push(monitoring(facts));
+    findings.push(monitoring(inputs));
     findings
 }
 
 const KUBERNETES: &str = "Kubernetes";
 
-fn kubernetes(facts: &Facts) -> Vec<Finding> {
+fn kubernetes(inputs: &CheckInputs) -> Vec<Finding> {
     let (major, minor) = OLDEST_KUBERNETES;
-    let api = Finding::new("api", KUBERNETES, "the API answers", State::Ok);
+    let api = Finding::new("api", KUBERNETES, "the API server responds", State::Ok);
     let title = format!("the version is {major}.{minor} or later");
     let version = |state| Finding::new("version", KUBERNETES, title.clone(), state);
-    let version = match facts.version.number {
+    let version = match inputs.version.number {
         Some(number) if number >= OLDEST_KUBERNETES => version(State::Ok),
         Some((major, minor)) => version(State::Failed)
-            .says(format!("it is {major}.{minor}"))
-            .hint("upgrade the cluster: conditions of webhooks and scheduling gates are missing"),
+            .with_message(format!("it is {major}.{minor}"))
+            .hint("upgrade the cluster: match conditions of webhooks and scheduling gates are missing"),
         None => version(State::Warning)
-            .says("the number cannot be read")
+            .with_message("the version cannot be parsed")
             .hint("see `kubectl version`"),
     };
-    vec![api.says(facts.version.text.clone()), version]
+    vec![api.with_message(inputs.version.text.clone()), version]
 }
 
 const INSTALLING: &str = "Installing";
 
-fn installing(facts: &Facts) -> Vec<Finding> {
-    let title = "you may make everything that is installed";
-    let rights = match &facts.cannot_install {
+fn installing(inputs: &CheckInputs) -> Vec<Finding> {
+    let title = "you may create everything that is installed";
+    let permissions = match &inputs.cannot_install {
         Ok(missing) if missing.is_empty() => {
             Finding::new("install-rights", INSTALLING, title, State::Ok)
         }
         Ok(missing) => Finding::new("install-rights", INSTALLING, title, State::Failed)
-            .says(format!("you may not {}", listed(missing)))
+            .with_message(format!("you may not {}", listed(missing)))
             .hint(
                 "have a cluster-admin install: medley manifests | kubectl apply --server-side -f -",
             ),
-        Err(why) => Finding::unseen("install-rights", INSTALLING, title, why),
+        Err(why) => Finding::unreadable("install-rights", INSTALLING, title, why),
     };
-    let title = "you may grant the rights that are needed";
-    let granting = match &facts.may_escalate {
+    let title = "you may grant the required permissions";
+    let granting = match &inputs.may_escalate {
         Ok(true) => Finding::new("install-grants", INSTALLING, title, State::Ok),
         Ok(false) => Finding::new("install-grants", INSTALLING, title, State::Warning)
-            .says("you may only grant what you may do yourself")
+            .with_message("you may only grant permissions that you have yourself")
             .hint("have a cluster-admin apply `medley manifests --only rbac`"),
-        Err(why) => Finding::unseen("install-grants", INSTALLING, title, why),
+        Err(why) => Finding::unreadable("install-grants", INSTALLING, title, why),
     };
-    let title = format!("namespace {} is free", facts.namespace);
-    let namespace = match &facts.namespace_exists {
+    let title = format!("namespace {} does not exist yet", inputs.namespace);
+    let namespace = match &inputs.namespace_exists {
         Ok(false) => Finding::new("install-namespace", INSTALLING, title, State::Ok),
         Ok(true) => Finding::new("install-namespace", INSTALLING, title, State::Off)
-            .says("it is there, and will be used"),
-        Err(why) => Finding::unseen("install-namespace", INSTALLING, title, why),
+            .with_message("it exists, and will be used"),
+        Err(why) => Finding::unreadable("install-namespace", INSTALLING, title, why),
     };
-    let installed = facts.definitions.values();
+    let installed = inputs.definitions.values();
     let installed = installed.filter(|it| matches!(it, Ok(Some(_)))).count();
-    let title = "our kinds are not there yet";
+    let title = "the CRDs of Medley are not installed yet";
     let kinds = match installed {
         0 => Finding::new("install-kinds", INSTALLING, title, State::Ok),
-        count => Finding::new("install-kinds", INSTALLING, title, State::Off)
-            .says(format!("{count} are, and will be upgraded; objects stay")),
+        count => Finding::new("install-kinds", INSTALLING, title, State::Off).with_message(
+            format!("{count} are installed, and will be upgraded; objects are kept"),
+        ),
     };
-    vec![rights, granting, namespace, kinds]
+    vec![permissions, granting, namespace, kinds]
 }
 
 const KINDS: &str = "Kinds";
 
-fn kinds(facts: &Facts) -> Vec<Finding> {
+fn kinds(inputs: &CheckInputs) -> Vec<Finding> {
     let apply = "medley manifests --only crds | kubectl apply --server-side -f -";
     let wanted = manifests::definitions();
     let mut findings = Vec::new();
     for definition in &wanted {
         let name = definition.metadata.name.clone().unwrap_or_default();
-        let title = format!("{name} is there, as this version has it");
+        let title = format!("CRD {name} is installed in this version");
         let finding = |state| Finding::new("kinds", KINDS, title.clone(), state);
-        findings.push(match facts.definitions.get(&name) {
+        findings.push(match inputs.definitions.get(&name) {
             None | Some(Ok(None)) => finding(State::Failed)
-                .says("it is not installed")
+                .with_message("it is not installed")
                 .hint(apply),
-            Some(Err(why)) => Finding::unseen("kinds", KINDS, title.clone(), why),
+            Some(Err(why)) => Finding::unreadable("kinds", KINDS, title.clone(), why),
             Some(Ok(Some(there))) if !is_established(there) => finding(State::Failed)
-                .says("it is not established: the API server does not serve it")
+                .with_message("it is not established: the API server does not serve it")
                 .hint(format!("kubectl describe crd {name}")),
             Some(Ok(Some(there))) => {
                 let ours = serde_json::to_value(&definition.spec.versions).unwrap_or_default();
@@ -181,7 +187,7 @@ fn kinds(facts: &Facts) -> Vec<Finding> {
                     finding(State::Ok)
                 } else {
                     finding(State::Warning)
-                        .says("it is of another version of Medley")
+                        .with_message("it is from another version of Medley")
                         .hint(apply)
                 }
             }
@@ -198,7 +204,8 @@ fn is_established(definition: &Value) -> bool {
         .any(|condition| condition["type"] == "Established" && condition["status"] == "True")
 }
 
-/// Whether everything of `ours` is in what a server has, which may have added to it.
+/// Whether the object on the server has every field of `ours`; the server may have defaulted
+/// others.
 fn contains(theirs: &Value, mut ours: Value) -> bool {
     fn within(theirs: &Value, ours: &Value) -> bool {
         match (theirs, ours) {
@@ -223,7 +230,7 @@ fn contains(theirs: &Value, mut ours: Value) -> bool {
 
 const JOBS: &str = "Jobs";
 
-/// What others have to install for a job to have something to do, and who.
+/// CRDs that a job needs and Medley does not install, each with the project that provides it.
 fn foreign(job: Job) -> &'static [(&'static str, &'static str)] {
     match job {
         Job::Governance | Job::Placement | Job::RuntimeClasses => &[],
@@ -242,14 +249,14 @@ fn foreign(job: Job) -> &'static [(&'static str, &'static str)] {
     }
 }
 
-fn jobs(facts: &Facts) -> Vec<Finding> {
+fn jobs(inputs: &CheckInputs) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for job in &facts.jobs {
-        let title = format!("{job} has what it is about");
-        let kinds = match &facts.kinds {
+    for job in &inputs.jobs {
+        let title = format!("{job} has its prerequisites");
+        let kinds = match &inputs.kinds {
             Ok(kinds) => kinds,
             Err(why) => {
-                findings.push(Finding::unseen("jobs", JOBS, title, why));
+                findings.push(Finding::unreadable("jobs", JOBS, title, why));
                 continue;
             }
         };
@@ -257,13 +264,13 @@ fn jobs(facts: &Facts) -> Vec<Finding> {
             .iter()
             .filter(|(kind, _)| !kinds.contains(*kind));
         let missing: Vec<String> = missing
-            .map(|(kind, owner)| format!("{kind}, which comes with {owner}"))
+            .map(|(kind, owner)| format!("{kind}, which {owner} installs"))
             .collect();
         findings.push(if missing.is_empty() {
             Finding::new("jobs", JOBS, title, State::Ok)
         } else {
-            Finding::new("jobs", JOBS, title, State::Off).says(format!(
-                "there is no {}; it is picked up when it is installed",
+            Finding::new("jobs", JOBS, title, State::Off).with_message(format!(
+                "there is no {}; it is picked up when installed",
                 missing.join(", and no ")
             ))
         });
@@ -273,18 +280,20 @@ fn jobs(facts: &Facts) -> Vec<Finding> {
 
 const POLICIES: &str = "Policies";
 
-fn policies(facts: &Facts) -> Vec<Finding> {
+fn policies(inputs: &CheckInputs) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for policy in &facts.policies {
+    for policy in &inputs.policies {
         findings.push(match policy {
-            Err(why) => Finding::unseen("policies", POLICIES, "policies make sense", why),
+            Err(why) => Finding::unreadable("policies", POLICIES, "policies are valid", why),
             Ok(policy) => {
                 let title = format!("{} makes sense", policy.name);
                 match &policy.invalid {
                     None => Finding::new("policies", POLICIES, title, State::Ok),
                     Some(why) => Finding::new("policies", POLICIES, title, State::Failed)
-                        .says(why.clone())
-                        .hint("correct the policy; until then the one before is in force, or none"),
+                        .with_message(why.clone())
+                        .hint(
+                            "correct the policy; until then the previous one is in force, or none",
+                        ),
                 }
             }
         });
@@ -293,39 +302,38 @@ fn policies(facts: &Facts) -> Vec<Finding> {
         let title = "there are policies";
         findings.push(
             Finding::new("policies", POLICIES, title, State::Off)
-                .says("there is none: the defaults are in force"),
+                .with_message("there is none: the defaults are in force"),
         );
     }
     findings
 }
 
-fn monitoring(facts: &Facts) -> Finding {
+fn monitoring(inputs: &CheckInputs) -> Finding {
     let group = "Monitoring";
-    let title = "Prometheus is told of metrics and alerts";
+    let title = "Prometheus scrapes metrics and evaluates alerts";
     let finding = |state| Finding::new("monitoring", group, title, state);
-    let has = |kinds: &Seen<std::collections::BTreeSet<String>>| {
+    let has = |kinds: &Observed<std::collections::BTreeSet<String>>| {
         let kinds = kinds.as_ref().ok();
         kinds.is_some_and(|it| {
             it.contains("servicemonitors.monitoring.coreos.com")
                 && it.contains("prometheusrules.monitoring.coreos.com")
         })
     };
-    match &facts.monitored {
-        _ if !has(&facts.kinds) => {
-            finding(State::Off).says("the kinds of the Prometheus Operator are not installed")
-        }
-        _ if facts.pre => finding(State::Off)
-            .says("the kinds of the Prometheus Operator are there")
+    match &inputs.monitored {
+        _ if !has(&inputs.kinds) => finding(State::Off)
+            .with_message("the CRDs of the Prometheus Operator are not installed"),
+        _ if inputs.pre => finding(State::Off)
+            .with_message("the CRDs of the Prometheus Operator are installed")
             .hint("install with `medley manifests --monitoring`"),
         Ok(true) => finding(State::Ok),
         Ok(false) => finding(State::Off)
-            .says("it is not")
+            .with_message("there is no ServiceMonitor")
             .hint("medley manifests --only monitoring | kubectl apply --server-side -f -"),
-        Err(why) => Finding::unseen("monitoring", group, title, why),
+        Err(why) => Finding::unreadable("monitoring", group, title, why),
     }
 }
 
-/// Some of many, so that a line stays a line.
+/// The first entries of a long list, so that a finding stays on one line.
 fn listed(all: &[String]) -> String {
     const SHOWN: usize = 5;
     let shown = all.iter().take(SHOWN).cloned().collect::<Vec<_>>();

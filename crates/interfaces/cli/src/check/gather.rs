@@ -1,6 +1,6 @@
-//! Looks at a cluster. What may not be seen is a fact, too.
+//! Reads the state of a cluster for the checks. A forbidden read is an input, too.
 
-mod rights;
+mod permissions;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,30 +20,29 @@ use manifests::{ACCOUNT, LEASE, Options, WEBHOOK};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::facts::{Facts, Policy, Seen, Version};
-use crate::governance::configs::said;
+use super::inputs::{CheckInputs, Observed, Policy, Version};
+use crate::governance::configs::api_error;
 
-/// What is to be looked at.
+/// What to read.
 #[derive(Debug)]
-pub(super) struct Wanted {
+pub(super) struct CheckOptions {
     pub(super) pre: bool,
     pub(super) namespace: String,
-    /// What runs; what the operator was told if nothing.
+    /// Controllers to check; `None` takes those the operator is configured with.
     pub(super) jobs: Option<BTreeSet<Job>>,
 }
 
-/// Looks.
-pub(super) async fn gather(client: &Client, wanted: &Wanted) -> anyhow::Result<Facts> {
-    // Whoever cannot be reached is no cluster where all is unknown.
+pub(super) async fn gather(client: &Client, wanted: &CheckOptions) -> anyhow::Result<CheckInputs> {
+    // An unreachable API server is an error, not a cluster of unknown state.
     let version = client
         .apiserver_version()
         .await
-        .context("asking the cluster for its version")?;
+        .context("reading the version of the cluster")?;
     let namespace = wanted.namespace.as_str();
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
-    let operator = seen(deployments.get_opt(ACCOUNT).await);
-    let told = operator.as_ref().ok().and_then(Option::as_ref);
-    let (jobs, profiles) = told.map(told_jobs).unwrap_or_default();
+    let operator = observed(deployments.get_opt(ACCOUNT).await);
+    let deployed = operator.as_ref().ok().and_then(Option::as_ref);
+    let (jobs, profiles) = deployed.map(configured_jobs).unwrap_or_default();
     let standard = || Job::STANDARD.iter().copied().collect();
     let jobs = wanted.jobs.clone().or(jobs).unwrap_or_else(standard);
     let options = Options {
@@ -58,15 +57,15 @@ pub(super) async fn gather(client: &Client, wanted: &Wanted) -> anyhow::Result<F
     let mut registrations = BTreeMap::new();
     let api: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
     for name in options.jobs.iter().filter_map(|job| registration(*job)) {
-        registrations.insert(name.to_owned(), seen(api.get_opt(name).await));
+        registrations.insert(name.to_owned(), observed(api.get_opt(name).await));
     }
     let (cannot_install, may_escalate) = if wanted.pre {
-        rights::to_install(client, &options).await?
+        permissions::to_install(client, &options).await?
     } else {
         (Ok(Vec::new()), Ok(true))
     };
     let kinds = kinds(client).await;
-    Ok(Facts {
+    Ok(CheckInputs {
         now: Timestamp::now(),
         pre: wanted.pre,
         namespace: namespace.to_owned(),
@@ -76,17 +75,17 @@ pub(super) async fn gather(client: &Client, wanted: &Wanted) -> anyhow::Result<F
         },
         cannot_install,
         may_escalate,
-        namespace_exists: seen(namespaces.get_opt(namespace).await).map(|it| it.is_some()),
+        namespace_exists: observed(namespaces.get_opt(namespace).await).map(|it| it.is_some()),
         definitions: definitions(client).await,
-        webhook: seen(deployments.get_opt(WEBHOOK).await),
+        webhook: observed(deployments.get_opt(WEBHOOK).await),
         operator,
-        lease: seen(lease).map(|it| it.and_then(|lease| lease.spec)),
+        lease: observed(lease).map(|it| it.and_then(|lease| lease.spec)),
         endpoints: endpoints(client, registrations.values()).await,
         registrations,
         accounts: if wanted.pre {
             Vec::new()
         } else {
-            rights::of_accounts(client, &options).await?
+            permissions::of_accounts(client, &options).await?
         },
         policies: policies(client).await,
         monitored: monitored(client, namespace, &kinds).await,
@@ -95,12 +94,12 @@ pub(super) async fn gather(client: &Client, wanted: &Wanted) -> anyhow::Result<F
     })
 }
 
-/// What the server said, as a fact.
-fn seen<T>(answer: Result<T, kube::Error>) -> Seen<T> {
-    answer.map_err(|error| format!("{:#}", said(error)))
+/// Turns an API error into a value for the checks.
+fn observed<T>(answer: Result<T, kube::Error>) -> Observed<T> {
+    answer.map_err(|error| format!("{:#}", api_error(error)))
 }
 
-/// The numbers of a version. Clouds add a sign to the minor one.
+/// Parses a version. Cloud providers append `+` to the minor number.
 fn number(major: &str, minor: &str) -> Option<(u32, u32)> {
     let digits = |text: &str| {
         let end = text.find(|letter: char| !letter.is_ascii_digit());
@@ -109,8 +108,8 @@ fn number(major: &str, minor: &str) -> Option<(u32, u32)> {
     Some((digits(major)?, digits(minor)?))
 }
 
-/// What the operator was told to do: controllers, if they are named, and profiles.
-fn told_jobs(deployment: &Deployment) -> (Option<BTreeSet<Job>>, BTreeSet<String>) {
+/// The controllers and profiles that the operator's Deployment is configured with.
+fn configured_jobs(deployment: &Deployment) -> (Option<BTreeSet<Job>>, BTreeSet<String>) {
     let template = deployment
         .spec
         .as_ref()
@@ -131,7 +130,7 @@ fn told_jobs(deployment: &Deployment) -> (Option<BTreeSet<Job>>, BTreeSet<String
     (jobs, profiles)
 }
 
-/// What admission is registered as for a job.
+/// Name of the webhook configuration of a job.
 fn registration(job: Job) -> Option<&'static str> {
     match job {
         Job::Governance => Some(api::advisor::WEBHOOK),
@@ -144,20 +143,20 @@ fn registration(job: Job) -> Option<&'static str> {
     }
 }
 
-/// Names alone: definitions are large, and OpenShift has hundreds.
-async fn kinds(client: &Client) -> Seen<BTreeSet<String>> {
+/// Metadata only: CRDs are large, and OpenShift has hundreds.
+async fn kinds(client: &Client) -> Observed<BTreeSet<String>> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let found = seen(api.list_metadata(&ListParams::default()).await)?;
+    let found = observed(api.list_metadata(&ListParams::default()).await)?;
     Ok(found.items.iter().map(ResourceExt::name_any).collect())
 }
 
-async fn definitions(client: &Client) -> BTreeMap<String, Seen<Option<Value>>> {
+async fn definitions(client: &Client) -> BTreeMap<String, Observed<Option<Value>>> {
     let resource = ApiResource::erase::<CustomResourceDefinition>(&());
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
     let mut found = BTreeMap::new();
     for definition in manifests::definitions() {
         let name = definition.name_any();
-        let there = seen(api.get_opt(&name).await);
+        let there = observed(api.get_opt(&name).await);
         let there = there.and_then(|it| {
             let value = it.map(serde_json::to_value).transpose();
             value.map_err(|error| error.to_string())
@@ -167,11 +166,11 @@ async fn definitions(client: &Client) -> BTreeMap<String, Seen<Option<Value>>> {
     found
 }
 
-/// How many endpoints are ready, of every Service that registrations name.
+/// Number of ready endpoints of each Service that a webhook references.
 async fn endpoints(
     client: &Client,
-    registrations: impl Iterator<Item = &Seen<Option<MutatingWebhookConfiguration>>>,
-) -> BTreeMap<String, Seen<usize>> {
+    registrations: impl Iterator<Item = &Observed<Option<MutatingWebhookConfiguration>>>,
+) -> BTreeMap<String, Observed<usize>> {
     let hooks = registrations.filter_map(|it| it.as_ref().ok()?.as_ref()?.webhooks.as_ref());
     let services = hooks
         .flatten()
@@ -184,7 +183,7 @@ async fn endpoints(
         let api: Api<EndpointSlice> = Api::namespaced(client.clone(), namespace);
         let of_service =
             ListParams::default().labels(&format!("kubernetes.io/service-name={name}"));
-        let slices = seen(api.list(&of_service).await);
+        let slices = observed(api.list(&of_service).await);
         let ready = slices.map(|slices| {
             let all = slices
                 .items
@@ -192,7 +191,8 @@ async fn endpoints(
                 .flat_map(|it| it.endpoints.iter().flatten());
             let ready = all.filter(|endpoint| {
                 let conditions = endpoint.conditions.as_ref();
-                // What is not known is taken for ready, as Kubernetes has it.
+                // An unset `ready` condition counts as ready, see EndpointConditions in
+                // discovery.k8s.io/v1.
                 conditions.and_then(|it| it.ready).unwrap_or(true)
             });
             ready.map(|endpoint| endpoint.addresses.len()).sum()
@@ -202,8 +202,8 @@ async fn endpoints(
     found
 }
 
-/// Every policy there is, and whether it makes sense to whoever goes by it.
-async fn policies(client: &Client) -> Vec<Seen<Policy>> {
+/// Every policy object, and whether its controller accepts it.
+async fn policies(client: &Client) -> Vec<Observed<Policy>> {
     let mut found = Vec::new();
     for definition in manifests::definitions() {
         let names = &definition.spec.names;
@@ -226,19 +226,19 @@ async fn policies(client: &Client) -> Vec<Seen<Policy>> {
     found
 }
 
-/// All objects; none if the kind is not installed, which is told elsewhere.
-async fn list<K>(api: &Api<K>) -> Seen<Vec<K>>
+/// All objects; none if the CRD is not installed, which another check reports.
+async fn list<K>(api: &Api<K>) -> Observed<Vec<K>>
 where
     K: Clone + DeserializeOwned + std::fmt::Debug,
 {
     match api.list(&ListParams::default()).await {
         Ok(found) => Ok(found.items),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
-        Err(error) => seen(Err(error)),
+        Err(error) => observed(Err(error)),
     }
 }
 
-/// What a condition says that is not true because what was written makes no sense.
+/// Message of a condition that reports the spec as invalid.
 fn invalid(object: &Value) -> Option<String> {
     let conditions = object.pointer("/status/conditions")?.as_array()?;
     let wrong = conditions.iter().find(|condition| {
@@ -248,8 +248,12 @@ fn invalid(object: &Value) -> Option<String> {
     Some(wrong["message"].as_str().unwrap_or_default().to_owned())
 }
 
-/// Whether Prometheus is told of our metrics; not, where its kinds are missing.
-async fn monitored(client: &Client, namespace: &str, kinds: &Seen<BTreeSet<String>>) -> Seen<bool> {
+/// Whether the ServiceMonitor of the operator exists; `false` where its CRD is missing.
+async fn monitored(
+    client: &Client,
+    namespace: &str,
+    kinds: &Observed<BTreeSet<String>>,
+) -> Observed<bool> {
     let monitors = "servicemonitors.monitoring.coreos.com";
     if !kinds.as_ref().is_ok_and(|kinds| kinds.contains(monitors)) {
         return Ok(false);
@@ -257,7 +261,7 @@ async fn monitored(client: &Client, namespace: &str, kinds: &Seen<BTreeSet<Strin
     let kind = GroupVersionKind::gvk("monitoring.coreos.com", "v1", "ServiceMonitor");
     let resource = ApiResource::from_gvk(&kind);
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
-    Ok(seen(api.get_opt(ACCOUNT).await)?.is_some())
+    Ok(observed(api.get_opt(ACCOUNT).await)?.is_some())
 }
 
 #[cfg(test)]
@@ -266,14 +270,14 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn versions_are_read_as_clouds_write_them() {
+    fn minor_version_with_suffix_is_parsed() {
         assert_eq!(number("1", "36"), Some((1, 36)));
         assert_eq!(number("1", "30+"), Some((1, 30)));
         assert_eq!(number("", ""), None);
     }
 
     #[test]
-    fn what_the_operator_was_told_is_read_from_its_arguments() {
+    fn jobs_and_profiles_are_read_from_operator_arguments() {
         let deployment = |arguments: &[&str]| {
             serde_json::from_value(json!({
                 "spec": {
@@ -283,19 +287,22 @@ mod tests {
             }))
             .unwrap()
         };
-        let told = deployment(&[
+        let deployed = deployment(&[
             "run",
             "--controllers=release,placement",
             "--enable-profile=a,b",
         ]);
-        let (jobs, profiles) = told_jobs(&told);
+        let (jobs, profiles) = configured_jobs(&deployed);
         assert_eq!(jobs, Some([Job::Release, Job::Placement].into()));
         assert_eq!(profiles, ["a".to_owned(), "b".to_owned()].into());
-        assert_eq!(told_jobs(&deployment(&["run"])), (None, BTreeSet::new()));
+        assert_eq!(
+            configured_jobs(&deployment(&["run"])),
+            (None, BTreeSet::new())
+        );
     }
 
     #[test]
-    fn a_policy_that_makes_no_sense_says_why() {
+    fn invalid_policy_reports_condition_message() {
         let status = |reason: &str| {
             json!({ "status": { "conditions": [
                 { "type": "Ready", "status": "False", "reason": reason, "message": "year 3" },

@@ -1,11 +1,11 @@
-//! Findings as people read them.
+//! Renders findings as text.
 
 use std::fmt::Write as _;
 
 use super::decide::{Finding, State};
 use crate::terminal::Tone;
 
-/// Findings under what they are about, and what came of it all.
+/// Findings by group, with a summary line.
 pub(super) fn render(findings: &[Finding], colours: bool) -> String {
     let mut text = String::new();
     let mut group = "";
@@ -23,11 +23,11 @@ pub(super) fn render(findings: &[Finding], colours: bool) -> String {
             let _ = write!(text, ": {}", finding.message);
         }
         text.push('\n');
-        let is_trouble = matches!(finding.state, State::Warning | State::Failed);
+        let is_problem = matches!(finding.state, State::Warning | State::Failed);
         if let Some(hint) = &finding.hint {
             let _ = writeln!(text, "      hint: {hint}");
         }
-        if is_trouble {
+        if is_problem {
             let docs = format!("see {}", finding.docs);
             let _ = writeln!(text, "      {}", Tone::Faint.paint(&docs, colours));
         }
@@ -35,7 +35,7 @@ pub(super) fn render(findings: &[Finding], colours: bool) -> String {
     let count = |state: State| findings.iter().filter(|it| it.state == state).count();
     let _ = writeln!(
         text,
-        "\n{} well, {} off, {} to look at, {} failed",
+        "\n{} ok, {} off, {} warnings, {} failed",
         count(State::Ok),
         count(State::Off),
         count(State::Warning),

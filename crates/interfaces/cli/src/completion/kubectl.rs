@@ -1,27 +1,27 @@
-//! What a command line of the plugin could go on with, as kubectl asks and as it reads the answer: one
-//! candidate a line, with what it means after a tab, and at last what the shell may add by itself.
+//! Completion candidates in the format kubectl reads from plugins: one candidate per line with its
+//! description after a tab, then a Cobra shell directive.
 
 use std::fmt::Write as _;
 
 use clap::{Arg, Command};
 
-/// What the shell may add, in the numbers of Cobra.
+/// Cobra's `ShellCompDirective`, of which two values are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Directive {
-    /// Names of files.
+    /// `ShellCompDirectiveDefault`: the shell completes file names.
     Files = 0,
-    /// Nothing.
+    /// `ShellCompDirectiveNoFileComp`.
     Nothing = 4,
 }
 
-/// The answer.
+/// The candidates for the last argument.
 pub(super) fn answer(mut command: Command, words: &[String]) -> String {
-    // Options that all commands have are handed down by this.
+    // Propagates global options to subcommands.
     command.build();
     let (candidates, directive) = candidates(&command, words);
     let mut text = String::new();
     for (word, help) in candidates {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = if help.is_empty() {
             writeln!(text, "{word}")
         } else {
@@ -74,14 +74,14 @@ fn candidates(command: &Command, words: &[String]) -> (Vec<Candidate>, Directive
     }
 }
 
-/// Where a command line is.
+/// Parser state at the end of the command line.
 struct Place<'a> {
     command: &'a Command,
     /// The option whose value comes next.
     waiting: Option<&'a Arg>,
-    /// How many positional arguments there are already.
+    /// Number of positional arguments so far.
     positionals: usize,
-    /// Whether options may still come: not after `--`.
+    /// Whether options are still accepted: not after `--`.
     takes_options: bool,
 }
 
@@ -112,7 +112,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// The option that a word names, if its value is the next word.
+/// The option that this argument names, if its value is the next argument.
 fn waits<'a>(command: &'a Command, word: &str) -> Option<&'a Arg> {
     if word.contains('=') {
         return None;
@@ -120,7 +120,7 @@ fn waits<'a>(command: &'a Command, word: &str) -> Option<&'a Arg> {
     let option = if word.starts_with("--") {
         named(command, word)?
     } else {
-        // Of letters in a row the last one may take a value.
+        // In a group of short options the last one may take a value.
         let letter = word.chars().last()?;
         let mut all = command.get_arguments();
         all.find(|it| it.get_short() == Some(letter))?
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_options_and_values_are_offered_where_they_fit() {
+    fn commands_options_and_values_are_completed() {
         use Directive::{Files, Nothing};
         for (words, expected, directive) in [
             (&["app"][..], &["approve"][..], Nothing),
@@ -208,9 +208,9 @@ mod tests {
             (&["status", "--", "--ga"], &[], Nothing),
             (&["nonsense", "x"], &[], Nothing),
         ] {
-            let (found, said) = ask(words);
+            let (found, printed) = ask(words);
             assert_eq!(
-                (found, said),
+                (found, printed),
                 (
                     expected.iter().map(|&it| it.to_owned()).collect(),
                     directive
@@ -223,13 +223,16 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_ends_with_what_the_shell_may_add() {
+    fn completions_end_with_a_directive() {
         let words = ["status".to_owned(), "-o".to_owned(), String::new()];
-        let said = answer(crate::command("kubectl-medley"), &words);
-        assert!(said.contains("json\n") && said.ends_with(":4\n"), "{said}");
+        let printed = answer(crate::command("kubectl-medley"), &words);
         assert!(
-            said.starts_with("wide\tThe tree with all its words"),
-            "{said}"
+            printed.contains("json\n") && printed.ends_with(":4\n"),
+            "{printed}"
+        );
+        assert!(
+            printed.starts_with("wide\tThe tree with untruncated messages"),
+            "{printed}"
         );
     }
 }

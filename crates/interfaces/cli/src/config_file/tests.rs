@@ -1,11 +1,11 @@
-//! What a file says, and what counts more.
+//! Precedence of file, environment and command line.
 
 use std::ffi::OsString;
 
 use super::complete;
 use crate::args;
 
-/// The line with what a file of this text adds to it.
+/// The command line after adding the settings in `text`.
 fn completed(text: &str, given: &[&str]) -> anyhow::Result<Vec<String>> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("medley.yaml");
@@ -16,7 +16,7 @@ fn completed(text: &str, given: &[&str]) -> anyhow::Result<Vec<String>> {
         .chain(given.iter().copied());
     let line: Vec<OsString> = line.map(OsString::from).collect();
     let completed = complete(&line, &args::command("medley"))?.unwrap_or_default();
-    // What makes no sense as flags is refused as flags are.
+    // Invalid values are rejected with the messages of flags.
     args::command("medley").try_get_matches_from(&completed)?;
     let words = completed.into_iter().skip(line.len());
     Ok(words.map(|word| word.into_string().unwrap()).collect())
@@ -43,21 +43,21 @@ fn settings_are_flags_in_another_form() {
 }
 
 #[test]
-fn flags_count_more_than_the_file() {
+fn flags_override_the_file() {
     let text = "namespace: there\nleader-elect: false\n";
     let given = ["--namespace", "here"];
     assert_eq!(completed(text, &given).unwrap(), ["--leader-elect=false"]);
 }
 
 #[test]
-fn a_file_may_have_what_the_line_lacks() {
+fn file_provides_missing_flags() {
     let text = "console: 127.0.0.1:1\n";
     let given = ["--console-host=a.example"];
     assert_eq!(completed(text, &given).unwrap(), ["--console=127.0.0.1:1"]);
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_input_is_rejected() {
     for (text, expected) in [
         (
             "namespaces: here",
@@ -66,8 +66,8 @@ fn what_makes_no_sense_is_refused() {
         ("config: other.yaml", "there is no setting \"config\""),
         ("verbose: 2", "there is no setting \"verbose\""),
         ("namespace: [a, b]", "expected one value, not a list"),
-        ("namespace: {a: b}", "expected text, a number or truth"),
-        ("namespace:", "expected text, a number or truth"),
+        ("namespace: {a: b}", "expected text, a number or a boolean"),
+        ("namespace:", "expected text, a number or a boolean"),
         ("console-behind-tls: maybe", "expected true or false"),
         ("controllers: [{}]", "in its list"),
         ("controllers: knitting", "no such controller"),
@@ -86,14 +86,14 @@ fn what_makes_no_sense_is_refused() {
 }
 
 #[test]
-fn only_those_who_run_for_long_have_a_file() {
+fn only_long_running_commands_take_a_file() {
     let line = ["medley", "version", "--config", "x"].map(OsString::from);
     assert_eq!(complete(&line, &args::command("medley")).unwrap(), None);
 }
 
-/// Everything that a file can say, the environment can say.
+/// Every setting of the file is available as an environment variable, too.
 #[test]
-fn every_flag_of_a_process_has_a_variable() {
+fn every_file_setting_has_an_environment_variable() {
     let command = args::command("medley");
     for name in ["run", "webhook"] {
         let command = command.find_subcommand(name).unwrap();

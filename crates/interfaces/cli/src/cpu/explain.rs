@@ -12,40 +12,41 @@ use kube::{Api, Client};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::objects::World;
+use super::objects::CpuView;
 use super::vms::state;
 use super::what_if::documents;
 use crate::cluster::ClusterArguments;
-use crate::governance::configs::said;
+use crate::governance::configs::api_error;
 use crate::governance::output::{Data, table};
 use crate::governance::render::section;
 use crate::{exit, process};
 
-/// Explain which CPU model a virtual machine has or would get: what speaks for it, which models and
-/// nodes do not count and why, and what would change it.
+/// Explain which CPU model a virtual machine has or would get: the reasons, the models and nodes
+/// that are excluded and why, and what would change it.
 #[derive(Debug, Args)]
 #[command(group(clap::ArgGroup::new("which").required(true)))]
 pub(super) struct Arguments {
-    /// The machine: a VirtualMachineInstance or, if there is none of this name, a VirtualMachine.
+    /// The virtual machine: a VirtualMachineInstance or, if there is none of this name, a
+    /// VirtualMachine.
     #[arg(group = "which")]
     name: Option<String>,
 
-    /// A manifest of a VirtualMachine or VirtualMachineInstance that need not be in the cluster. `-` is
-    /// standard input.
+    /// A manifest of a VirtualMachine or VirtualMachineInstance, which need not exist in the
+    /// cluster. `-` reads standard input.
     #[arg(short, long, value_name = "FILE", group = "which")]
     filename: Option<PathBuf>,
 
-    /// As if it started on this node.
-    /// [default: the node that it is on; without one, one node of each make]
+    /// Assume that it starts on this node.
+    /// [default: the node it runs on; otherwise one node of each class]
     #[arg(long, value_name = "NAME")]
     node: Option<String>,
 
-    /// The namespace of the machine.
+    /// The namespace of the virtual machine.
     /// [default: that of the context]
     #[arg(short, long, value_name = "NAME")]
     namespace: Option<String>,
 
-    /// Form of the output; text if absent.
+    /// Output format; text by default.
     #[arg(short, long, value_enum)]
     output: Option<Data>,
 
@@ -53,32 +54,31 @@ pub(super) struct Arguments {
     cluster: ClusterArguments,
 }
 
-/// Explains.
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let (world, running) = process::build_runtime()?.block_on(async {
+    let (view, running) = process::build_runtime()?.block_on(async {
         let client = arguments.cluster.client().await?;
         let instance = arguments.find(&client).await?;
-        let world = World::read(&client).await?;
-        let running = world.running(&client, &instance).await?;
-        anyhow::Ok((world, running))
+        let view = CpuView::read(&client).await?;
+        let running = view.running(&client, &instance).await?;
+        anyhow::Ok((view, running))
     })?;
     let node = arguments.node.clone();
     let node = node.or_else(|| Some(running.node.clone()).filter(|node| !node.is_empty()));
     let text = match (&node, arguments.output) {
-        (Some(node), form) => on_node(&world, &running, node, form)?,
-        (None, form) => anywhere(&world, &running, form)?,
+        (Some(node), form) => on_node(&view, &running, node, form)?,
+        (None, form) => anywhere(&view, &running, form)?,
     };
     exit::print(&text)
 }
 
 impl Arguments {
-    /// The instance that is meant, or the one that the machine would run as.
+    /// The VMI of this name, or the one that the VM's template would create.
     async fn find(&self, client: &Client) -> anyhow::Result<VirtualMachineInstance> {
         if let Some(path) = &self.filename {
             let option = || format!("--filename {}", path.display());
             let mut objects = documents(path).with_context(option)?;
             let (Some(object), true) = (objects.pop(), objects.is_empty()) else {
-                bail!("{}: one virtual machine is accepted", option());
+                bail!("{}: expected a single virtual machine", option());
             };
             return as_instance(object).with_context(option);
         }
@@ -98,13 +98,13 @@ impl Arguments {
             return Ok(instance);
         }
         Err(anyhow!(
-            "there is no VirtualMachineInstance and no VirtualMachine {name} in namespace {namespace}; --namespace NAME looks elsewhere, --filename FILE explains a manifest"
+            "there is no VirtualMachineInstance and no VirtualMachine {name} in namespace {namespace}; use --namespace NAME for another namespace, or --filename FILE for a manifest"
         ))
     }
 }
 
-/// A manifest as the instance that comes of it. The proposal of the feature shows a VirtualMachine with
-/// the domain right under its spec; that is taken as well.
+/// The VMI that a manifest creates. The enhancement proposal shows a VirtualMachine with the domain
+/// right under its spec; that form is accepted as well.
 fn as_instance(mut object: Value) -> anyhow::Result<VirtualMachineInstance> {
     let kind = object["kind"].as_str().unwrap_or_default().to_owned();
     ensure!(
@@ -115,7 +115,7 @@ fn as_instance(mut object: Value) -> anyhow::Result<VirtualMachineInstance> {
         object["spec"] = template;
     }
     object["kind"] = json!("VirtualMachineInstance");
-    // What became of a machine says nothing about an instance.
+    // The status of a VM is not that of an instance.
     if kind == "VirtualMachine" {
         object["status"] = Value::Null;
     }
@@ -132,22 +132,22 @@ where
     let api: Api<K> = Api::namespaced(client.clone(), namespace);
     match api.get(name).await {
         Ok(found) => Ok(Some(found)),
-        // Also a kind that nobody serves is answered with 404.
+        // The API server answers 404 for a kind that is not installed, too.
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
-        Err(error) => Err(said(error).context(format!("reading {} {name}", K::kind(&())))),
+        Err(error) => Err(api_error(error).context(format!("reading {} {name}", K::kind(&())))),
     }
 }
 
-/// What it gets, or got, on a node.
+/// The model it gets, or got, on a node.
 fn on_node(
-    world: &World,
+    view: &CpuView,
     running: &Running,
     node: &str,
     form: Option<Data>,
 ) -> anyhow::Result<String> {
-    let policy = &world.settings.policy;
-    let explanation = explain(&world.index, policy, &running.machine, node);
-    let review = (running.node == node).then(|| review(&world.index, policy, running));
+    let policy = &view.settings.policy;
+    let explanation = explain(&view.index, policy, &running.machine, node);
+    let review = (running.node == node).then(|| review(&view.index, policy, running));
     if let Some(form) = form {
         let machine = &running.machine;
         return form.write(&json!({
@@ -159,16 +159,13 @@ fn on_node(
     let mut text = headline(running, &explanation);
     if let Some(review) = review.filter(|review| review.model.is_some()) {
         let (state, targets) = (state(&review), review.targets);
-        text += &["State: ", &state, "; other nodes that could take it: "].concat();
+        text += &["State: ", &state, "; other nodes that could run it: "].concat();
         text += &targets.to_string();
         text.push('\n');
     }
     text.push_str(&section("Because", &explanation.because()));
-    text.push_str(&section(
-        "Models ruled out",
-        &explanation.models_ruled_out(),
-    ));
-    text.push_str(&section("Nodes left out", &explanation.nodes_left_out()));
+    text.push_str(&section("Models excluded", &explanation.models_ruled_out()));
+    text.push_str(&section("Nodes excluded", &explanation.nodes_left_out()));
     text.push_str(&section("Next", &explanation.next()));
     Ok(text)
 }
@@ -182,31 +179,31 @@ fn headline(running: &Running, explanation: &Explanation) -> String {
     match &running.recorded {
         Some(model) if model == now => {
             format!(
-                "{name} asked for {asked} and has {model}; on node {node} it would get it again\n"
+                "{name} requested {asked} and has {model}; on node {node} it would get it again\n"
             )
         }
         Some(model) => {
             format!(
-                "{name} asked for {asked} and has {model}; on node {node} it would now get {now}\n"
+                "{name} requested {asked} and has {model}; on node {node} it would now get {now}\n"
             )
         }
         None if asked.as_str() == cpu_models::names::BEST_MATCH_MODEL => {
-            format!("{name} asks for {asked}; on node {node} it would get {now}\n")
+            format!("{name} requests {asked}; on node {node} it would get {now}\n")
         }
         None => format!(
-            "{name} asks for {asked}; with {} it would get {now} on node {node}\n",
+            "{name} requests {asked}; with {} it would get {now} on node {node}\n",
             cpu_models::names::BEST_MATCH_MODEL
         ),
     }
 }
 
-/// What it would get on each make of nodes.
-fn anywhere(world: &World, running: &Running, form: Option<Data>) -> anyhow::Result<String> {
-    let policy = &world.settings.policy;
-    let mut survey = Survey::new(&world.index, policy);
+/// The model it would get on each class of nodes.
+fn anywhere(view: &CpuView, running: &Running, form: Option<Data>) -> anyhow::Result<String> {
+    let policy = &view.settings.policy;
+    let mut survey = Survey::new(&view.index, policy);
     let machine = &running.machine;
     let mut rows = Vec::new();
-    for group in groups(&world.index, policy) {
+    for group in groups(&view.index, policy) {
         let Some((node, count)) = survey.first_eligible(machine, &group.nodes) else {
             continue;
         };
@@ -227,10 +224,10 @@ fn anywhere(world: &World, running: &Running, form: Option<Data>) -> anyhow::Res
     }
     let name = format!("{}/{}", machine.namespace, machine.name);
     if rows.is_empty() {
-        return Ok(format!("{name} could not start on any node\n"));
+        return Ok(format!("{name} cannot start on any node\n"));
     }
     let mut text = format!(
-        "{name} is on no node; with {} it would get, by where it starts:\n\n",
+        "{name} is not on a node; with {} it would get, depending on the node class:\n\n",
         cpu_models::names::BEST_MATCH_MODEL
     );
     let rows = rows.into_iter().map(|(group, count, decision)| {

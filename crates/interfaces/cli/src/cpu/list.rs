@@ -1,22 +1,22 @@
-//! `medley cpu`: the nodes of a cluster, one line for every make.
+//! `medley cpu`: the nodes of a cluster, one line per node class.
 
 use clap::Args;
 use cpu_models::groups::{Group, groups, unknown_models};
 use serde_json::json;
 
 use super::Form;
-use super::objects::World;
+use super::objects::CpuView;
 use crate::cluster::ClusterArguments;
 use crate::governance::output::{Data, remark, table_of};
 use crate::{exit, process};
 
-/// So many models are shown in a wide table.
+/// Models shown in a wide table.
 const SHOWN: usize = 5;
 
 /// Show the CPU models of the nodes.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// Form of the output; a table if absent.
+    /// Output format; a table by default.
     #[arg(short, long, value_enum)]
     output: Option<Form>,
 
@@ -24,21 +24,20 @@ pub(super) struct Arguments {
     cluster: ClusterArguments,
 }
 
-/// Lists.
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let world = process::build_runtime()?.block_on(async {
+    let view = process::build_runtime()?.block_on(async {
         let client = arguments.cluster.client().await?;
-        World::read(&client).await
+        CpuView::read(&client).await
     })?;
-    let policy = &world.settings.policy;
-    let groups = groups(&world.index, policy);
-    let unknown = unknown_models(&world.index, policy);
+    let policy = &view.settings.policy;
+    let groups = groups(&view.index, policy);
+    let unknown = unknown_models(&view.index, policy);
     let data = || json!({ "kind": "List", "items": groups, "unknownModels": unknown });
     let text = match arguments.output {
         Some(Form::Json) => Data::Json.write(&data())?,
         Some(Form::Yaml) => Data::Yaml.write(&data())?,
         _ if groups.is_empty() => {
-            remark("No nodes are there.");
+            remark("No nodes found.");
             return Ok(());
         }
         Some(Form::Name) => {
@@ -50,7 +49,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     };
     if arguments.output.is_none() && !unknown.is_empty() {
         remark(&format!(
-            "Models that no table knows are never chosen: {}. A CpuModelPolicy can tell their launch years.",
+            "Models without a known launch year are never chosen: {}. Add them to a CpuModelPolicy.",
             unknown.join(", ")
         ));
     }

@@ -1,4 +1,4 @@
-//! What a cluster has of nodes and virtual machines, and what it is told about their CPU models.
+//! Nodes, virtual machines and CPU model settings of a cluster.
 
 use std::fmt::Debug;
 
@@ -6,26 +6,27 @@ use anyhow::anyhow;
 use api::cpu::{CpuModelPolicy, NAME};
 use api::kubevirt::{GROUP, KubeVirt, VirtualMachineInstance, labels};
 use cpu_models::running::{carry, has_host_model, placed, running};
-use cpu_models::{Index, NodeFacts, Running, Settings};
+use cpu_models::{Index, NodeInputs, Running, Settings};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::ListParams;
 use kube::{Api, Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 
-use crate::governance::configs::said;
+use crate::governance::configs::api_error;
 use crate::governance::output::remark;
 
-/// How many objects are asked for at once.
+/// Page size of list requests, as in client-go's pager.
 const PAGE: u32 = 500;
 
-/// What decisions follow from.
-pub(crate) struct World {
+/// Cluster state that model choices depend on.
+pub(crate) struct CpuView {
     pub(crate) index: Index,
     pub(crate) settings: Settings,
 }
 
-impl World {
-    /// Reads nodes, policy and settings. What makes no sense in the policy is said.
+impl CpuView {
+    /// Reads nodes, policy and KubeVirt settings. Invalid parts of the policy are printed as
+    /// warnings.
     pub(crate) async fn read(client: &Client) -> anyhow::Result<Self> {
         let nodes: Vec<Node> = all(&Api::all(client.clone()), &ListParams::default())
             .await?
@@ -39,12 +40,12 @@ impl World {
             remark(&format!("CpuModelPolicy {NAME}: {wrong}"));
         }
         Ok(Self {
-            index: Index::new(nodes.iter().map(NodeFacts::from_node)),
+            index: Index::new(nodes.iter().map(NodeInputs::from_node)),
             settings,
         })
     }
 
-    /// An instance on its node, with what its pod asks for.
+    /// A VMI on its node, with the resources its pod requests.
     pub(super) async fn running(
         &self,
         client: &Client,
@@ -62,7 +63,7 @@ impl World {
         Ok(running)
     }
 
-    /// All instances that run, or may yet: of a namespace, or of the cluster.
+    /// All VMIs that run or may still start: of a namespace, or of the cluster.
     pub(super) async fn all_running(
         &self,
         client: &Client,
@@ -72,7 +73,7 @@ impl World {
         found.ok_or_else(not_installed)
     }
 
-    /// The same; nothing if there are no virtual machines in this cluster.
+    /// The same; `None` if KubeVirt is not installed.
     pub(crate) async fn try_all_running(
         &self,
         client: &Client,
@@ -96,14 +97,14 @@ impl World {
     }
 }
 
-/// The policy of a cluster.
+/// The CpuModelPolicy of the cluster.
 async fn policy(client: &Client) -> anyhow::Result<Option<CpuModelPolicy>> {
     let api: Api<CpuModelPolicy> = Api::all(client.clone());
     match api.get(NAME).await {
         Ok(found) => Ok(Some(found)),
-        // Also a kind that nobody serves is answered with 404.
+        // The API server answers 404 for a kind that is not installed, too.
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
-        Err(error) => Err(said(error).context(format!("reading CpuModelPolicy {NAME}"))),
+        Err(error) => Err(api_error(error).context(format!("reading CpuModelPolicy {NAME}"))),
     }
 }
 
@@ -117,7 +118,7 @@ where
     }
 }
 
-/// All objects of a kind, page by page; none if the kind is not installed.
+/// All objects of a kind, page by page; `None` if the CRD is not installed.
 async fn all<K>(api: &Api<K>, params: &ListParams) -> anyhow::Result<Option<Vec<K>>>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
@@ -128,7 +129,9 @@ where
         let page = match api.list(&params).await {
             Ok(page) => page,
             Err(kube::Error::Api(status)) if status.code == 404 => return Ok(None),
-            Err(error) => return Err(said(error).context(format!("listing {}", K::plural(&())))),
+            Err(error) => {
+                return Err(api_error(error).context(format!("listing {}", K::plural(&()))));
+            }
         };
         found.extend(page.items);
         match page.metadata.continue_.filter(|next| !next.is_empty()) {
@@ -140,6 +143,6 @@ where
 
 fn not_installed() -> anyhow::Error {
     anyhow!(
-        "there are no virtual machines: the cluster has no CustomResourceDefinition virtualmachineinstances.{GROUP}; it comes with KubeVirt"
+        "the cluster has no virtual machines: CustomResourceDefinition virtualmachineinstances.{GROUP} is not installed; it comes with KubeVirt"
     )
 }

@@ -1,20 +1,20 @@
-//! `medley cpu vms`: how virtual machines fare with their CPU models.
+//! `medley cpu vms`: the CPU models of running virtual machines.
 
 use clap::Args;
 use cpu_models::{Review, Running, Survey};
 use serde_json::{Value, json};
 
 use super::Form;
-use super::objects::World;
+use super::objects::CpuView;
 use crate::cluster::ClusterArguments;
 use crate::governance::output::{Data, remark, table_of};
 use crate::{exit, process};
 
-/// Show how virtual machines fare with their CPU models: how many nodes could take them, whether a
-/// restart would give them a newer model, whether too few nodes support the one they have.
+/// Show the CPU models of virtual machines: how many nodes could run them, whether a restart would
+/// give them a newer model, and whether too few nodes support the model they have.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// Only those that would get a newer model if they were restarted.
+    /// Only those that would get a newer model after a restart.
     #[arg(long)]
     stale: bool,
 
@@ -22,16 +22,16 @@ pub(super) struct Arguments {
     #[arg(long)]
     stranded: bool,
 
-    /// Form of the output; a table if absent.
+    /// Output format; a table by default.
     #[arg(short, long, value_enum)]
     output: Option<Form>,
 
-    /// The namespace of the machines.
+    /// The namespace of the virtual machines.
     /// [default: that of the context]
     #[arg(short, long, value_name = "NAME")]
     namespace: Option<String>,
 
-    /// The machines of all namespaces.
+    /// The virtual machines of all namespaces.
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     all_namespaces: bool,
 
@@ -39,18 +39,17 @@ pub(super) struct Arguments {
     cluster: ClusterArguments,
 }
 
-/// Lists.
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let (world, machines, namespace) = process::build_runtime()?.block_on(async {
+    let (view, machines, namespace) = process::build_runtime()?.block_on(async {
         let client = arguments.cluster.client().await?;
         let namespace = arguments.namespace.clone();
         let namespace = namespace.unwrap_or_else(|| client.default_namespace().to_owned());
         let wanted = (!arguments.all_namespaces).then_some(namespace.as_str());
-        let world = World::read(&client).await?;
-        let machines = world.all_running(&client, wanted).await?;
-        anyhow::Ok((world, machines, namespace))
+        let view = CpuView::read(&client).await?;
+        let machines = view.all_running(&client, wanted).await?;
+        anyhow::Ok((view, machines, namespace))
     })?;
-    let mut survey = Survey::new(&world.index, &world.settings.policy);
+    let mut survey = Survey::new(&view.index, &view.settings.policy);
     let reviewed: Vec<(Running, Review)> = machines
         .into_iter()
         .map(|running| {
@@ -77,7 +76,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 impl Arguments {
-    /// Whether a machine is one of those that are asked for; both flags ask for either.
+    /// Whether the flags select this VM; both flags together select either.
     fn wants(&self, review: &Review) -> bool {
         let any = !self.stale && !self.stranded;
         any || (self.stale && review.stale.is_some())
@@ -94,7 +93,7 @@ impl Arguments {
         if self.all_namespaces {
             format!("No {what}.")
         } else {
-            format!("No {what} in namespace {namespace}; -A looks in all.")
+            format!("No {what} in namespace {namespace}; use -A for all namespaces.")
         }
     }
 }
@@ -113,7 +112,7 @@ fn list(reviewed: &[(Running, Review)]) -> Value {
     json!({ "kind": "List", "items": items })
 }
 
-/// As `kubectl` takes them.
+/// `virtualmachineinstance.GROUP/NAME` lines, for `-o name`.
 fn names(reviewed: &[(Running, Review)]) -> String {
     let names = reviewed.iter().map(|(running, _)| {
         let name = &running.machine.name;

@@ -1,4 +1,4 @@
-//! `medley cpu what-if`: what other nodes or another policy would change for all virtual machines.
+//! `medley cpu what-if`: the effect of other nodes or another policy on all virtual machines.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -7,36 +7,36 @@ use anyhow::{Context as _, bail, ensure};
 use api::cpu::CpuModelPolicy;
 use clap::Args;
 use cpu_models::what_if::{Change, Outcome, World as Side, what_if};
-use cpu_models::{NodeFacts, Policy};
+use cpu_models::{NodeInputs, Policy};
 use k8s_openapi::api::core::v1::Node;
 use serde_json::{Value, json};
 
 use super::Form;
-use super::objects::World;
+use super::objects::CpuView;
 use crate::cluster::ClusterArguments;
-use crate::governance::configs::{read, there_are};
+use crate::governance::configs::{list_valid_names, read};
 use crate::governance::output::{Data, remark, table_of};
 use crate::{exit, process};
 
-/// Show what other nodes or another policy would change for all virtual machines. Nothing in the cluster
-/// is changed.
+/// Show how other nodes or another policy would change the CPU models of all virtual machines.
+/// Nothing in the cluster is changed.
 #[derive(Debug, Args)]
 #[command(group(clap::ArgGroup::new("changes").required(true).multiple(true)))]
 pub(super) struct Arguments {
-    /// As if the nodes of this manifest were there; one that is there looks like this. `-` is standard
-    /// input. Can be given several times.
+    /// Assume that the nodes of this manifest exist; a node of the same name is replaced. `-` reads
+    /// standard input. Can be repeated.
     #[arg(long, value_name = "FILE", group = "changes")]
     add_node: Vec<PathBuf>,
 
-    /// As if this node were gone. Can be given several times.
+    /// Assume that this node is gone. Can be repeated.
     #[arg(long, value_name = "NAME", group = "changes")]
     remove_node: Vec<String>,
 
-    /// As if this CpuModelPolicy were there. `-` is standard input.
+    /// Assume this CpuModelPolicy. `-` reads standard input.
     #[arg(long, value_name = "FILE", group = "changes")]
     policy: Option<PathBuf>,
 
-    /// Form of the output; a table if absent.
+    /// Output format; a table by default.
     #[arg(short, long, value_enum)]
     output: Option<Form>,
 
@@ -44,38 +44,37 @@ pub(super) struct Arguments {
     cluster: ClusterArguments,
 }
 
-/// Asks.
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let added = arguments.added()?;
     let policy = arguments.policy()?;
-    let (world, machines) = process::build_runtime()?.block_on(async {
+    let (view, machines) = process::build_runtime()?.block_on(async {
         let client = arguments.cluster.client().await?;
-        let world = World::read(&client).await?;
-        let machines = world.all_running(&client, None).await?;
-        anyhow::Ok((world, machines))
+        let view = CpuView::read(&client).await?;
+        let machines = view.all_running(&client, None).await?;
+        anyhow::Ok((view, machines))
     })?;
-    let mut index = world.index.clone();
+    let mut index = view.index.clone();
     for name in &arguments.remove_node {
         ensure!(
             index.remove(name),
             "--remove-node {name}: there is no such node; {}",
-            there_are(&index.names())
+            list_valid_names(&index.names())
         );
     }
     for node in &added {
         if node.vendor().one().is_none() {
             remark(&format!(
-                "Node {} tells no vendor (label cpu-vendor.node.kubevirt.io/<vendor>), and does not count.",
+                "Node {} has no vendor label (cpu-vendor.node.kubevirt.io/<vendor>), and is ignored.",
                 node.name
             ));
         }
         index.upsert(node);
     }
-    let now = &world.settings.policy;
+    let now = &view.settings.policy;
     let then = policy.map(|policy| policy.with_obsolete(now.obsolete.clone()));
     let outcome = what_if(
         Side {
-            index: &world.index,
+            index: &view.index,
             policy: now,
         },
         Side {
@@ -95,15 +94,15 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 
 impl Arguments {
     /// The nodes of the manifests.
-    fn added(&self) -> anyhow::Result<Vec<NodeFacts>> {
+    fn added(&self) -> anyhow::Result<Vec<NodeInputs>> {
         let mut nodes = Vec::new();
         for path in &self.add_node {
             let option = || format!("--add-node {}", path.display());
             for object in documents(path).with_context(option)? {
                 let kind = object["kind"].as_str().unwrap_or_default().to_owned();
-                ensure!(kind == "Node", "{}: {kind:?} is no Node", option());
+                ensure!(kind == "Node", "{}: {kind:?} is not a Node", option());
                 let node: Node = serde_json::from_value(object).with_context(option)?;
-                let facts = NodeFacts::from_node(&node);
+                let facts = NodeInputs::from_node(&node);
                 ensure!(
                     !facts.name.is_empty(),
                     "{}: metadata.name is missing",
@@ -115,7 +114,8 @@ impl Arguments {
         Ok(nodes)
     }
 
-    /// The policy that is tried. What makes no sense in it is an error here: nobody has to live with it.
+    /// The CpuModelPolicy of the manifest. An invalid part is an error here, since no cluster
+    /// depends on it yet.
     fn policy(&self) -> anyhow::Result<Option<Policy>> {
         let Some(path) = &self.policy else {
             return Ok(None);
@@ -123,12 +123,12 @@ impl Arguments {
         let option = || format!("--policy {}", path.display());
         let mut objects = documents(path).with_context(option)?;
         let (Some(object), true) = (objects.pop(), objects.is_empty()) else {
-            bail!("{}: one CpuModelPolicy is accepted", option());
+            bail!("{}: expected a single CpuModelPolicy", option());
         };
         let kind = object["kind"].as_str().unwrap_or_default().to_owned();
         ensure!(
             kind == "CpuModelPolicy",
-            "{}: {kind:?} is no CpuModelPolicy",
+            "{}: {kind:?} is not a CpuModelPolicy",
             option()
         );
         let object: CpuModelPolicy = serde_json::from_value(object).with_context(option)?;
@@ -140,7 +140,7 @@ impl Arguments {
     }
 }
 
-/// The objects of a manifest: documents of YAML, each an object or a list of them.
+/// The objects of a manifest: YAML documents, each an object or a List.
 pub(super) fn documents(path: &Path) -> anyhow::Result<Vec<Value>> {
     let text = read(path)?;
     let documents: Vec<Value> = serde_saphyr::from_multiple(&text).context("reading YAML")?;
@@ -155,7 +155,7 @@ pub(super) fn documents(path: &Path) -> anyhow::Result<Vec<Value>> {
     Ok(objects)
 }
 
-/// As `kubectl` takes them.
+/// `virtualmachineinstance.GROUP/NAME` lines, for `-o name`.
 fn names(outcome: &Outcome) -> String {
     let names = outcome.changes.iter().map(|change| {
         let name = &change.name;
@@ -175,7 +175,7 @@ fn render(outcome: &Outcome, wide: bool) -> String {
         };
         let _ = writeln!(text, "{name:<16}{arrow}");
     };
-    total("Machines:", before.machines, after.machines);
+    total("VMs:", before.machines, after.machines);
     total("Stranded:", before.stranded, after.stranded);
     total(
         "Without target:",
@@ -185,7 +185,7 @@ fn render(outcome: &Outcome, wide: bool) -> String {
     total("Without node:", before.without_node, after.without_node);
     total("Stale:", before.stale, after.stale);
     if outcome.changes.is_empty() {
-        text.push_str("\nNothing would change for any of them.\n");
+        text.push_str("\nNo virtual machine would change.\n");
         return text;
     }
     let mut headers = vec!["NAMESPACE", "NAME", "NODE", "MODEL", "TARGETS"];

@@ -1,4 +1,4 @@
-//! Reading a cluster into a bundle, as much of it as can be had.
+//! Reads a cluster into a bundle, as far as permissions and time allow.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -15,30 +15,30 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::folder::Folder;
+use super::kinds::{Extent, collected_kinds};
 use super::logs;
-use super::wanted::{Extent, wanted};
 use crate::governance::output::Data;
 use crate::redact::{self, Removal, Removed};
 use crate::{status, version};
 
-/// Objects a page.
+/// Page size of list requests, as in client-go's pager.
 const PAGE: u32 = 500;
-/// The version of what is in gather.json.
+/// Version of the format of gather.json.
 const FORMAT: u32 = 1;
 
-/// How long, and how far back.
+/// Time limits of a collection.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
     pub(super) now: Timestamp,
     /// Logs and events before this are left out.
     pub(super) since: Option<Timestamp>,
-    /// For all of it.
+    /// For the whole collection.
     pub(super) all: Duration,
     /// For a single request.
     pub(super) request: Duration,
 }
 
-/// What is in a bundle, and what is not.
+/// Contents of gather.json: what the bundle holds and lacks.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Index {
@@ -51,25 +51,25 @@ pub(super) struct Index {
     pub(super) objects: usize,
     pub(super) events: usize,
     pub(super) logs: usize,
-    /// How many values were redacted.
+    /// Number of redacted values.
     pub(super) redacted: usize,
     /// The same by kind and rule.
     redactions: Vec<Removal>,
-    /// Kept until the last file but this one is written.
+    /// Filled in until gather.json itself, the last file, is written.
     #[serde(skip)]
     pub(super) removed: Removed,
-    /// What could not be read, and why.
+    /// Objects that could not be read.
     pub(super) missing: Vec<Missing>,
 }
 
-/// Something that could not be read.
+/// An object that could not be read, and why.
 #[derive(Debug, Serialize)]
 pub(super) struct Missing {
     pub(super) what: String,
     pub(super) reason: String,
 }
 
-/// Reads all there is.
+/// Collects everything.
 pub(super) async fn collect(
     client: &Client,
     folder: &Folder,
@@ -77,8 +77,8 @@ pub(super) async fn collect(
 ) -> anyhow::Result<Index> {
     let kubernetes = tokio::time::timeout(limits.request, client.apiserver_version())
         .await
-        .context("the cluster does not answer")?
-        .context("asking the cluster for its version")?;
+        .context("the cluster does not respond")?
+        .context("reading the version of the cluster")?;
     let mut gathering = Gathering {
         client,
         folder,
@@ -102,7 +102,7 @@ pub(super) async fn collect(
         },
     };
     folder.write("version", &format!("medley\n{}\n", version::OPERATOR))?;
-    // What is small and says most comes first: time may be up.
+    // Small and most informative parts first: the time limit may cut off the rest.
     gathering.status().await?;
     gathering.objects().await?;
     gathering.events().await?;
@@ -119,13 +119,13 @@ struct Gathering<'a> {
     folder: &'a Folder,
     limits: &'a Limits,
     until: Instant,
-    /// Kinds whose events are wanted.
+    /// Kinds whose events are collected.
     kinds: BTreeSet<String>,
     index: Index,
 }
 
 impl Gathering<'_> {
-    /// What comes of something, if it can be had in time; else why not is noted.
+    /// The result of a request within the time limits; a failure is recorded in the index.
     async fn try_for<T>(
         &mut self,
         what: &str,
@@ -137,8 +137,8 @@ impl Gathering<'_> {
             Ok(Ok(found)) => return Some(found),
             Ok(Err(kube::Error::Api(status))) => status.message.clone(),
             Ok(Err(error)) => format!("{:#}", anyhow::Error::new(error)),
-            Err(_) if left.is_zero() => "time was up (--timeout)".to_owned(),
-            Err(_) => "it took too long (--request-timeout, --timeout)".to_owned(),
+            Err(_) if left.is_zero() => "timed out (--timeout)".to_owned(),
+            Err(_) => "timed out (--request-timeout, --timeout)".to_owned(),
         };
         self.index.missing.push(Missing {
             what: what.to_owned(),
@@ -149,9 +149,9 @@ impl Gathering<'_> {
 
     async fn status(&mut self) -> anyhow::Result<()> {
         let client = self.client.clone();
-        // It asks many times.
-        let look = async { Ok(status::look(&client, &[]).await) };
-        let Some(jobs) = self.try_for("status", self.limits.all, look).await else {
+        // Status sends many requests, so no request timeout applies to it as a whole.
+        let read_status = async { Ok(status::read_state(&client, &[]).await) };
+        let Some(jobs) = self.try_for("status", self.limits.all, read_status).await else {
             return Ok(());
         };
         let mut data = status::data(&jobs);
@@ -165,10 +165,7 @@ impl Gathering<'_> {
     async fn objects(&mut self) -> anyhow::Result<()> {
         let discovery = Discovery::new(self.client.clone()).run();
         let limit = self.limits.all;
-        let Some(discovery) = self
-            .try_for("what the cluster serves", limit, discovery)
-            .await
-        else {
+        let Some(discovery) = self.try_for("API discovery", limit, discovery).await else {
             return Ok(());
         };
         let served = discovery
@@ -182,8 +179,8 @@ impl Gathering<'_> {
                 )
             })
             .collect();
-        for (key, extent) in wanted()? {
-            // What is not installed is said by the status.
+        for (key, extent) in collected_kinds()? {
+            // The status reports missing CRDs.
             if let Some((resource, scope)) = served.get(&key) {
                 self.resource(resource, scope, &extent).await?;
             }
@@ -203,8 +200,8 @@ impl Gathering<'_> {
             Extent::All => self.pages(&name, resource, "", false, &mut found).await,
             Extent::Outline => self.pages(&name, resource, "", true, &mut found).await,
             Extent::Named(names) => {
-                for wanted in names {
-                    let only = format!("metadata.name={wanted}");
+                for object in names {
+                    let only = format!("metadata.name={object}");
                     self.pages(&name, resource, &only, false, &mut found).await;
                 }
             }
@@ -237,7 +234,7 @@ impl Gathering<'_> {
         self.lists(group, &resource.plural, (&api_version, &kind), found)
     }
 
-    /// Objects of namespaces, a list for each.
+    /// Namespaced objects, one list per namespace.
     fn lists(
         &self,
         group: &str,
@@ -261,7 +258,7 @@ impl Gathering<'_> {
         Ok(())
     }
 
-    /// All objects of a kind, page by page; those before a page that fails are kept.
+    /// All objects of a kind, page by page; pages before a failed one are kept.
     async fn pages(
         &mut self,
         name: &str,
@@ -341,8 +338,8 @@ impl Gathering<'_> {
     }
 }
 
-/// Pods are many, and most of them are nobody's business here: those that wait, ours, those of virtual
-/// machines and imports, and those whose place was decided.
+/// Clusters have many pods, so only these are collected: unscheduled pods, Medley's own, those of
+/// virtual machines and imports, and those with a placement decision.
 fn is_of_interest(pod: &Value) -> bool {
     let meta = &pod["metadata"];
     let label = |name: &str| meta["labels"][name].as_str();
@@ -381,7 +378,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn old_events_are_left_out_when_they_are_not_wanted() {
+    fn events_before_since_are_left_out() {
         let event = json!({
             "metadata": { "creationTimestamp": "2026-01-01T00:00:00Z" },
             "lastTimestamp": null, "eventTime": "2026-01-01T02:00:00.000000Z",
@@ -393,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn only_pods_that_tell_something_are_collected() {
+    fn only_relevant_pods_are_collected() {
         let pod = |extra: Value| -> bool {
             let mut pod = json!({ "metadata": {}, "spec": {}, "status": { "phase": "Running" } });
             put(&mut pod, &extra);

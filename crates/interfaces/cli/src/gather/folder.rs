@@ -1,4 +1,4 @@
-//! Where the bundle is written, and how it becomes an archive.
+//! Writes the bundle to a directory, and packs it as an archive.
 
 use std::fs::{DirBuilder, File};
 use std::io::Write as _;
@@ -10,20 +10,20 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use tempfile::TempDir;
 
-/// The folder of a bundle.
+/// The directory of a bundle.
 #[derive(Debug)]
 pub(super) struct Folder {
     path: PathBuf,
-    /// It goes when this goes, if it is for a while only.
+    /// Removes a temporary directory on drop.
     _passing: Option<TempDir>,
 }
 
 impl Folder {
-    /// At a path, which is made if it is not there.
+    /// At a path, created if missing.
     pub(super) fn at(path: &Path) -> anyhow::Result<Self> {
-        make_folder(path).with_context(|| {
+        create_directory(path).with_context(|| {
             format!(
-                "making the folder {}; --dest-dir DIR names another",
+                "creating the directory {}; --dest-dir DIR names another",
                 path.display()
             )
         })?;
@@ -33,7 +33,7 @@ impl Folder {
         })
     }
 
-    /// Somewhere, for a while.
+    /// In a temporary directory.
     pub(super) fn passing() -> anyhow::Result<Self> {
         let folder = TempDir::with_prefix("medley-gather-").context("making a folder")?;
         Ok(Self {
@@ -46,31 +46,33 @@ impl Folder {
         &self.path
     }
 
-    /// Writes a file, and the folders that it is in.
+    /// Writes a file and its parent directories.
     pub(super) fn write(&self, name: &str, text: &str) -> anyhow::Result<()> {
         let below = Path::new(name);
-        // Names of objects are part of it.
+        // The path contains names of objects, so it must not escape the directory.
         let inside = below
             .components()
             .all(|it| matches!(it, Component::Normal(_)));
-        ensure!(inside, "{name:?} is no place in a bundle");
+        ensure!(inside, "{name:?} is not a path in a bundle");
         let path = self.path.join(below);
         let what = || format!("writing {}", path.display());
         let parent = path.parent().unwrap_or(&self.path);
-        make_folder(parent).with_context(what)?;
-        // The folder may be one where others write: a link of that name is replaced, not followed.
+        create_directory(parent).with_context(what)?;
+        // Other users may write to the directory: a symbolic link of that name is replaced, not
+        // followed.
         let mut file = tempfile::NamedTempFile::new_in(parent).with_context(what)?;
         file.write_all(text.as_bytes()).with_context(what)?;
         file.persist(&path).with_context(what)?;
         Ok(())
     }
 
-    /// Puts all of it into an archive, which appears only when it is whole.
+    /// Packs the bundle as an archive, which appears only when complete.
     pub(super) fn pack(&self, archive: &Path) -> anyhow::Result<()> {
         let what = || format!("writing the archive {}", archive.display());
         let beside = archive.parent().filter(|it| *it != Path::new(""));
-        // A bundle tells a lot about a cluster: for the eyes of its owner alone, and under a name that nobody could
-        // have put a link at. What is unfinished goes with an error.
+        // A bundle reveals a lot about a cluster: readable by its owner only, and written under a
+        // random name, where no other user could have planted a link. The partial file is removed
+        // on errors.
         let partial = tempfile::Builder::new()
             .prefix(".medley-gather-")
             .tempfile_in(beside.unwrap_or_else(|| Path::new(".")))
@@ -91,8 +93,8 @@ impl Folder {
     }
 }
 
-/// Makes a folder for its owner alone, with those above it; one that is there stays as it is.
-fn make_folder(path: &Path) -> std::io::Result<()> {
+/// Creates a directory with its parents, for its owner only; an existing one is not changed.
+fn create_directory(path: &Path) -> std::io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
@@ -124,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_written_elsewhere() {
+    fn paths_outside_the_bundle_are_rejected() {
         let folder = Folder::passing().unwrap();
         folder.write("a/b", "x").unwrap();
         assert_eq!(fs::read_to_string(folder.path().join("a/b")).unwrap(), "x");

@@ -1,28 +1,28 @@
-//! Logs of our own pods.
+//! Logs of Medley's own pods.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::LogParams;
 use kube::{Api, Client, ResourceExt as _};
 
-/// Every pod of ours has this label.
+/// Label of Medley's own pods.
 pub(super) const OURS: &str = "app.kubernetes.io/part-of=medley";
 
-/// No log is longer.
-const LONGEST: i64 = 16 << 20;
+/// Size limit of one log in bytes.
+const MAX_LOG_BYTES: i64 = 16 << 20;
 
-/// A log that can be asked for.
+/// Log of one container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Log {
     pub(super) namespace: String,
     pub(super) pod: String,
     pub(super) container: String,
-    /// Of the container before this one, which ended.
+    /// Of the previous, terminated container.
     pub(super) previous: bool,
 }
 
 impl Log {
-    /// Where it belongs in a bundle.
+    /// Path in the bundle.
     pub(super) fn path(&self) -> String {
         let Self {
             namespace,
@@ -34,7 +34,7 @@ impl Log {
         format!("namespaces/{namespace}/pods/{pod}/{container}/{container}/logs/{which}.log")
     }
 
-    /// Asks for it.
+    /// Reads the log.
     pub(super) async fn read(
         &self,
         client: &Client,
@@ -46,14 +46,14 @@ impl Log {
             previous: self.previous,
             since_time: since,
             timestamps: true,
-            limit_bytes: Some(LONGEST),
+            limit_bytes: Some(MAX_LOG_BYTES),
             ..LogParams::default()
         };
         pods.logs(&self.pod, &params).await
     }
 }
 
-/// The logs that a pod has.
+/// The logs of a pod.
 pub(super) fn of_pod(pod: &Pod) -> Vec<Log> {
     let statuses = pod
         .status

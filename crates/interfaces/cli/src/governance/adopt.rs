@@ -1,4 +1,4 @@
-//! `medley adopt`: what somebody has set by hand becomes what is wanted.
+//! `medley adopt`: turns manual changes into options of the configuration.
 
 use std::fmt::Write as _;
 
@@ -13,20 +13,20 @@ use super::output::{confirm, remark};
 use crate::cluster::ClusterArguments;
 use crate::{exit, process};
 
-/// Turn what somebody has changed by hand into options, so that it is what the profile wants.
+/// Turn manual changes into options, so that the profile keeps them.
 ///
-/// What no option is for is said, and stays drift.
+/// Changes that no option covers are listed and remain drift.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The configuration.
     name: String,
 
-    /// Adopt only this field, or what is in it.
-    /// [default: all that drifted]
+    /// Adopt only this field and the fields below it.
+    /// [default: all drifted fields]
     #[arg(long, value_name = "PATH")]
     path: Option<String>,
 
-    /// Ask nothing.
+    /// Do not ask for confirmation.
     #[arg(short, long)]
     yes: bool,
 
@@ -34,7 +34,6 @@ pub(crate) struct Arguments {
     cluster: ClusterArguments,
 }
 
-/// Adopts.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     process::build_runtime()?.block_on(async {
         let configs = configs(&arguments.cluster.client().await?);
@@ -65,13 +64,13 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             );
         }
         exit::print(&text)?;
-        confirm("Make that the options?", arguments.yes)?;
+        confirm("Set these options?", arguments.yes)?;
         let review = adoption.is_for_review(&config);
         configs.change(&config, adoption.patch(&config)).await?;
         let mut text = format!("virtplatformconfig.{GROUP}/{name} adopted\n");
         if review {
             text.push_str(
-                "Its action is DryRun now: what was not adopted would be put back otherwise, and that is for review.\n",
+                "Its action is DryRun now: otherwise drift that was not adopted would be reverted without review.\n",
             );
         }
         exit::print(&text)

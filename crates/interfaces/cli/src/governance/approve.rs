@@ -1,11 +1,11 @@
-//! `medley approve`: the plan under review is carried out.
+//! `medley approve`: approves the plan under review.
 
 #[cfg(test)]
 mod tests;
 
 use std::fmt::Write as _;
 
-use ::governance::answer::{self, Approving, Choice, Refused};
+use ::governance::answer::{self, Choice, PlanApproval, Refused};
 use ::governance::recorder;
 use anyhow::{Context as _, anyhow};
 use api::advisor::{Item, VirtPlatformConfig};
@@ -14,27 +14,27 @@ use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::jiff::Timestamp;
 use kube::{Api, Client, ResourceExt as _};
 
-use super::configs::{configs, said};
+use super::configs::{api_error, configs};
 use super::output::{confirm, diff, short_digest};
 use super::render;
 use crate::cluster::ClusterArguments;
 use crate::{exit, process};
 
-/// Approve the plan under review: exactly this plan, and no other, is carried out.
+/// Approve the plan under review: exactly this plan, and no other, is applied.
 ///
-/// Refuses if there is no plan to review, or if it is not up to date. If several have to approve,
-/// this is the approval of whoever calls it.
+/// Fails if there is no plan to review, or if it is stale. If several approvals are required, this
+/// adds the approval of the current user.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The configuration.
     name: String,
 
-    /// Carry out only these items, separated by commas, and those they depend on.
+    /// Apply only these items, separated by commas, and their dependencies.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     items: Vec<String>,
 
-    /// Agree that fields are taken from the managers that own them: of these items, or only these
-    /// fields, separated by commas. Without a value: all that the plan takes.
+    /// Consent to taking over fields owned by other field managers: of these items, or only these
+    /// fields, separated by commas. Without a value: all takeovers of the plan.
     #[arg(
         long,
         value_name = "ITEM[:PATH]",
@@ -44,11 +44,11 @@ pub(crate) struct Arguments {
     )]
     take_over: Option<Vec<String>>,
 
-    /// Approve only if the plan has this digest, or one that begins so.
+    /// Approve only if the digest of the plan is this one, or begins with it.
     #[arg(long, value_name = "DIGEST")]
     digest: Option<String>,
 
-    /// Ask nothing.
+    /// Do not ask for confirmation.
     #[arg(short, long)]
     yes: bool,
 
@@ -56,7 +56,6 @@ pub(crate) struct Arguments {
     cluster: ClusterArguments,
 }
 
-/// Approves.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     process::build_runtime()?.block_on(async {
         let client = arguments.cluster.client().await?;
@@ -64,7 +63,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let config = configs.get(&arguments.name).await?;
         let approving = arguments.decide(&config)?;
         exit::print(&show(&approving, &config, !arguments.yes))?;
-        confirm("Carry it out?", arguments.yes)?;
+        confirm("Apply it?", arguments.yes)?;
         let changed = configs.change(&config, approving.patch()).await?;
         let mut text = format!(
             "virtplatformconfig.{}/{} approved\n",
@@ -72,32 +71,32 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             arguments.name
         );
         if let Some(held) = held(&approving, &client, &changed).await? {
-            let _ = writeln!(text, "It is not carried out yet: {held}");
+            let _ = writeln!(text, "It is not applied yet: {held}");
         }
         exit::print(&text)
     })
 }
 
 impl Arguments {
-    /// What is approved, if it can be.
-    fn decide(&self, config: &VirtPlatformConfig) -> anyhow::Result<Approving> {
+    /// The approval to write, if the plan can be approved.
+    fn decide(&self, config: &VirtPlatformConfig) -> anyhow::Result<PlanApproval> {
         let choice = Choice {
             items: &self.items,
             take_over: self.take_over.as_deref(),
             digest: self.digest.as_deref(),
         };
         answer::approve(config, choice).map_err(|refused| match refused {
-            Refused::TakesOver(_) => anyhow!(
-                "{refused}\n--take-over agrees to all of them, --take-over=ITEM:PATH,... to some"
+            Refused::MissingConsent(_) => anyhow!(
+                "{refused}\n--take-over consents to all of them, --take-over=ITEM:PATH,... to some"
             ),
-            Refused::TakesNothing { .. } => anyhow!("--take-over={refused}"),
+            Refused::UnknownTakeover { .. } => anyhow!("--take-over={refused}"),
             Refused::Told(why) => anyhow!(why),
         })
     }
 }
 
-/// What is approved, for whoever is asked.
-fn show(approving: &Approving, config: &VirtPlatformConfig, with_diffs: bool) -> String {
+/// The summary shown before confirmation.
+fn show(approving: &PlanApproval, config: &VirtPlatformConfig, with_diffs: bool) -> String {
     let status = config.status.clone().unwrap_or_default();
     let items: Vec<Item> = status
         .items
@@ -112,7 +111,7 @@ fn show(approving: &Approving, config: &VirtPlatformConfig, with_diffs: bool) ->
         render::items(&items, false)
     );
     text.push_str(&render::section(
-        "Taken from other managers",
+        "Taken over from other managers",
         &render::takeovers(&items),
     ));
     text.push_str(&render::section("Warnings", &status.warnings));
@@ -125,9 +124,9 @@ fn show(approving: &Approving, config: &VirtPlatformConfig, with_diffs: bool) ->
     text
 }
 
-/// Why the plan is not applied although it is approved, if more have to approve.
+/// Why an approved plan is not applied yet, if it needs more approvals.
 async fn held(
-    approving: &Approving,
+    approving: &PlanApproval,
     client: &Client,
     config: &VirtPlatformConfig,
 ) -> anyhow::Result<Option<String>> {
@@ -138,8 +137,8 @@ async fn held(
     let webhook = webhooks
         .get_opt(controllers::governance::WEBHOOK)
         .await
-        .map_err(said)
-        .context("reading the registration of the admission webhook")?;
+        .map_err(api_error)
+        .context("reading the webhook configuration")?;
     let recorder = recorder::verify(webhook.as_ref(), None);
     let held = approving.held(config, &recorder, Timestamp::now());
     held.map_err(|why| anyhow!(why))

@@ -1,16 +1,16 @@
-//! Which configurations and profiles there are, and what servers say.
+//! Access to configurations and profiles, and unwrapped API errors.
 
-pub(crate) use ::governance::answer::there_are;
+pub(crate) use ::governance::answer::list_valid_names;
 use ::governance::profile::node_health::NodeHealthRemediation;
 use ::governance::{Profile as _, Registry};
 use anyhow::{Context as _, anyhow};
 use edits::Configs;
 use kube::Client;
 
-/// Who changes specifications, in `managedFields`.
+/// Field manager of spec changes.
 pub(crate) const MANAGER: &str = "medley-cli";
 
-/// Every profile there is. Which of them the operator has switched on shows in the objects there are.
+/// Every built-in profile. The objects in the cluster show which of them the operator has enabled.
 pub(crate) fn registry() -> anyhow::Result<Registry> {
     Ok(Registry::standard(&[NodeHealthRemediation.about().name])?)
 }
@@ -20,8 +20,8 @@ pub(crate) fn configs(client: &Client) -> Configs {
     Configs::new(client, MANAGER)
 }
 
-/// What the server said, without the wrapping.
-pub(crate) fn said(error: kube::Error) -> anyhow::Error {
+/// The message of the API server, without kube's wrapping.
+pub(crate) fn api_error(error: kube::Error) -> anyhow::Error {
     match error {
         kube::Error::Api(status) => anyhow!("{}", status.message),
         other => anyhow::Error::new(other),

@@ -1,4 +1,4 @@
-//! `medley diff`: what would change, line by line.
+//! `medley diff`: what a plan would change, line by line.
 
 use std::process::ExitCode;
 
@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     selection: SelectionArguments,
 
-    /// Form of the output.
+    /// Output format.
     /// [default: unified diffs]
     #[arg(short, long, value_enum)]
     output: Option<Output>,
@@ -37,18 +37,18 @@ pub(crate) struct Arguments {
 enum Output {
     Json,
     Yaml,
-    /// Only what would change, one object a line.
+    /// Only the changed objects, one per line.
     Name,
 }
 
-/// What would become of one object.
+/// Change of one object.
 struct Change {
     value: Value,
     text: String,
     name: String,
 }
 
-/// Prints the differences; the code says whether there are any.
+/// Prints the differences; the exit code reports whether there are any.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     match compare(arguments) {
         Ok(false) => ExitCode::SUCCESS,
@@ -81,7 +81,8 @@ fn compare(arguments: &Arguments) -> anyhow::Result<bool> {
     })
 }
 
-/// What a plan changes, uncut. A plan that changes nothing but our own marks is not carried out.
+/// The changes of a plan, untruncated. A plan that changes nothing but Medley's own annotations is
+/// not applied.
 fn changes(planned: &Planned) -> Vec<Change> {
     if planned.plan.changes_nothing {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! `medley eject`: what a profile wants as plain manifests, for those who keep everything in Git.
+//! `medley eject`: the desired state of a profile as plain manifests, for GitOps repositories.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -17,17 +17,17 @@ use super::selection::SelectionArguments;
 use super::source::SourceArguments;
 use crate::{exit, process};
 
-/// Print what a profile wants now as plain manifests, in the order in which they are to be applied.
+/// Print the desired state of a profile as plain manifests, in the order in which to apply them.
 ///
-/// They say nothing of Medley: whoever applies them is on their own, and comments say what to wait
-/// for in between.
+/// The manifests carry no trace of Medley, which does not manage them once they are applied;
+/// comments tell what to wait for in between.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     selection: SelectionArguments,
 
-    /// Write one file for each manifest into this folder, made if it is not there, instead of
-    /// printing them.
+    /// Write one file per manifest into this directory, created if missing, instead of printing
+    /// them.
     #[arg(short, long, value_name = "DIR")]
     directory: Option<PathBuf>,
 
@@ -45,7 +45,7 @@ struct Manifest {
 /// Prints or writes the manifests.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if !arguments.selection.is_single() {
-        bail!("which one? name a configuration, or a profile with --profile NAME");
+        bail!("name a configuration, or a profile with --profile NAME");
     }
     process::build_runtime()?.block_on(async {
         let source = arguments.source.open().await?;
@@ -53,7 +53,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let configs = configs(&source.client);
         let mut manifests = Vec::new();
         for mut config in arguments.selection.find(&configs, &registry).await? {
-            // What the profile wants, not what undoes it.
+            // The desired state of the profile, not a rollback.
             config.spec.rollback_to = None;
             let name = config.name_any();
             let drafted = planning::draft(&source, &registry, &config).await?;
@@ -73,7 +73,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 
 fn write(folder: &Path, manifests: &[Manifest]) -> anyhow::Result<()> {
     fs::create_dir_all(folder)
-        .with_context(|| format!("making the folder {}", folder.display()))?;
+        .with_context(|| format!("creating the directory {}", folder.display()))?;
     for manifest in manifests {
         let path = folder.join(&manifest.file);
         fs::write(&path, &manifest.text).with_context(|| format!("writing {}", path.display()))?;
@@ -82,7 +82,7 @@ fn write(folder: &Path, manifests: &[Manifest]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The manifests of what is wanted. What is not wanted any more is told in the first one.
+/// The manifests of the desired state. The first one lists objects that are no longer desired.
 fn render(config: &str, items: &[Item], warnings: &[String]) -> anyhow::Result<Vec<Manifest>> {
     let (wanted, unwanted): (Vec<&Item>, Vec<&Item>) = items
         .iter()
@@ -105,7 +105,7 @@ fn render(config: &str, items: &[Item], warnings: &[String]) -> anyhow::Result<V
             }
             for item in &unwanted {
                 let message = item.message.as_deref().unwrap_or_default();
-                let _ = writeln!(text, "# Not wanted any more: {message}");
+                let _ = writeln!(text, "# No longer desired: {message}");
             }
         }
         let mut object = item.desired_state.clone().unwrap_or_default();
@@ -122,7 +122,7 @@ fn render(config: &str, items: &[Item], warnings: &[String]) -> anyhow::Result<V
     Ok(manifests)
 }
 
-/// Takes off our marks: nobody governs what is in Git.
+/// Removes Medley's labels and annotations: ejected objects are not governed.
 fn unmark(object: &mut Value) {
     let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
         return;
@@ -139,7 +139,7 @@ fn unmark(object: &mut Value) {
     }
 }
 
-/// What to wait for before the next one, as the operator does.
+/// What to wait for before the next manifest, as the operator does.
 fn health(target: &TargetRef) -> &'static str {
     let group = target.api_version.split('/').next().unwrap_or_default();
     match (group, target.kind.as_str()) {
@@ -152,7 +152,7 @@ fn health(target: &TargetRef) -> &'static str {
         ("hco.kubevirt.io", "HyperConverged") => {
             "wait until status.observedGeneration is metadata.generation, and neither Degraded nor Progressing is True"
         }
-        ("remediation.medik8s.io", "NodeHealthCheck") => "see that status.phase is not Disabled",
+        ("remediation.medik8s.io", "NodeHealthCheck") => "check that status.phase is not Disabled",
         _ => "nothing to wait for",
     }
 }
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn manifests_bear_no_marks_and_keep_other_annotations() {
+    fn ejected_manifests_lose_only_medley_annotations() {
         let annotated = |annotations: Value| json!({ "kind": "K", "metadata": { "name": "n", "annotations": annotations } });
         let mut object =
             annotated(json!({ names::GOVERNED_BY: "a", names::APPLIED_PROFILE_HASH: "b" }));
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_deleted_is_a_comment() {
+    fn deleted_objects_become_comments() {
         let item = |name: &str, operation| Item {
             name: name.to_owned(),
             operation,
@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(manifests[0].file, "01-stays.yaml");
         for part in [
             "# c, 1 of 1: stays\n",
-            "# Not wanted any more: goes will be deleted\n",
+            "# No longer desired: goes will be deleted\n",
             "# Warning: beware\n",
             "\nkind: K\n",
         ] {

@@ -1,4 +1,4 @@
-//! `medley explain`: why a configuration is where it is, and what would move it on.
+//! `medley explain`: the phase of a configuration, its reasons, and the next step.
 
 use ::governance::explain::{Explanation, explain};
 use clap::Args;
@@ -10,13 +10,13 @@ use super::render::section;
 use crate::cluster::ClusterArguments;
 use crate::{exit, process};
 
-/// Explain why a configuration is where it is, and what would move it on.
+/// Explain the phase of a configuration, and what it waits for.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The configuration.
     name: String,
 
-    /// Form of the output; text if absent.
+    /// Output format; text by default.
     #[arg(short, long, value_enum)]
     output: Option<Data>,
 
@@ -24,7 +24,6 @@ pub(crate) struct Arguments {
     cluster: ClusterArguments,
 }
 
-/// Explains.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     process::build_runtime()?.block_on(async {
         let configs = configs(&arguments.cluster.client().await?);

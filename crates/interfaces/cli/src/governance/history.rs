@@ -1,4 +1,4 @@
-//! `medley history`: what was carried out, who approved it, and how it ended.
+//! `medley history`: the applied plans, their approvers and outcomes.
 
 use std::fmt::Write as _;
 
@@ -11,13 +11,13 @@ use kube::ResourceExt;
 use machinery::time::format_time;
 use serde_json::{Value, json};
 
-use super::configs::{configs, there_are};
+use super::configs::{configs, list_valid_names};
 use super::output::{Form, diff, short_digest, table};
 use super::source::HistoryArguments;
 use crate::cluster::ClusterArguments;
 use crate::{exit, process};
 
-/// What is told of every plan.
+/// Columns of the table.
 const COLUMNS: [&str; 7] = [
     "REVISION",
     "DIGEST",
@@ -28,18 +28,18 @@ const COLUMNS: [&str; 7] = [
     "FINISHED",
 ];
 
-/// Show the plans that were carried out.
+/// Show the plans that were applied.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The configuration.
     /// [default: all]
     name: Option<String>,
 
-    /// Show one revision, with what it changed line by line.
+    /// Show one revision, with its changes line by line.
     #[arg(long, value_name = "REVISION", requires = "name")]
     revision: Option<i64>,
 
-    /// Form of the output.
+    /// Output format.
     #[arg(short, long, value_enum, default_value = "table")]
     output: Form,
 
@@ -69,7 +69,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         if all.is_empty()
             && let Some(name) = &arguments.name
         {
-            // A name that is misspelt has no history either.
+            // Without a history, the name may be misspelt: report a configuration that does not
+            // exist.
             configs(&client).get(name).await?;
         }
         if let Some(revision) = arguments.revision {
@@ -79,7 +80,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
                 .collect();
             all.retain(|(_, record)| record.revision == revision);
             if all.is_empty() {
-                bail!("there is no revision {revision}; {}", there_are(&known));
+                bail!(
+                    "there is no revision {revision}; {}",
+                    list_valid_names(&known)
+                );
             }
         }
         exit::print(&arguments.write(&all)?)
@@ -98,7 +102,7 @@ impl Arguments {
                 data.write(&json!({ "apiVersion": "v1", "kind": "List", "items": items }))
             }
             (None, Some(_), [(name, record)]) => Ok(one(name, record)),
-            (None, _, []) => Ok("no plan has been carried out\n".to_owned()),
+            (None, _, []) => Ok("no plan has been applied\n".to_owned()),
             (None, _, _) => Ok(self.listed(all)),
         }
     }
@@ -201,7 +205,7 @@ fn message(record: &Record) -> String {
         .unwrap_or_default()
 }
 
-/// One revision with everything that people ask about it.
+/// One revision in detail.
 fn one(name: &str, record: &Record) -> String {
     let [revision, _, impact, by, started, outcome, finished] = cells(record);
     let none = |text: String| {
@@ -241,7 +245,7 @@ fn one(name: &str, record: &Record) -> String {
     text
 }
 
-/// An entry for programs.
+/// A revision as JSON.
 fn value(name: &str, record: &Record) -> anyhow::Result<Value> {
     let mut value = serde_json::to_value(record).context("writing the history")?;
     value["apiVersion"] = json!("cli.medley.dev/v1alpha1");

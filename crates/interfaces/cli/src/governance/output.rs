@@ -1,4 +1,4 @@
-//! How results look, and how questions are asked.
+//! Output formats and confirmation prompts.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 
@@ -8,14 +8,14 @@ use serde_json::Value;
 
 use crate::terminal::{Colour, Tone};
 
-/// Forms of output for programs.
+/// Machine-readable output formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Data {
     Json,
     Yaml,
 }
 
-/// Forms of output of what people read in tables.
+/// Output formats of commands that print tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Form {
     Table,
@@ -25,7 +25,7 @@ pub(super) enum Form {
 }
 
 impl Form {
-    /// The form for programs, if it is one.
+    /// The machine-readable format, if it is one.
     pub(super) fn data(self) -> Option<Data> {
         match self {
             Self::Table | Self::Wide => None,
@@ -36,7 +36,7 @@ impl Form {
 }
 
 impl Data {
-    /// A value in this form.
+    /// Serializes a value in this format.
     pub(crate) fn write(self, value: &Value) -> anyhow::Result<String> {
         match self {
             Self::Json => Ok(format!("{value:#}\n")),
@@ -50,7 +50,7 @@ pub(crate) fn table<const N: usize>(headers: [&str; N], rows: Vec<[String; N]>) 
     table_of(&headers, rows.into_iter().map(Vec::from).collect())
 }
 
-/// The same for as many columns as it takes; every row has as many cells as there are headers.
+/// The same for any number of columns; every row has as many cells as there are headers.
 pub(crate) fn table_of(headers: &[&str], rows: Vec<Vec<String>>) -> String {
     let mut all = vec![headers.iter().map(|&header| header.to_owned()).collect()];
     all.extend(rows.into_iter().map(|row| {
@@ -87,7 +87,7 @@ pub(crate) fn short_digest(digest: &str) -> String {
     hex.chars().take(12).collect()
 }
 
-/// A diff, in colours if somebody looks who has not asked for none.
+/// A diff, in colours on a terminal unless NO_COLOR is set.
 pub(super) fn diff(text: &str) -> String {
     if Colour::Auto.is_on() {
         coloured(text)
@@ -118,13 +118,13 @@ fn coloured(text: &str) -> String {
     out
 }
 
-/// Says something that is not the result.
+/// Prints a remark to standard error.
 pub(crate) fn remark(text: &str) {
-    // Who does not listen still wants the result.
+    // A closed standard error does not stop the command.
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// Asks whether to go on; an error if not, or if there is nobody to ask.
+/// Asks for confirmation; an error if it is denied, or if standard input is not a terminal.
 pub(super) fn confirm(question: &str, yes: bool) -> anyhow::Result<()> {
     if yes {
         return Ok(());
@@ -132,7 +132,7 @@ pub(super) fn confirm(question: &str, yes: bool) -> anyhow::Result<()> {
     let input = std::io::stdin();
     if !input.is_terminal() {
         bail!(
-            "there is nobody to ask: standard input is no terminal; --yes goes on without a question"
+            "cannot ask for confirmation: standard input is not a terminal; use --yes to skip the prompt"
         );
     }
     let mut error = std::io::stderr();
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_aligned_and_nothing_is_named() {
+    fn columns_are_aligned_and_empty_cells_read_none() {
         let rows = vec![
             ["a".to_owned(), "1".to_owned()],
             ["longer".to_owned(), String::new()],

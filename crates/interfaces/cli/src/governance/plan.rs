@@ -1,4 +1,4 @@
-//! `medley plan`: what would be done now.
+//! `medley plan`: a plan computed now.
 
 use std::fmt::Write as _;
 
@@ -17,21 +17,21 @@ use super::selection::SelectionArguments;
 use super::source::SourceArguments;
 use crate::{exit, process};
 
-/// Plan configurations now, and show what would be done. Nothing is changed.
+/// Plan configurations now, and show the result. Nothing is changed.
 ///
-/// The plan is made by the operator's own engine, and the server is asked what it would make of each
-/// item. With --offline that is a server in memory that holds a snapshot of a cluster.
+/// The plan is computed by the operator's own engine, with a server-side dry run for each item.
+/// With --offline the dry run uses an in-memory API server that holds a snapshot of a cluster.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     selection: SelectionArguments,
 
-    /// Form of the output.
+    /// Output format.
     #[arg(short, long, value_enum, default_value = "table")]
     output: Form,
 
-    /// Have the operator make the plan anew, from what there is now: for a plan that is stale. What
-    /// was approved or asked for is asked again.
+    /// Have the operator recompute the plan from the current state: for a stale plan. Approvals of
+    /// the old plan do not carry over.
     #[arg(long, requires = "name", conflicts_with_all = ["offline", "profile"])]
     renew: bool,
 
@@ -39,7 +39,6 @@ pub(crate) struct Arguments {
     source: SourceArguments,
 }
 
-/// Plans and prints.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     process::build_runtime()?.block_on(async {
         let source = arguments.source.open().await?;
@@ -68,7 +67,7 @@ impl Arguments {
                 .iter()
                 .filter_map(|attempt| match attempt {
                     Attempt::Planned(planned) => Some(text(planned, wide)),
-                    // Told as an error.
+                    // Reported as an error.
                     Attempt::Impossible { .. } => None,
                 })
                 .collect();
@@ -114,14 +113,17 @@ fn text(planned: &Planned, wide: bool) -> String {
         plan.digest,
         match planned.standing() {
             Standing::UnderReview => " (this is the plan under review)",
-            Standing::InProgress => " (this is the plan that is being carried out)",
+            Standing::InProgress => " (this is the plan that is being applied)",
             Standing::OtherUnderReview => " (another plan is under review)",
             Standing::Imagined | Standing::Unreviewed => "",
         }
     );
     text.push_str(&render::items(&plan.items, wide));
     let parts = [
-        ("Taken from other managers", render::takeovers(&plan.items)),
+        (
+            "Taken over from other managers",
+            render::takeovers(&plan.items),
+        ),
         ("Derived from", render::inputs(&plan.inputs)),
         ("Warnings", plan.warnings.clone()),
         ("Approval", approval(planned)),
@@ -132,11 +134,11 @@ fn text(planned: &Planned, wide: bool) -> String {
     text
 }
 
-/// What would be needed to have the plan carried out.
+/// The approvals that the plan needs before it is applied.
 fn approval(planned: &Planned) -> Vec<String> {
     let name = planned.config.name_any();
     if planned.plan.changes_nothing {
-        return vec!["None is needed: everything is as it is wanted already.".to_owned()];
+        return vec!["None is needed: everything is already in the desired state.".to_owned()];
     }
     let mut lines = match planned.standing() {
         Standing::UnderReview => vec![format!("{} approves it.", command(planned))],
@@ -145,7 +147,7 @@ fn approval(planned: &Planned) -> Vec<String> {
             "Nothing was created. To have it reviewed, create VirtPlatformConfig {name} with action DryRun."
         )],
         Standing::OtherUnderReview => vec![format!(
-            "The plan under review is another one, made before something changed; `medley explain {name}` says more."
+            "The plan under review is an older one; `medley explain {name}` shows what changed."
         )],
         Standing::Unreviewed if planned.config.spec.action == Action::Ignore => {
             vec!["It is ignored. Set action to DryRun to have it reviewed.".to_owned()]
@@ -158,7 +160,7 @@ fn approval(planned: &Planned) -> Vec<String> {
     let fields = takeovers(&planned.plan.items).len();
     if fields > 0 {
         lines.push(format!(
-            "It needs consent to take {fields} field{} from other managers (--take-over).",
+            "It needs consent to take over {fields} field{} from other managers (--take-over).",
             if fields == 1 { "" } else { "s" }
         ));
     }
@@ -190,7 +192,7 @@ fn command(planned: &Planned) -> String {
     format!("medley approve {}{consent}", planned.config.name_any())
 }
 
-/// A plan for programs.
+/// A plan as JSON.
 fn value(attempt: &Attempt) -> Value {
     let head = |config: &VirtPlatformConfig| {
         json!({

@@ -1,7 +1,7 @@
-//! Planning now, by the operator's own engine, without changing anything.
+//! Planning by the operator's own engine, without changing anything.
 
 use ::governance::answer;
-use ::governance::decide::Facts;
+use ::governance::decide::DecisionInputs;
 use ::governance::hash::Terms;
 use ::governance::plan::{self, Draft, Plan, Preview};
 use ::governance::recorder::Recorder;
@@ -15,46 +15,46 @@ use kube::ResourceExt as _;
 use super::source::Source;
 use crate::version;
 
-/// What came of planning a configuration.
+/// Result of planning a configuration.
 pub(super) enum Attempt {
     /// A plan.
     Planned(Box<Planned>),
-    /// There can be none.
+    /// The configuration cannot be planned.
     Impossible {
         /// The configuration.
         config: Box<VirtPlatformConfig>,
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
 
-/// A plan of now.
+/// A plan computed now.
 pub(super) struct Planned {
-    /// What it is made from.
+    /// The configuration it was computed from.
     pub(super) config: VirtPlatformConfig,
     /// The plan.
     pub(super) plan: Plan,
-    /// What the server made of each item.
+    /// Server-side dry runs of each item.
     pub(super) previews: Vec<Preview>,
 }
 
-/// How a plan of now relates to what the status says.
+/// Relation of a plan computed now to the status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// There is no such object.
+    /// The configuration does not exist.
     Imagined,
-    /// It is the one that waits for approval.
+    /// It is the plan that waits for approval.
     UnderReview,
-    /// It is the one that is carried out.
+    /// It is the plan that is being applied.
     InProgress,
-    /// Another one waits for approval.
+    /// Another plan waits for approval.
     OtherUnderReview,
-    /// None waits.
+    /// No plan waits.
     Unreviewed,
 }
 
 impl Planned {
-    /// How the plan relates to what the status says.
+    /// Compares the plan with the status.
     pub(super) fn standing(&self) -> Standing {
         if self.config.metadata.uid.is_none() {
             return Standing::Imagined;
@@ -69,8 +69,9 @@ impl Planned {
         }
     }
 
-    /// The approvals that it needs, with the users whose approvals count so far. For a plan that is not under review,
-    /// those that the operator last reported: it evaluates policies when it makes the plan.
+    /// The required approvals, with the users whose approvals count so far. For a plan that is not
+    /// under review, those that the operator last reported: it evaluates policies when it computes
+    /// the plan.
     pub(super) fn requirements(&self) -> Vec<(ApprovalRequirement, Vec<String>)> {
         answer::approved_by(&self.config, &self.plan.digest)
     }
@@ -112,7 +113,7 @@ pub(super) async fn plan(
     })
 }
 
-/// What has to be done, before the server has been asked, with what was looked at; or why nothing can.
+/// The plan before dry runs, with the objects it was derived from; or why there is none.
 pub(super) async fn draft(
     source: &Source,
     registry: &Registry,
@@ -130,12 +131,12 @@ pub(super) async fn draft(
     let records = history::records(&source.client, &source.history_namespace, &name)
         .await
         .with_context(what)?;
-    let facts = Facts {
+    let facts = DecisionInputs {
         config,
         profile: profile.map(|profile| &**profile),
         snapshot: &snapshot,
         records: &records,
-        // They decide who approves, not what is planned.
+        // Policies decide who approves, not what is planned.
         policies: &[],
         recorder: &Recorder::Trusted,
         version: version::OPERATOR,

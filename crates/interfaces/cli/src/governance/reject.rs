@@ -1,4 +1,4 @@
-//! `medley reject`: the plan under review is not carried out.
+//! `medley reject`: rejects the plan under review.
 
 use ::governance::answer;
 use clap::Args;
@@ -7,15 +7,15 @@ use super::configs::configs;
 use crate::cluster::ClusterArguments;
 use crate::{exit, process};
 
-/// Reject the plan under review: it is not carried out, whoever sets the action to Apply.
+/// Reject the plan under review; it is not applied even if the action is set to Apply.
 ///
-/// Another plan, made from other options or another cluster, can be approved.
+/// Another plan, made from other options or another cluster state, can be approved.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The configuration.
     name: String,
 
-    /// Why, for those who read the specification.
+    /// The reason, recorded in the spec.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 
@@ -23,7 +23,6 @@ pub(crate) struct Arguments {
     cluster: ClusterArguments,
 }
 
-/// Rejects.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     process::build_runtime()?.block_on(async {
         let configs = configs(&arguments.cluster.client().await?);

@@ -1,4 +1,4 @@
-//! Plans and their items as people read them.
+//! Plans and their items as text.
 
 use std::fmt::Write as _;
 
@@ -71,7 +71,7 @@ fn cells(item: &Item) -> [String; 6] {
     ]
 }
 
-/// `+3 -1`: so many lines more and less.
+/// `+3 -1`: added and removed lines.
 fn changes(item: &Item) -> String {
     let Some(text) = item
         .diff
@@ -85,7 +85,7 @@ fn changes(item: &Item) -> String {
     format!("+{} -{}", count('+'), count('-'))
 }
 
-/// The fields that items take from other managers, one a line.
+/// The fields that items take over from other managers, one per line.
 pub(super) fn takeovers(items: &[Item]) -> Vec<String> {
     let mut lines = Vec::new();
     for item in items {
@@ -98,7 +98,7 @@ pub(super) fn takeovers(items: &[Item]) -> Vec<String> {
                 short(takeover.live.as_ref()),
                 short(takeover.wanted.as_ref()),
                 if takeover.reclaimed {
-                    " (it was ours before)"
+                    " (owned by Medley before)"
                 } else {
                     ""
                 },
@@ -108,7 +108,7 @@ pub(super) fn takeovers(items: &[Item]) -> Vec<String> {
     lines
 }
 
-/// What a plan was derived from, one a line.
+/// The inputs a plan was derived from, one per line.
 pub(super) fn inputs(inputs: &[Input]) -> Vec<String> {
     inputs
         .iter()
@@ -125,7 +125,7 @@ pub(super) fn inputs(inputs: &[Input]) -> Vec<String> {
         .collect()
 }
 
-/// Lines under a title; nothing if there are none.
+/// Lines under a title; empty if there are none.
 pub(crate) fn section(title: &str, lines: &[String]) -> String {
     if lines.is_empty() {
         return String::new();

@@ -1,4 +1,4 @@
-//! `medley rollback`: what was done is undone, as a plan that is reviewed like any other.
+//! `medley rollback`: reverts applied plans by a plan that is reviewed like any other.
 
 use ::governance::answer;
 use api::advisor::{GROUP, VirtPlatformConfig};
@@ -12,25 +12,26 @@ use super::source::HistoryArguments;
 use crate::cluster::ClusterArguments;
 use crate::{exit, process};
 
-/// Undo what was carried out: the inverse comes as a plan for review, and nothing is changed before
-/// it is approved.
+/// Revert applied plans: the inverse comes as a plan for review, and nothing is changed before it
+/// is approved.
 ///
-/// What was changed gets its former value, what was created is deleted.
+/// Changed fields get their former value, created objects are deleted.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The configuration.
     name: String,
 
-    /// Undo this revision of the history and all later ones.
+    /// Revert this revision of the history and all later ones.
     /// [default: the last one that is in force]
     #[arg(long, value_name = "REVISION")]
     to: Option<i64>,
 
-    /// Give up the rollback, or end it: what the profile wants comes as a plan for review again.
+    /// Cancel or end the rollback: the desired state of the profile comes as a plan for review
+    /// again.
     #[arg(long, visible_alias = "resume", conflicts_with = "to")]
     clear: bool,
 
-    /// Ask nothing.
+    /// Do not ask for confirmation.
     #[arg(short, long)]
     yes: bool,
 
@@ -41,7 +42,7 @@ pub(crate) struct Arguments {
     cluster: ClusterArguments,
 }
 
-/// Asks for the inverse.
+/// Requests the inverse.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     process::build_runtime()?.block_on(async {
         let client = arguments.cluster.client().await?;
@@ -65,13 +66,13 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
                 )
             })
             .collect();
-        exit::print(&format!("To be undone:\n{}", undone.concat()))?;
-        confirm("Make a plan for that?", arguments.yes)?;
+        exit::print(&format!("To be reverted:\n{}", undone.concat()))?;
+        confirm("Request a plan for that?", arguments.yes)?;
         configs.change(&config, patch).await?;
         exit::print(&format!(
-            "virtplatformconfig.{GROUP}/{name} is to be rolled back to before revision {revision}\n\
-             Nothing is undone yet. Look at the plan with `medley diff {name}`, then `medley approve {name}`.\n\
-             To go forward again afterwards: `medley rollback {name} --clear`.\n"
+            "virtplatformconfig.{GROUP}/{name} will be rolled back to before revision {revision}\n\
+             Nothing is reverted yet. Review the plan with `medley diff {name}`, then `medley approve {name}`.\n\
+             To return to the profile afterwards: `medley rollback {name} --clear`.\n"
         ))
     })
 }
@@ -80,7 +81,7 @@ async fn clear(configs: &Configs, config: &VirtPlatformConfig, name: &str) -> an
     let patch = answer::go_forward(config)?;
     configs.change(config, patch).await?;
     exit::print(&format!(
-        "virtplatformconfig.{GROUP}/{name} is not rolled back any more\n\
-         What the profile wants comes as a plan for review: `medley diff {name}`, then `medley approve {name}`.\n"
+        "virtplatformconfig.{GROUP}/{name} is no longer rolled back\n\
+         The desired state of the profile comes as a plan for review: `medley diff {name}`, then `medley approve {name}`.\n"
     ))
 }

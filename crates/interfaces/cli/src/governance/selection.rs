@@ -1,4 +1,4 @@
-//! Which configurations are planned.
+//! Selection of the configurations to plan.
 
 use std::path::{Path, PathBuf};
 
@@ -10,10 +10,10 @@ use edits::Configs;
 use kube::ResourceExt as _;
 use serde_json::Value;
 
-use super::configs::{read, there_are};
+use super::configs::{list_valid_names, read};
 use super::output::remark;
 
-/// Configurations there are, or one that could be.
+/// Existing configurations, or a hypothetical one.
 #[derive(Debug, Args)]
 pub(super) struct SelectionArguments {
     /// The configuration.
@@ -21,26 +21,26 @@ pub(super) struct SelectionArguments {
     #[arg(value_name = "NAME")]
     name: Option<String>,
 
-    /// Also those whose action is Ignore.
+    /// Include configurations whose action is Ignore.
     #[arg(long, conflicts_with_all = ["name", "profile"])]
     all: bool,
 
-    /// Plan a profile as if somebody asked for it; nothing is created.
+    /// Plan a profile as if a configuration selected it; nothing is created.
     #[arg(long, value_name = "NAME", conflicts_with = "name")]
     profile: Option<String>,
 
-    /// What spec.options would be, as a YAML file, or `-` for standard input.
+    /// The spec.options to plan with, as a YAML file, or `-` for standard input.
     #[arg(long, value_name = "FILE", requires = "profile")]
     options: Option<PathBuf>,
 }
 
 impl SelectionArguments {
-    /// Whether it is about a single one.
+    /// Whether a single configuration is selected.
     pub(super) fn is_single(&self) -> bool {
         self.name.is_some() || self.profile.is_some()
     }
 
-    /// The configurations.
+    /// Reads the configurations.
     pub(super) async fn find(
         &self,
         configs: &Configs,
@@ -57,17 +57,17 @@ impl SelectionArguments {
         found.retain(|config| self.all || config.spec.action != Action::Ignore);
         if found.is_empty() {
             remark(&if there == 0 {
-                "No VirtPlatformConfig is there; --profile NAME plans without one.".to_owned()
+                "No VirtPlatformConfig found; --profile NAME plans without one.".to_owned()
             } else {
                 format!(
-                    "All {there} VirtPlatformConfigs are ignored; name one, or say --all for all."
+                    "All {there} VirtPlatformConfigs are ignored; name one, or use --all for all."
                 )
             });
         }
         Ok(found)
     }
 
-    /// A configuration that somebody could ask for: what is in force counts, if there is one already.
+    /// A hypothetical configuration; an existing one of the profile is the starting point.
     async fn imagined(
         &self,
         profile: &str,
@@ -76,7 +76,10 @@ impl SelectionArguments {
     ) -> anyhow::Result<VirtPlatformConfig> {
         if registry.get(profile).is_none() {
             let known: Vec<_> = registry.iter().map(|known| known.about().name).collect();
-            bail!("there is no profile {profile}; {}", there_are(&known));
+            bail!(
+                "there is no profile {profile}; {}",
+                list_valid_names(&known)
+            );
         }
         let there = configs.try_list().await?.unwrap_or_default();
         let there = there
@@ -96,7 +99,7 @@ impl SelectionArguments {
     }
 }
 
-/// Options as somebody wrote them down. What there is no option for is an error, not a silence.
+/// Parses options. An unknown option is an error: serde would drop it silently.
 fn options(text: &str, path: &Path) -> anyhow::Result<ProfileOptions> {
     let what = || format!("reading options from {}", path.display());
     let given: Value = serde_saphyr::from_str(text).with_context(what)?;
@@ -141,8 +144,8 @@ mod tests {
         let read = options("loadAware: {mode: Predictive}", path).unwrap();
         assert!(read.load_aware.is_some());
         let error = options("loadAware: {mood: Predictive}\nother: {}", path).unwrap_err();
-        let said = error.to_string();
-        assert!(said.contains("loadAware.mood, other"), "{said}");
+        let message = error.to_string();
+        assert!(message.contains("loadAware.mood, other"), "{message}");
         assert!(options("loadAware: {mode: Sometimes}", path).is_err());
     }
 }

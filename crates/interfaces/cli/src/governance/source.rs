@@ -1,4 +1,4 @@
-//! Where plans are made: in a cluster, or in a snapshot of one.
+//! Where plans are computed: in a cluster, or in a snapshot of one.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use crate::cluster::ClusterArguments;
 #[cfg(feature = "lab")]
 use crate::lab::offline::open as open_snapshot;
 
-/// Where the history of plans is kept.
+/// Namespace of the history of plans.
 #[derive(Debug, Args)]
 pub(super) struct HistoryArguments {
     /// The namespace of the operator, where the history of plans is kept.
@@ -26,23 +26,23 @@ pub(super) struct SourceArguments {
     #[command(flatten)]
     history: HistoryArguments,
 
-    /// Plan on a copy of a cluster in memory instead of a cluster; nothing is written anywhere.
+    /// Plan on a copy of a cluster in memory; nothing is written anywhere.
     #[arg(long, requires = "filename")]
     offline: bool,
 
-    /// The snapshot to plan on, as `medley snapshot` wrote it.
+    /// The snapshot to plan on, written by `medley snapshot`.
     #[arg(short, long, value_name = "SNAPSHOT", requires = "offline")]
     filename: Option<PathBuf>,
 }
 
-/// What is planned on.
+/// The cluster or copy to plan on.
 pub(super) struct Source {
     pub(super) client: Client,
     pub(super) history_namespace: String,
 }
 
 impl SourceArguments {
-    /// Opens it.
+    /// Connects to the cluster, or loads the snapshot.
     pub(super) async fn open(&self) -> anyhow::Result<Source> {
         let history_namespace = self.history.history_namespace.clone();
         let client = match &self.filename {

@@ -1,23 +1,23 @@
-//! Changes that can be tried.
+//! `--dry-run` of commands that change objects.
 
 use clap::{Args, ValueEnum};
 
-/// Whether something is really done, as kubectl asks it.
+/// Values of `--dry-run`, as in kubectl.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum DryRun {
-    /// It is done.
+    /// The change is made.
     None,
     /// Nothing is sent.
     Client,
-    /// The server says what it would do.
+    /// The API server validates the change.
     Server,
 }
 
-/// Whether to do it.
+/// The `--dry-run` flag.
 #[derive(Debug, Args)]
 pub(crate) struct ChangeArguments {
-    /// Say what would be done, and do nothing: nothing is sent (client), or the server checks it
-    /// (server).
+    /// Only print what would change: without sending it (client), or after validation by the API
+    /// server (server).
     #[arg(
         long,
         value_enum,
@@ -36,12 +36,12 @@ impl ChangeArguments {
         self.dry_run != DryRun::Client
     }
 
-    /// Whether the server only tries it.
+    /// Whether it is a server-side dry run.
     pub(crate) fn is_tried(&self) -> bool {
         self.dry_run == DryRun::Server
     }
 
-    /// What is said after what was done.
+    /// Suffix of the printed line, as in kubectl.
     pub(crate) fn suffix(&self) -> &'static str {
         match self.dry_run {
             DryRun::None => "",

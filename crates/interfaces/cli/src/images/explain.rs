@@ -1,4 +1,4 @@
-//! `medley images explain`: why it is with an image as it is, and what would help.
+//! `medley images explain`: the state of an image.
 
 use clap::Args;
 use golden_images::overview::explain;
@@ -10,29 +10,28 @@ use crate::governance::output::Data;
 use crate::governance::render::section;
 use crate::{exit, process};
 
-/// Explain why it is with an image as it is: what its name stands for and by which rule, what failed,
-/// when it is tried again, and what would help.
+/// Explain the state of an image: what its name resolves to and by which rule, what failed, when it
+/// is retried, and the next step.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
     image: ImageArgument,
 
-    /// Form of the output; text if absent.
+    /// Output format; text by default.
     #[arg(short, long, value_enum)]
     output: Option<Data>,
 }
 
-/// Explains.
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let asked = process::build_runtime()?.block_on(arguments.image.find())?;
+    let selected = process::build_runtime()?.block_on(arguments.image.find())?;
     let all = explain(
-        &asked.image,
-        asked.architecture.as_deref(),
+        &selected.image,
+        selected.architecture.as_deref(),
         Timestamp::now(),
     );
     if let Some(data) = arguments.output {
         return exit::print(&data.write(&json!({
-            "namespace": asked.image.namespace, "name": asked.image.name, "dataSources": all,
+            "namespace": selected.image.namespace, "name": selected.image.name, "dataSources": all,
         }))?);
     }
     let each: Vec<String> = all

@@ -11,15 +11,15 @@ use machinery::quantity::Quantity;
 use platform::{Source, known_architecture};
 use serde_json::json;
 
-use super::progress::{Teller, line};
+use super::progress::{ProgressReporter, line};
 use super::registry::RegistryArguments;
 use crate::governance::output::Data;
 use crate::{exit, process};
 
 /// Write the disk in a container disk, or on a web server, to a raw file or a block device.
 ///
-/// Everything is verified, and nothing stands under the name of the file before it is complete: until
-/// then it is FILE.part. Progress goes to standard error: a bar on a terminal, else lines of JSON.
+/// Everything is verified, and the file appears under its name only when complete: until then it is
+/// FILE.part. Progress goes to standard error: a bar on a terminal, else lines of JSON.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The image: docker://HOST/PATH:TAG, oci-archive:FILE[:NAME] or oci:FOLDER[:NAME]; or a raw or
@@ -39,11 +39,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "LIMIT")]
     size: Option<String>,
 
-    /// Overwrite a file that exists. Block devices always do.
+    /// Overwrite an existing file. Block devices are always overwritten.
     #[arg(long)]
     force: bool,
 
-    /// Keep FILE.part if the import fails, and go on with it the next time where that is possible.
+    /// Keep FILE.part if the import fails, and resume from it the next time where possible.
     #[arg(long)]
     keep: bool,
 
@@ -51,15 +51,15 @@ pub(crate) struct Arguments {
     #[arg(long)]
     skip_arch_check: bool,
 
-    /// What a file on a web server has to be: sha256:DIGITS or sha512:DIGITS.
+    /// Expected checksum of a file on a web server: sha256:DIGITS or sha512:DIGITS.
     #[arg(long, value_name = "CHECKSUM")]
     checksum: Option<String>,
 
-    /// A header to send to a web server. Can be given several times.
+    /// A header to send to a web server. Can be repeated.
     #[arg(long, value_name = "NAME: VALUE")]
     header: Vec<String>,
 
-    /// Form of the result; a few lines of text if absent.
+    /// Output format; a few lines of text by default.
     #[arg(short, long, value_enum)]
     output: Option<Data>,
 
@@ -71,14 +71,14 @@ impl Arguments {
     fn request(&self) -> anyhow::Result<Request> {
         let Some(architecture) = known_architecture(&self.arch) else {
             bail!(
-                "--arch {:?} is no architecture; expected one such as amd64, arm64, s390x, ppc64le or riscv64",
+                "--arch {:?} is not an architecture; expected one such as amd64, arm64, s390x, ppc64le or riscv64",
                 self.arch
             );
         };
         let client = self.registry.client(&self.image)?;
         let mut request = Request::new(self.image.clone(), client, architecture, self.to.clone());
-        // The user chose the file and the machine: `xz -9` and `zstd --long` are read here, which take up to 128 MiB, and
-        // refused in pods.
+        // The user chose the file and the host, so `xz -9` and `zstd --long` are accepted here,
+        // which take up to 128 MiB of memory; importer pods refuse them.
         request.options.limits.window_log = 27;
         request.keyring = self.registry.keyring()?;
         request.limit = self.size.as_deref().map(bytes).transpose()?;
@@ -95,7 +95,7 @@ impl Arguments {
         let is_web = matches!(self.image, Source::Web(_));
         ensure!(
             is_web || (self.checksum.is_none() && self.header.is_empty()),
-            "--checksum and --header are for https:// and http:// alone: an image has digests"
+            "--checksum and --header apply to https:// and http:// only: images are verified by digest"
         );
         let headers = self.header.iter().map(String::as_str);
         WebOptions::read(self.checksum.as_deref(), headers)
@@ -104,7 +104,7 @@ impl Arguments {
     }
 }
 
-/// A quantity as a number of bytes.
+/// A Kubernetes quantity in bytes.
 fn bytes(text: &str) -> anyhow::Result<u64> {
     let quantity: Quantity = text
         .parse()
@@ -115,13 +115,12 @@ fn bytes(text: &str) -> anyhow::Result<u64> {
     }
 }
 
-/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let request = arguments.request()?;
     let runtime = process::build_runtime()?;
     let outcome = runtime.block_on(async {
         let stop = process::stop_signal()?;
-        anyhow::Ok(importer::import(request, Teller::new(), stop).await)
+        anyhow::Ok(importer::import(request, ProgressReporter::new(), stop).await)
     })?;
     let imported = match outcome {
         Ok(imported) => {
@@ -148,12 +147,12 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     exit::print(&text)
 }
 
-/// With what would be accepted.
+/// Adds the next step to the error.
 fn explained(error: importer::Error, to: &std::path::Path) -> anyhow::Error {
     let advice = match &error {
         importer::Error::Exists { .. } => "--force overwrites it",
         importer::Error::Architecture { .. } => "--skip-arch-check accepts it",
-        importer::Error::NoMatch { .. } => "medley image inspect shows what there is",
+        importer::Error::NoMatch { .. } => "medley image inspect shows the available platforms",
         _ if error.reason() == importer::Reason::PullUnauthorized => {
             "--authfile FILE names credentials"
         }
@@ -197,8 +196,8 @@ mod tests {
         assert_eq!(bytes("1Ki").unwrap(), 1024);
         assert_eq!(bytes("5G").unwrap(), 5_000_000_000);
         for bad in ["", "0", "-1", "ten", "10 Gi"] {
-            let said = format!("{:#}", bytes(bad).unwrap_err());
-            assert!(said.contains("10Gi or 5G"), "{said}");
+            let message = format!("{:#}", bytes(bad).unwrap_err());
+            assert!(message.contains("10Gi or 5G"), "{message}");
         }
     }
 }

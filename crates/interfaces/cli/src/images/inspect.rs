@@ -1,4 +1,4 @@
-//! `medley image inspect`: the platforms that an image is there for, and which one a node would pull.
+//! `medley image inspect`: the platforms of an image, and the one a node would pull.
 
 mod chosen;
 
@@ -17,27 +17,27 @@ use crate::governance::output::{Data, table_of};
 use crate::{exit, process};
 use chosen::Chosen;
 
-/// Show the platforms that an image is there for, and which one a node would pull.
+/// Show the platforms of an image, and the one a node would pull.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The image: quay.io/x/y:tag or docker://..., oci-archive:FILE[:NAME] or oci:FOLDER[:NAME].
     #[arg(value_name = "REF")]
     image: Source,
 
-    /// Tell also the size of each image, when it was made, and its labels. Two requests for each.
+    /// Also show the size, creation time and labels of each image. Sends two requests per image.
     #[arg(long)]
     details: bool,
 
-    /// Tell which of its images a node of this platform would pull, and why no other: linux/arm64,
-    /// linux/amd64/v3, windows(10.0.20348)/amd64. Ends with an error if it would pull none.
+    /// Show which image a node of this platform would pull, and why no other: linux/arm64,
+    /// linux/amd64/v3, windows(10.0.20348)/amd64. Fails if it would pull none.
     #[arg(long, value_name = "PLATFORM")]
     platform: Option<Platform>,
 
-    /// With --platform: as in a RuntimeClass whose handler runs containers of Windows under Hyper-V.
+    /// With --platform: as in a RuntimeClass whose handler runs Windows containers under Hyper-V.
     #[arg(long, requires = "platform")]
     hyperv: bool,
 
-    /// Form of the output; a table if absent.
+    /// Output format; a table by default.
     #[arg(short, long, value_enum)]
     output: Option<Data>,
 
@@ -46,7 +46,7 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// What a node pulls, if one is asked about.
+    /// The containerd matcher of the node, with --platform.
     fn matcher(&self) -> Option<Matcher> {
         let isolation = if self.hyperv {
             Isolation::HyperV
@@ -58,7 +58,6 @@ impl Arguments {
     }
 }
 
-/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let client = arguments.registry.client(&arguments.image)?;
     let keyring = arguments.registry.keyring()?;
@@ -104,9 +103,9 @@ fn render(inspection: &Inspection) -> String {
     };
     let _ = writeln!(text, "Kind:   {kind}\n");
     if inspection.platforms.is_empty() {
-        text.push_str("There is no image in it.\n");
+        text.push_str("It contains no image.\n");
     } else {
-        // Columns that would be empty in every line are left out.
+        // Columns that would be empty in every row are left out.
         let detailed = inspection.platforms.iter().any(|it| it.details.is_some());
         let mut headers = vec!["PLATFORM", "DIGEST"];
         if detailed {
@@ -123,7 +122,7 @@ fn render(inspection: &Inspection) -> String {
         );
     }
     if !inspection.complete {
-        text.push_str("\nThere may be more: something was missing, or too much.\n");
+        text.push_str("\nThe list may be incomplete: entries were missing, or beyond a limit.\n");
     }
     for entry in &inspection.platforms {
         if let Some(found) = entry
@@ -133,7 +132,7 @@ fn render(inspection: &Inspection) -> String {
         {
             let _ = writeln!(
                 text,
-                "\n{} says in its config that it is for {}.",
+                "\n{} is for {} according to its config.",
                 printable(&entry.platform.to_string()),
                 printable(found)
             );
@@ -167,15 +166,15 @@ fn more(details: &Details) -> [String; 4] {
     ]
 }
 
-/// What somebody else wrote, fit for a terminal and one line of a table.
+/// Text from third parties, made safe for a terminal and a table row.
 pub(crate) fn printable(text: &str) -> String {
-    const LONGEST: usize = 160;
+    const MAX_CHARS: usize = 160;
     let mut out: String = text
         .chars()
         .filter(|c| !c.is_control())
-        .take(LONGEST)
+        .take(MAX_CHARS)
         .collect();
-    if text.chars().count() > LONGEST {
+    if text.chars().count() > MAX_CHARS {
         out.push_str("...");
     }
     out
@@ -186,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_wrote_does_not_move_the_cursor() {
+    fn third_party_text_is_escaped_for_terminals() {
         assert_eq!(printable("a\u{1b}[2Jb\nc"), "a[2Jbc");
         assert_eq!(printable(&"x".repeat(200)).len(), 163);
     }

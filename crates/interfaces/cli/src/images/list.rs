@@ -1,4 +1,4 @@
-//! `medley images`: the boot images of a cluster, one line for every architecture.
+//! `medley images`: the boot images of a cluster, one line per architecture.
 
 use api::ssp::GOLDEN_NAMESPACE;
 use clap::{Args, ValueEnum};
@@ -12,7 +12,7 @@ use crate::cluster::ClusterArguments;
 use crate::governance::output::{Data, remark, short_digest, table_of};
 use crate::{exit, process};
 
-/// Forms of output.
+/// Output formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Form {
     Wide,
@@ -24,7 +24,7 @@ enum Form {
 /// Show the boot images of a cluster.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// Form of the output; a table if absent.
+    /// Output format; a table by default.
     #[arg(short, long, value_enum)]
     output: Option<Form>,
 
@@ -40,7 +40,6 @@ pub(super) struct Arguments {
     cluster: ClusterArguments,
 }
 
-/// Lists.
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let objects = process::build_runtime()?.block_on(async {
         let client = arguments.cluster.client().await?;
@@ -53,10 +52,10 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         Some(Form::Yaml) => Data::Yaml.write(&list(&images))?,
         _ if images.is_empty() => {
             remark(&if arguments.all_namespaces {
-                "No images are there.".to_owned()
+                "No images found.".to_owned()
             } else {
                 format!(
-                    "No images are in namespace {}; -A looks in all.",
+                    "No images in namespace {}; use -A for all namespaces.",
                     arguments.namespace
                 )
             });
@@ -76,7 +75,7 @@ fn list(images: &[Image]) -> Value {
     json!({ "kind": "List", "items": items })
 }
 
-/// As `kubectl` takes them.
+/// `datasource.GROUP/NAME` lines, for `-o name`.
 fn names(images: &[Image]) -> String {
     let variants = images.iter().flat_map(|image| &image.architectures);
     let names: Vec<String> = variants

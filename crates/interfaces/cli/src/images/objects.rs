@@ -1,4 +1,4 @@
-//! What a cluster has of boot images.
+//! The objects behind the boot images of a cluster.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -8,7 +8,7 @@ use api::cdi::{DataImportCron, DataSource, DataVolume, GROUP, VolumeSnapshot};
 use api::ssp::GOLDEN_NAMESPACE;
 use clap::Args;
 use golden_images::cdi::cron::Claim;
-use golden_images::overview::{Facts, Image, Variant, images};
+use golden_images::overview::{Image, OverviewInputs, Variant, images};
 use golden_images::policy::Policy;
 use jiff::Timestamp;
 use k8s_openapi::NamespaceResourceScope;
@@ -20,12 +20,12 @@ use serde::de::DeserializeOwned;
 
 use super::policy::policy;
 use crate::cluster::ClusterArguments;
-use crate::governance::configs::{said, there_are};
+use crate::governance::configs::{api_error, list_valid_names};
 
 /// One image of a cluster.
 #[derive(Debug, Args)]
 pub(super) struct ImageArgument {
-    /// The image: a DataSource, with or without its architecture.
+    /// The image: a DataSource, with or without its architecture suffix.
     name: String,
 
     /// Only this architecture.
@@ -41,17 +41,17 @@ pub(super) struct ImageArgument {
     cluster: ClusterArguments,
 }
 
-/// An image that was asked for.
-pub(super) struct Asked {
+/// The image named on the command line.
+pub(super) struct SelectedImage {
     pub(super) client: Client,
     pub(super) image: Image,
-    /// The architecture, if it is about one.
+    /// The architecture, if one was selected.
     pub(super) architecture: Option<String>,
 }
 
 impl ImageArgument {
     /// Reads the image.
-    pub(super) async fn find(&self) -> anyhow::Result<Asked> {
+    pub(super) async fn find(&self) -> anyhow::Result<SelectedImage> {
         let client = self.cluster.client().await?;
         let all = Objects::read(&client, Some(&self.namespace))
             .await?
@@ -60,7 +60,7 @@ impl ImageArgument {
         if let Some(wanted) = &self.arch {
             architecture = Some(one_of(&image, wanted)?);
         }
-        Ok(Asked {
+        Ok(SelectedImage {
             client,
             image,
             architecture,
@@ -68,8 +68,8 @@ impl ImageArgument {
     }
 }
 
-impl Asked {
-    /// What it is about.
+impl SelectedImage {
+    /// The selected variants.
     pub(super) fn variants(&self) -> impl Iterator<Item = &Variant> {
         let wanted = self.architecture.as_deref();
         let all = self.image.architectures.iter();
@@ -92,12 +92,12 @@ fn named(all: Vec<Image>, name: &str, namespace: &str) -> anyhow::Result<(Image,
         names.push(image.name);
     }
     bail!(
-        "there is no image {name} in namespace {namespace}; {}. --namespace NAME looks elsewhere",
-        there_are(&names)
+        "there is no image {name} in namespace {namespace}; {}. Use --namespace NAME for another namespace",
+        list_valid_names(&names)
     )
 }
 
-/// An architecture that the image has, by any of its names.
+/// An architecture of the image, by any of its names.
 fn one_of(image: &Image, wanted: &str) -> anyhow::Result<String> {
     let name = known_architecture(wanted).unwrap_or(wanted);
     let there: Vec<&str> = image
@@ -116,13 +116,13 @@ fn one_of(image: &Image, wanted: &str) -> anyhow::Result<String> {
         );
     }
     bail!(
-        "--arch {wanted}: {} is not there for it; {}",
+        "--arch {wanted}: {} is not available for it; {}",
         image.name,
-        there_are(&there)
+        list_valid_names(&there)
     )
 }
 
-/// Everything about the images of a cluster, or of one namespace.
+/// The image objects of a cluster, or of one namespace.
 pub(crate) struct Objects {
     crons: Vec<DataImportCron>,
     sources: Vec<DataSource>,
@@ -134,13 +134,13 @@ pub(crate) struct Objects {
 }
 
 impl Objects {
-    /// Reads what there is.
+    /// Reads the objects; an error if CDI is not installed.
     pub(super) async fn read(client: &Client, namespace: Option<&str>) -> anyhow::Result<Self> {
         let found = Self::try_read(client, namespace).await?;
         found.ok_or_else(not_installed)
     }
 
-    /// The same; nothing if the kinds are not installed.
+    /// The same; `None` if CDI is not installed.
     pub(crate) async fn try_read(
         client: &Client,
         namespace: Option<&str>,
@@ -161,7 +161,7 @@ impl Objects {
         };
         let crons = objects.crons.iter().filter_map(ResourceExt::namespace);
         let sources = objects.sources.iter().filter_map(ResourceExt::namespace);
-        // Volumes of other namespaces are none of images, and may be many.
+        // PVCs of other namespaces do not belong to images, and may be many.
         let namespaces: BTreeSet<String> = crons.chain(sources).collect();
         for namespace in namespaces {
             let at = Some(namespace.as_str());
@@ -177,9 +177,9 @@ impl Objects {
         Ok(Some(objects))
     }
 
-    /// As images.
+    /// The objects as images.
     pub(crate) fn images(&self) -> Vec<Image> {
-        images(&Facts {
+        images(&OverviewInputs {
             crons: &self.crons,
             sources: &self.sources,
             imports: &self.imports,
@@ -191,7 +191,7 @@ impl Objects {
     }
 }
 
-/// All objects of a kind; none if the kind is not installed.
+/// All objects of a kind; `None` if the CRD is not installed.
 async fn all<K>(client: &Client, namespace: Option<&str>) -> anyhow::Result<Option<Vec<K>>>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
@@ -206,12 +206,12 @@ where
     match api.list(&ListParams::default()).await {
         Ok(list) => Ok(Some(list.items)),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
-        Err(error) => Err(said(error).context(format!("listing {}", K::plural(&())))),
+        Err(error) => Err(api_error(error).context(format!("listing {}", K::plural(&())))),
     }
 }
 
 fn not_installed() -> anyhow::Error {
     anyhow!(
-        "there are no images: the cluster has no CustomResourceDefinition dataimportcrons.{GROUP} and datasources.{GROUP}; they come with CDI"
+        "the cluster has no images: CustomResourceDefinitions dataimportcrons.{GROUP} and datasources.{GROUP} are not installed; they come with CDI"
     )
 }

@@ -1,21 +1,21 @@
-//! `medley images pin`, `unpin` and `rollback`: which version of an image is used.
+//! `medley images pin`, `unpin` and `rollback`: the version of an image that is used.
 //!
-//! All three write the GoldenImagePolicy, where `kubectl` and Git could write it as well.
+//! All three write the GoldenImagePolicy, where `kubectl` and Git can write it as well.
 
 use anyhow::{anyhow, bail};
 use api::cdi::Named;
 use api::golden::NAME;
 use clap::Args;
 use golden_images::overview::Variant;
-use golden_images::pins::{Held, NoVersion, Wanted, hold, with_all, without};
+use golden_images::pins::{Held, PinError, Wanted, hold, with_all, without};
 
 use super::change::ChangeArguments;
-use super::objects::{Asked, ImageArgument};
+use super::objects::{ImageArgument, SelectedImage};
 use super::policy::policies;
 use crate::governance::output::remark;
 use crate::{exit, process};
 
-/// Hold on to a version of an image, whatever is new: the one in use, unless another one is named.
+/// Pin an image to a version: the current one, unless another one is named.
 ///
 /// A version whose volume is gone is imported again.
 #[derive(Debug, Args)]
@@ -23,7 +23,7 @@ pub(super) struct PinArguments {
     #[command(flatten)]
     image: ImageArgument,
 
-    /// The version, by its whole digest (sha256:...); it need not have been in use.
+    /// The version, by its full digest (sha256:...); it need not have been in use.
     #[arg(long, value_name = "DIGEST")]
     digest: Option<String>,
 
@@ -31,7 +31,7 @@ pub(super) struct PinArguments {
     #[arg(long, value_name = "VERSION", conflicts_with = "digest")]
     to: Option<String>,
 
-    /// Why, for those who find the pin.
+    /// The reason, recorded with the pin.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 
@@ -39,7 +39,7 @@ pub(super) struct PinArguments {
     change: ChangeArguments,
 }
 
-/// Let go of a version that was held on to: what is new is used again.
+/// Remove the pin of an image: new versions are used again.
 #[derive(Debug, Args)]
 pub(super) struct UnpinArguments {
     #[command(flatten)]
@@ -49,9 +49,9 @@ pub(super) struct UnpinArguments {
     change: ChangeArguments,
 }
 
-/// Go back to a version of an image that was in use before, and hold on to it.
+/// Roll an image back to an earlier version, and pin it.
 ///
-/// Every architecture goes back by itself; one that has no earlier version stays as it is.
+/// Each architecture is rolled back by itself; one without an earlier version stays unchanged.
 #[derive(Debug, Args)]
 pub(super) struct RollbackArguments {
     #[command(flatten)]
@@ -61,7 +61,7 @@ pub(super) struct RollbackArguments {
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     steps: u16,
 
-    /// Why, for those who find the pin.
+    /// The reason, recorded with the pin.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 
@@ -69,78 +69,78 @@ pub(super) struct RollbackArguments {
     change: ChangeArguments,
 }
 
-/// Holds on to a version.
+/// Pins a version.
 pub(super) fn pin(arguments: &PinArguments) -> anyhow::Result<()> {
     process::build_runtime()?.block_on(async {
-        let asked = arguments.image.find().await?;
+        let selected = arguments.image.find().await?;
         let wanted = match (&arguments.digest, &arguments.to) {
             (Some(digest), _) => Wanted::Digest(digest),
             (None, Some(earlier)) => Wanted::Earlier(earlier),
             (None, None) => Wanted::InUse,
         };
-        if wanted != Wanted::InUse && asked.variants().count() > 1 {
-            let there: Vec<&str> = asked
+        if wanted != Wanted::InUse && selected.variants().count() > 1 {
+            let there: Vec<&str> = selected
                 .variants()
                 .map(|it| it.architecture.as_str())
                 .collect();
             bail!(
-                "a version is of one architecture, and {} has several: say --arch, one of {}",
-                asked.image.name,
+                "a version is of one architecture, and {} has several: use --arch with one of {}",
+                selected.image.name,
                 there.join(", ")
             );
         }
         let mut held = Vec::new();
-        for variant in asked.variants() {
+        for variant in selected.variants() {
             held.push(hold(variant, wanted, arguments.reason.as_deref())?);
         }
-        write(&asked, &held, &arguments.change, "pinned to").await
+        write(&selected, &held, &arguments.change, "pinned to").await
     })
 }
 
-/// Goes back.
+/// Rolls back.
 pub(super) fn rollback(arguments: &RollbackArguments) -> anyhow::Result<()> {
     process::build_runtime()?.block_on(async {
-        let asked = arguments.image.find().await?;
+        let selected = arguments.image.find().await?;
         let steps = Wanted::Back(usize::from(arguments.steps));
         let mut held = Vec::new();
-        let mut refused: Vec<NoVersion> = Vec::new();
-        for variant in asked.variants() {
+        let mut refused: Vec<PinError> = Vec::new();
+        for variant in selected.variants() {
             match hold(variant, steps, arguments.reason.as_deref()) {
                 Ok(one) => held.push(one),
-                // There is nothing to go back to, and that is no matter of versions.
-                Err(why @ NoVersion::NobodyKeeps(_)) => return Err(why.into()),
+                // Not a missing version: no controller keeps versions of this image.
+                Err(why @ PinError::NotManaged(_)) => return Err(why.into()),
                 Err(why) => refused.push(why),
             }
         }
         if held.is_empty() {
             return Err(refused.pop().map_or_else(
-                || anyhow!("{} has no versions", asked.image.name),
+                || anyhow!("{} has no versions", selected.image.name),
                 anyhow::Error::new,
             ));
         }
         for why in refused {
-            remark(&format!("{why}; it stays as it is"));
+            remark(&format!("{why}; it stays unchanged"));
         }
-        write(&asked, &held, &arguments.change, "rolled back to").await
+        write(&selected, &held, &arguments.change, "rolled back to").await
     })
 }
 
-/// Lets go.
+/// Removes the pin.
 pub(super) fn unpin(arguments: &UnpinArguments) -> anyhow::Result<()> {
     process::build_runtime()?.block_on(async {
-        let asked = arguments.image.find().await?;
-        let pinned = asked.variants().filter(|it| it.pinned.is_some());
+        let selected = arguments.image.find().await?;
+        let pinned = selected.variants().filter(|it| it.pinned.is_some());
         let pinned: Vec<(&Variant, &(Named, String))> = pinned
             .filter_map(|it| Some((it, it.policy_key.as_ref()?)))
             .collect();
         if pinned.is_empty() {
             bail!(
-                "nothing of {} is pinned: GoldenImagePolicy {NAME} holds on to no version of it",
-                asked.image.name
+                "nothing of {} is pinned: GoldenImagePolicy {NAME} has no pin for it",
+                selected.image.name
             );
         }
         if arguments.change.is_sent() {
-            policies(&asked.client)
+            policies(&selected.client)
                 .change(arguments.change.is_tried(), |spec| {
                     let mut spec = spec.clone();
                     for (_, (image, architecture)) in &pinned {
@@ -165,13 +165,13 @@ pub(super) fn unpin(arguments: &UnpinArguments) -> anyhow::Result<()> {
 }
 
 async fn write(
-    asked: &Asked,
+    selected: &SelectedImage,
     held: &[Held<'_>],
     change: &ChangeArguments,
     verb: &str,
 ) -> anyhow::Result<()> {
     if change.is_sent() {
-        policies(&asked.client)
+        policies(&selected.client)
             .change(change.is_tried(), |spec| with_all(spec, held))
             .await?;
     }

@@ -8,12 +8,12 @@ use kube::Client;
 use crate::governance::configs::MANAGER;
 use crate::governance::output::remark;
 
-/// The policy of a cluster, to be changed.
+/// API of the GoldenImagePolicy.
 pub(super) fn policies(client: &Client) -> Policies {
     Policies::new(client, MANAGER)
 }
 
-/// What it means; the usual, where there is none. What makes no sense in it is said.
+/// The effective policy, with defaults if there is none. Invalid parts are printed as warnings.
 pub(super) async fn policy(client: &Client) -> anyhow::Result<Policy> {
     let found = policies(client).read().await?;
     let (policy, wrong) = Policy::read(&found.map(|it| it.spec).unwrap_or_default());

@@ -1,4 +1,4 @@
-//! How far an import is: a bar for people, lines of JSON for programs.
+//! Progress of an import: a bar on a terminal, lines of JSON otherwise.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::ops::ControlFlow;
@@ -8,20 +8,20 @@ use importer::{Chosen, Found, Mounted, Watch};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
-/// Between two lines.
+/// Interval between two progress lines.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 const STYLE: &str =
     "{msg} [{bar:30}] {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec} ETA {eta}";
 
-/// Tells on standard error.
-pub(crate) enum Teller {
+/// Reports progress on standard error.
+pub(crate) enum ProgressReporter {
     Bar(ProgressBar),
     Lines { last: Option<Instant> },
 }
 
-impl Teller {
-    /// A bar, if somebody looks.
+impl ProgressReporter {
+    /// A bar, if standard error is a terminal.
     pub(super) fn new() -> Self {
         if !std::io::stderr().is_terminal() {
             return Self::Lines { last: None };
@@ -33,18 +33,18 @@ impl Teller {
         Self::Bar(bar)
     }
 
-    /// Lines, whoever looks.
+    /// Always lines of JSON.
     pub(crate) fn lines() -> Self {
         Self::Lines { last: None }
     }
 }
 
-/// One line of JSON; who does not listen still wants the disk.
+/// Prints one line of JSON; the import continues when standard error is closed.
 pub(crate) fn line(value: &Value) {
     let _ = writeln!(std::io::stderr(), "{value}");
 }
 
-impl Watch for Teller {
+impl Watch for ProgressReporter {
     fn chosen(&mut self, chosen: &Chosen) {
         match self {
             Self::Bar(bar) => bar.set_message(chosen.platform.to_string()),
@@ -101,7 +101,7 @@ impl Watch for Teller {
     }
 }
 
-impl Drop for Teller {
+impl Drop for ProgressReporter {
     fn drop(&mut self) {
         if let Self::Bar(bar) = self {
             bar.finish_and_clear();

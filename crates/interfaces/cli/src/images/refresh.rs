@@ -1,4 +1,4 @@
-//! `medley images refresh`: the source of an image is asked at once.
+//! `medley images refresh`: polls the source of an image now.
 
 use anyhow::bail;
 use api::cdi::GROUP;
@@ -12,8 +12,7 @@ use super::objects::ImageArgument;
 use crate::governance::configs::MANAGER;
 use crate::{exit, process};
 
-/// Have the source of an image asked at once, whether it has something new, instead of when it is
-/// scheduled; and have an import that failed tried again.
+/// Poll the source of an image now instead of at its scheduled time, and retry a failed import.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
@@ -23,10 +22,10 @@ pub(super) struct Arguments {
     change: ChangeArguments,
 }
 
-/// Asks for it.
+/// Requests the poll.
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     process::build_runtime()?.block_on(async {
-        let asked = arguments.image.find().await?;
+        let selected = arguments.image.find().await?;
         let change = &arguments.change;
         let params = PatchParams {
             field_manager: Some(MANAGER.to_owned()),
@@ -35,26 +34,26 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         };
         let suffix = change.suffix();
         let mut lines = Vec::new();
-        for variant in asked.variants() {
+        for variant in selected.variants() {
             let now = Timestamp::now();
             if let Some(what) = pins::asked(variant, now) {
                 if change.is_sent() {
-                    let namespace = &asked.image.namespace;
-                    edits::refresh(&asked.client, namespace, variant, &params, now).await?;
+                    let namespace = &selected.image.namespace;
+                    edits::refresh(&selected.client, namespace, variant, &params, now).await?;
                 }
                 let (cron, _) = what.poll;
                 lines.push(format!(
-                    "dataimportcron.{GROUP}/{cron} is to be polled{suffix}\n"
+                    "dataimportcron.{GROUP}/{cron} will be polled{suffix}\n"
                 ));
                 lines.extend(what.retry.map(|(import, _)| {
-                    format!("datavolume.{GROUP}/{import} is to be tried again{suffix}\n")
+                    format!("datavolume.{GROUP}/{import} will be retried{suffix}\n")
                 }));
             }
         }
         if lines.is_empty() {
             bail!(
                 "nothing imports {}: no DataImportCron manages a DataSource of it",
-                asked.image.name
+                selected.image.name
             );
         }
         exit::print(&lines.concat())

@@ -1,4 +1,4 @@
-//! How registries are spoken to, and as whom.
+//! Registry clients and their credentials.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
@@ -11,10 +11,11 @@ use golden_images::cdi::pod::environment;
 use oci::{Client, Hosts, Keyring, Origin, Registries, Roots, Routes, Settings, Tls};
 use platform::{AddressPolicy, AddressRange, Source};
 
-/// No file of credentials or certificates is larger.
-const LARGEST: u64 = 8 << 20;
+/// Size limit of files with credentials or certificates.
+const MAX_FILE_BYTES: u64 = 8 << 20;
 
-/// Bytes of documents that are kept where memory is short. What an image is made of has some kilobytes.
+/// Cache size in bytes for importer pods, which have little memory. Manifests and configs of an
+/// image have some kilobytes.
 pub(crate) const SMALL_CACHE: u64 = 4 << 20;
 
 /// How to reach registries.
@@ -25,7 +26,7 @@ pub(crate) struct RegistryArguments {
     #[arg(long, value_name = "FILE", env = "REGISTRY_AUTH_FILE")]
     authfile: Option<PathBuf>,
 
-    /// A registry that need not prove who it is, and may be without TLS. Can be given several times.
+    /// A registry whose certificate is not verified, and that may use plain HTTP. Can be repeated.
     #[arg(
         long,
         value_name = "HOST[:PORT]",
@@ -34,22 +35,22 @@ pub(crate) struct RegistryArguments {
     )]
     insecure: Vec<String>,
 
-    /// Certificates, in PEM, of authorities to believe besides those of the system.
+    /// CA certificates, in PEM, to trust besides those of the system.
     #[arg(long, value_name = "FILE", env = "MEDLEY_CA")]
     ca: Option<PathBuf>,
 
-    /// Where images really come from: a registries.conf, a hosts.toml in a folder of its registry's
-    /// name, or a folder of such folders.
+    /// Mirror configuration: a registries.conf, a hosts.toml in a directory named after its
+    /// registry, or a directory of such directories.
     #[arg(long, value_name = "FILE", env = "MEDLEY_MIRRORS")]
     mirrors: Option<PathBuf>,
 }
 
-/// Where a program connects to on behalf of others.
+/// Restricted addresses that a server process may connect to.
 #[derive(Debug, Default, Args)]
 pub(crate) struct AddressArguments {
-    /// Loopback, link-local, cloud metadata or otherwise restricted addresses to connect to all the same, when an
-    /// object names a registry or web server there: 192.0.2.0/24, 192.0.2.7 or 192.0.2.7:5000. Names are resolved
-    /// first. Can be given several times.
+    /// Loopback, link-local, cloud metadata or otherwise restricted addresses to allow when an
+    /// object names a registry or web server there: 192.0.2.0/24, 192.0.2.7 or 192.0.2.7:5000.
+    /// Names are resolved first. Can be repeated.
     #[arg(
         long,
         value_name = "CIDR",
@@ -60,12 +61,12 @@ pub(crate) struct AddressArguments {
 }
 
 impl AddressArguments {
-    /// Restricted, but for what the administrator allows.
+    /// The default restrictions, except for the addresses the administrator allows.
     pub(crate) fn policy(&self) -> AddressPolicy {
         self.policy_with([])
     }
 
-    /// The same, with ranges that the program needs itself.
+    /// The same, with ranges that the program itself needs.
     pub(crate) fn policy_with(&self, own: impl IntoIterator<Item = AddressRange>) -> AddressPolicy {
         AddressPolicy::allowing(self.allow_address.iter().copied().chain(own))
     }
@@ -78,23 +79,24 @@ impl RegistryArguments {
         for (given, name) in [(&self.ca, "--ca"), (&self.mirrors, "--mirrors")] {
             ensure!(
                 !is_local || given.is_none(),
-                "{name} is for registries and web servers, but {source} is in none"
+                "{name} is for registries and web servers, but {source} is local"
             );
         }
         self.open()
     }
 
-    /// A client for any registry, with the access of the user that runs this.
+    /// A client for any registry, with the credentials of the current user.
     pub(crate) fn open(&self) -> anyhow::Result<Client> {
         self.open_with(Settings::for_user)
     }
 
-    /// A client for registries that others name.
+    /// A client for registries that objects in the cluster name.
     pub(crate) fn open_service(&self, addresses: &AddressPolicy) -> anyhow::Result<Client> {
         self.open_with(|roots| Settings::for_service(roots, addresses.clone()))
     }
 
-    /// The same for a process that reads few documents and has little memory: those of hostile images have megabytes.
+    /// The same with [`SMALL_CACHE`], for a process with little memory: documents of hostile images
+    /// have megabytes.
     pub(crate) fn open_small(&self, addresses: &AddressPolicy) -> anyhow::Result<Client> {
         self.open_with(|roots| {
             let mut settings = Settings::for_service(roots, addresses.clone());
@@ -118,15 +120,15 @@ impl RegistryArguments {
         for host in &self.insecure {
             ensure!(
                 !host.is_empty() && !host.contains(['/', ' ']),
-                "--insecure {host:?} is no registry; expected HOST or HOST:PORT"
+                "--insecure {host:?} is not a registry; expected HOST or HOST:PORT"
             );
             routes = routes.with_insecure(host);
         }
         Ok(Client::new(settings(roots), routes))
     }
 
-    /// Registries where the images of pods are looked at. The credentials are those of nodes: for every
-    /// pod, besides what it brings along.
+    /// Registries to inspect the images of pods in. The credentials are those of nodes: used for
+    /// every pod, besides its own pull secrets.
     pub(crate) fn registries(
         &self,
         addresses: &AddressPolicy,
@@ -139,7 +141,7 @@ impl RegistryArguments {
         ))
     }
 
-    /// All credentials there are.
+    /// All configured credentials.
     pub(crate) fn keyring(&self) -> anyhow::Result<Arc<Keyring>> {
         let mut keyring = Keyring::anonymous();
         if let Some(path) = &self.authfile {
@@ -157,7 +159,7 @@ impl RegistryArguments {
     }
 }
 
-/// What a configuration of mirrors says, in whichever form it is.
+/// Parses a mirror configuration of either format.
 fn routes(path: &Path) -> anyhow::Result<Routes> {
     let direct = Routes::direct();
     let what = || format!("--mirrors {}", path.display());
@@ -165,7 +167,7 @@ fn routes(path: &Path) -> anyhow::Result<Routes> {
         return Ok(direct.with_hosts(Hosts::load(path).with_context(what)?));
     }
     if path.file_name().is_some_and(|name| name == "hosts.toml") {
-        // The registry that it is about is the name of its folder, as containerd has it.
+        // The directory name is the registry, as in containerd's hosts.toml layout.
         let path = path.canonicalize().with_context(what)?;
         let folder = path.parent().unwrap_or(&path);
         return Ok(direct.with_hosts(Hosts::load_one(folder).with_context(what)?));
@@ -175,14 +177,14 @@ fn routes(path: &Path) -> anyhow::Result<Routes> {
     let name = path.display().to_string();
     let registries = Registries::read([(name.as_str(), text.as_str())]).with_context(|| {
         format!(
-            "{}: expected a registries.conf, a hosts.toml, or a folder",
+            "{}: expected a registries.conf, a hosts.toml, or a directory",
             what()
         )
     })?;
     Ok(direct.with_registries(registries))
 }
 
-/// Where credentials are if nobody says.
+/// Default paths of credentials.
 fn usual() -> Vec<PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let runtime = runtime.map(|folder| folder.join("containers/auth.json"));
@@ -207,6 +209,8 @@ fn add(keyring: &mut Keyring, path: &Path) -> anyhow::Result<()> {
 
 fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(LARGEST).read_to_end(&mut bytes)?;
+    File::open(path)?
+        .take(MAX_FILE_BYTES)
+        .read_to_end(&mut bytes)?;
     Ok(bytes)
 }

@@ -1,4 +1,4 @@
-//! `medley apiserver`: the embedded API server alone.
+//! `medley apiserver`: the embedded API server without controllers.
 
 use std::path::PathBuf;
 
@@ -9,20 +9,20 @@ use crate::{exit, process};
 
 /// Run the embedded Kubernetes API server alone, without controllers or nodes.
 ///
-/// Prints one line and writes a kubeconfig for an administrator as soon as it is ready. Stops on
-/// SIGTERM and SIGINT. It is meant for development and tests, never as the control plane of a
-/// cluster that matters. Users have the rights that RBAC gives them, as in any cluster.
+/// Prints one line and writes an administrator kubeconfig as soon as it is ready. Stops on SIGTERM
+/// and SIGINT. For development and tests; do not use it as the control plane of a cluster that
+/// matters. Users have the permissions that RBAC grants them, as in any cluster.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     place: PlaceArguments,
 
-    /// File with bearer tokens, a line each: token,user,uid,"group1,group2".
+    /// File with bearer tokens, one per line: token,user,uid,"group1,group2".
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
 }
 
-/// Runs the server until it is asked to stop.
+/// Serves until SIGTERM or SIGINT.
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
     let tokens = arguments
         .token_auth_file

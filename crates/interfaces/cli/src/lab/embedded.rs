@@ -1,4 +1,4 @@
-//! The embedded server on this machine: its data folder, keys, socket and kubeconfig.
+//! The embedded API server on this host: its data directory, keys, socket and kubeconfig.
 
 mod data;
 
@@ -16,33 +16,33 @@ use tokio::net::TcpListener;
 
 use crate::host;
 
-/// Where kubeconfigs go when there is no data folder.
+/// Where the kubeconfig is written when there is no data directory.
 const MEMORY_KUBECONFIG: &str = "medley.kubeconfig";
 
-/// Where a server keeps things and is found.
+/// Data directory, address and kubeconfig of the embedded server.
 #[derive(Debug, Args)]
 pub(crate) struct PlaceArguments {
-    /// Folder for objects and keys, made if it is not there.
+    /// Directory for objects and keys, created if missing.
     /// [default: $XDG_DATA_HOME/medley, or ~/.local/share/medley]
     #[arg(long, value_name = "DIR", conflicts_with = "memory")]
     data: Option<PathBuf>,
 
-    /// Keep everything in memory: objects and keys are gone when the server stops.
+    /// Keep everything in memory: objects and keys are lost when the server stops.
     #[arg(long)]
     memory: bool,
 
-    /// Address to listen on; port 0 takes any free one.
+    /// Address to listen on; port 0 takes any free port.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:6443")]
     listen: SocketAddr,
 
-    /// Where to write the kubeconfig, readable by you alone. With --memory it is removed again
-    /// on a clean stop.
-    /// [default: kubeconfig in the data folder; with --memory: ./medley.kubeconfig]
+    /// Where to write the kubeconfig, readable by its owner only. With --memory it is removed on a
+    /// clean stop.
+    /// [default: kubeconfig in the data directory; with --memory: ./medley.kubeconfig]
     #[arg(long, value_name = "PATH")]
     kubeconfig: Option<PathBuf>,
 }
 
-/// The same with everything filled in.
+/// [`PlaceArguments`] with the defaults applied.
 pub(crate) struct Place {
     /// `None` keeps everything in memory.
     pub(crate) data: Option<PathBuf>,
@@ -51,17 +51,17 @@ pub(crate) struct Place {
 }
 
 impl PlaceArguments {
-    /// Keeps everything in memory unless a folder is named.
+    /// Keeps everything in memory unless a directory is named.
     pub(crate) fn memory_by_default(&mut self) {
         self.memory |= self.data.is_none();
     }
 
-    /// Fills in the defaults.
+    /// Applies the defaults.
     pub(crate) fn complete(self) -> anyhow::Result<Place> {
         let data = match (self.memory, self.data) {
             (true, _) => None,
             (false, Some(folder)) => Some(folder),
-            (false, None) => Some(host::data_folder()?),
+            (false, None) => Some(data_folder()?),
         };
         let kubeconfig = match (self.kubeconfig, &data) {
             (Some(path), _) => path,
@@ -77,11 +77,11 @@ impl PlaceArguments {
 }
 
 impl Place {
-    /// Refuses a folder that holds a cluster already.
+    /// Fails if the directory already holds a cluster.
     pub(crate) fn must_be_new(&self) -> anyhow::Result<()> {
         match &self.data {
             Some(folder) if data::exists(folder) => anyhow::bail!(
-                "the folder {} holds a cluster already, which a copy would mix with; name a new folder with --data DIR",
+                "the directory {} already holds a cluster, and a copy would mix with it; name a new directory with --data DIR",
                 folder.display()
             ),
             _ => Ok(()),
@@ -89,7 +89,7 @@ impl Place {
     }
 }
 
-/// A server that is open at its place, but answers nobody outside of the process yet.
+/// A server with an open store and socket that does not accept connections yet.
 pub(crate) struct Embedded {
     place: Place,
     started: Started,
@@ -99,28 +99,26 @@ pub(crate) struct Embedded {
 }
 
 impl Embedded {
-    /// Opens the data folder and the socket, and starts the server.
+    /// Opens the data directory and the socket, and starts the server.
     pub(crate) async fn open(
         place: Place,
         tokens: StaticTokens,
         service_accounts: bool,
     ) -> anyhow::Result<Self> {
-        // The store first: it is what keeps a second server away from the folder.
+        // The store first: its lock keeps a second server out of the directory.
         let (store, authority) = match &place.data {
             Some(folder) => data::open(folder)?,
             None => (
                 Store::memory(),
-                Authority::generate().context("making the server's keys")?,
+                Authority::generate().context("creating the server's keys")?,
             ),
         };
         let listener = bind(place.listen).await?;
-        let listening = listener
-            .local_addr()
-            .context("asking for the own address")?;
+        let listening = listener.local_addr().context("reading the local address")?;
         let address = host::reachable(listening);
         let identity = authority
             .server(&host::server_names(place.listen.ip()))
-            .context("making the server's certificate")?;
+            .context("creating the server's certificate")?;
         let started = Settings {
             store,
             token_key: authority
@@ -149,42 +147,42 @@ impl Embedded {
         &self.started.server
     }
 
-    /// The certificate of the server's authority, in PEM.
+    /// The CA certificate of the server, in PEM.
     pub(crate) fn root_ca(&self) -> &str {
         self.authority.certificate()
     }
 
-    /// Where clients find it.
+    /// URL for clients.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
 
-    /// Where the kubeconfig is.
+    /// Path of the kubeconfig.
     pub(crate) fn kubeconfig(&self) -> &Path {
         &self.place.kubeconfig
     }
 
-    /// Where things are kept; `None` if in memory.
+    /// The data directory; `None` if in memory.
     pub(crate) fn data(&self) -> Option<&Path> {
         self.place.data.as_deref()
     }
 
-    /// Writes a kubeconfig for an administrator.
+    /// Writes an administrator kubeconfig.
     pub(crate) fn write_kubeconfig(&self) -> anyhow::Result<()> {
         let admin = self
             .authority
             .client("admin", MASTERS)
-            .context("making a client certificate")?;
+            .context("creating a client certificate")?;
         let text = kubeconfig::kubeconfig(&self.url, self.authority.certificate(), &admin);
         kubeconfig::write(&self.place.kubeconfig, &text).with_context(|| {
             format!(
-                "writing the kubeconfig {}; choose another place with --kubeconfig",
+                "writing the kubeconfig {}; choose another path with --kubeconfig",
                 self.place.kubeconfig.display()
             )
         })
     }
 
-    /// Throws away what was written to a place that was new.
+    /// Deletes the data of a cluster that was just created, after a failed start.
     pub(crate) async fn discard(self) {
         self.started.store.close().await;
         if let Some(folder) = &self.place.data {
@@ -192,11 +190,11 @@ impl Embedded {
         }
     }
 
-    /// Serves until `stop`.
+    /// Serves until `stop` completes.
     pub(crate) async fn serve(self, stop: impl Future<Output = ()> + Send) {
         self.started.serve(self.listener, stop).await;
         if self.place.data.is_none() {
-            // The keys in it are gone with the process. Whoever moved it away meant to.
+            // The keys in it are gone with the process. A missing file was moved by the user.
             let _ = std::fs::remove_file(&self.place.kubeconfig);
         }
     }
@@ -209,19 +207,19 @@ pub(crate) fn read_tokens(path: &Path) -> anyhow::Result<StaticTokens> {
     StaticTokens::parse(&text).with_context(|| format!("reading the token file {}", path.display()))
 }
 
-/// A socket, or what to do about it.
+/// Binds a socket; the error names the flag to change.
 pub(crate) async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
     serve::listen(address).await.map_err(|error| {
         let hint = match &error {
             ServeError::Listen { source, .. } => match source.kind() {
                 std::io::ErrorKind::AddrInUse => {
-                    "; another server has the port: choose one with --listen ADDR, or any free one with port 0"
+                    "; another process uses the port: choose one with --listen ADDR, or any free one with port 0"
                 }
                 std::io::ErrorKind::PermissionDenied => {
                     "; ports below 1024 are for root: choose another with --listen ADDR"
                 }
                 std::io::ErrorKind::AddrNotAvailable => {
-                    "; this machine has no such address: choose one of its own with --listen ADDR"
+                    "; this host has no such address: choose one of its own with --listen ADDR"
                 }
                 _ => "",
             },
@@ -231,22 +229,22 @@ pub(crate) async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
     })
 }
 
-/// What a server with a socket is made of.
+/// Configuration of a server with a socket.
 pub(crate) struct Settings {
     pub(crate) store: Store,
     pub(crate) token_key: ::apiserver::auth::SigningKey,
     pub(crate) issuer: String,
     pub(crate) tokens: StaticTokens,
-    /// Whether pods need a service account, which something has to make then.
+    /// Whether pods require a service account; then a controller has to create them.
     pub(crate) service_accounts: bool,
-    /// Address that clients are told to use.
+    /// Address that kubeconfigs point to.
     pub(crate) advertised: SocketAddr,
     pub(crate) identity: Identity,
-    /// Certificates of the authorities whose client certificates are believed.
+    /// CA certificates that client certificates are verified against.
     pub(crate) client_authorities: Vec<String>,
 }
 
-/// A server that only needs a socket.
+/// A running server without a socket.
 pub(crate) struct Started {
     server: ApiServer,
     store: Store,
@@ -277,10 +275,10 @@ impl Settings {
 }
 
 impl Started {
-    /// Serves until `stop`. The store is closed afterwards, with all that was written.
+    /// Serves until `stop` completes, then closes the store with all writes flushed.
     pub(crate) async fn serve(self, listener: TcpListener, stop: impl Future<Output = ()> + Send) {
         let store = self.store.clone();
-        // Closing the store ends the watches, which would hold their connections open otherwise.
+        // Closing the store ends the watches, which would otherwise keep their connections open.
         let stopped = async move {
             stop.await;
             store.close().await;
@@ -288,4 +286,18 @@ impl Started {
         serve::serve(self.server, listener, self.tls, stopped).await;
         self.store.close().await;
     }
+}
+
+/// The data directory of the program: `$XDG_DATA_HOME/medley` or `~/.local/share/medley`.
+fn data_folder() -> anyhow::Result<PathBuf> {
+    let given = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from);
+    // The XDG base directory specification requires relative paths to be ignored.
+    let base = match given.filter(|path| path.is_absolute()) {
+        Some(base) => base,
+        None => std::env::home_dir()
+            .filter(|home| home.is_absolute())
+            .map(|home| home.join(".local/share"))
+            .context("there is no home directory for the data; name a directory with --data, or use --memory")?,
+    };
+    Ok(base.join("medley"))
 }

@@ -1,8 +1,8 @@
 //! `medley envtest`: a stand-in for the binaries that controller-runtime's envtest starts.
 //!
-//! envtest looks for `etcd` and `kube-apiserver` in the folder that `KUBEBUILDER_ASSETS` names,
-//! starts both with flags of its own and polls their health. The shims written here call this
-//! binary back; the data lives in the memory of the API server, etcd is only pretended.
+//! envtest looks for `etcd` and `kube-apiserver` in `KUBEBUILDER_ASSETS`, starts both with its own
+//! flags and polls their health. The shims written here call this binary back; the API server keeps
+//! its data in memory, and etcd only answers health probes.
 
 mod etcd;
 mod flags;
@@ -22,24 +22,24 @@ use crate::logging::LogArguments;
 use crate::otlp::TraceArguments;
 use crate::{exit, logging};
 
-/// Write a folder for KUBEBUILDER_ASSETS, so that envtest suites run on the embedded server.
+/// Write a directory for KUBEBUILDER_ASSETS, so that envtest suites run on the embedded server.
 ///
-/// The folder gets `kube-apiserver` and `etcd`, small scripts that call this binary, and a link to
-/// `kubectl` if there is one on the PATH. Objects live in the memory of the server: a restarted
+/// The directory gets `kube-apiserver` and `etcd`, small scripts that call this binary, and a link
+/// to `kubectl` if there is one on the PATH. Objects live in the memory of the server: a restarted
 /// `kube-apiserver` is empty.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The folder, made if it is not there.
+    /// The directory, created if missing.
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }
 
-/// What the shims say first. The flags behind it are those of other programs, so nothing of it is
-/// part of the command line that people see.
+/// First argument passed by the shims. The flags behind it are those of kube-apiserver and etcd, so
+/// it is kept out of the documented command line.
 const KUBE_APISERVER: &str = "__envtest-kube-apiserver";
 const ETCD: &str = "__envtest-etcd";
 
-/// Runs what a shim asks for, if the command line comes from one.
+/// Runs the command of a shim, if the command line comes from one.
 pub(crate) fn shim(line: &[OsString]) -> Option<anyhow::Result<()>> {
     let (word, flags) = line.get(1..)?.split_first()?;
     let run = match word.to_str()? {
@@ -56,7 +56,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let folder = &arguments.folder;
     let program = std::env::current_exe().context("finding the path of this program")?;
     fs::create_dir_all(folder)
-        .with_context(|| format!("making the folder {}", folder.display()))?;
+        .with_context(|| format!("creating the directory {}", folder.display()))?;
     for (name, word) in [("kube-apiserver", KUBE_APISERVER), ("etcd", ETCD)] {
         write_script(&folder.join(name), &script(program.as_os_str(), word))?;
     }
@@ -68,7 +68,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     ))
 }
 
-/// A script that becomes this program.
+/// A shell script that execs this program.
 fn script(program: &OsStr, command: &str) -> Vec<u8> {
     let mut script = b"#!/bin/sh\nexec ".to_vec();
     script.extend(quote(program.as_bytes()));
@@ -76,7 +76,7 @@ fn script(program: &OsStr, command: &str) -> Vec<u8> {
     script
 }
 
-/// A word for the shell: nothing has a meaning between single quotes but the quote itself.
+/// Quotes an argument for the shell: within single quotes only the quote itself is special.
 fn quote(word: &[u8]) -> Vec<u8> {
     let mut quoted = vec![b'\''];
     for &byte in word {
@@ -93,7 +93,7 @@ fn quote_text(path: &Path) -> String {
     String::from_utf8_lossy(&quote(path.as_os_str().as_bytes())).into_owned()
 }
 
-/// Puts a script in place in one step: a suite may be starting the old one right now.
+/// Replaces a script atomically: a suite may be starting the old one at this moment.
 fn write_script(path: &Path, script: &[u8]) -> anyhow::Result<()> {
     let context = || format!("writing {}", path.display());
     let folder = path.parent().unwrap_or_else(|| Path::new("."));
@@ -102,11 +102,11 @@ fn write_script(path: &Path, script: &[u8]) -> anyhow::Result<()> {
         .tempfile_in(folder)
         .with_context(context)?;
     file.write_all(script).with_context(context)?;
-    // A program cannot be started while a file of it is open for writing.
+    // Linux refuses to execute a file that is open for writing (ETXTBSY).
     file.into_temp_path().persist(path).with_context(context)
 }
 
-/// envtest offers kubectl to its users when it is there; nothing depends on it.
+/// envtest offers kubectl to its users when present; it is optional.
 fn link_kubectl(folder: &Path) -> anyhow::Result<()> {
     let link = folder.join("kubectl");
     let Some(kubectl) = find_on_path("kubectl") else {
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shim_runs_a_program_whatever_its_path() {
+    fn shim_quotes_the_program_path() {
         let folder = tempfile::tempdir().unwrap();
         for name in ["plain", "with space", "it's", "a$HOME`b`\"c\\"] {
             let program = folder.path().join(name);

@@ -1,7 +1,7 @@
-//! `medley fleet`: the nodes of a simulated fleet while it runs, and the images of its registry.
+//! `medley fleet`: the nodes of a running simulated fleet, and the images of its registry.
 //!
-//! Everything goes through the API, so that it works on any cluster that `medley up` runs, from
-//! wherever its kubeconfig is.
+//! Everything goes through the API, so it works on any cluster that `medley up` runs, from any host
+//! with its kubeconfig.
 
 mod table;
 
@@ -34,22 +34,22 @@ enum Command {
     /// List the nodes.
     List,
     Add(Add),
-    /// Cordon nodes, then delete them; their pods go with them.
+    /// Cordon nodes, then delete them with their pods.
     Remove(Nodes),
-    /// Have nodes take no new pods.
+    /// Mark nodes as unschedulable.
     Cordon(Nodes),
-    /// Have nodes take new pods again.
+    /// Mark nodes as schedulable.
     Uncordon(Nodes),
     Drain(Drain),
-    /// Have nodes fall silent, as if their power was cut: NotReady after 50 s.
+    /// Stop the kubelets of nodes, as in a power failure: NotReady after 50 s.
     Fail(Nodes),
-    /// Have nodes that failed come back, and nodes that failed to take on their machine configuration
-    /// try again.
+    /// Bring failed nodes back, and let nodes that failed to apply their machine configuration try
+    /// again.
     Recover(Nodes),
     Degrade(Degrade),
-    /// Have the nodes of machine config pools keep the configuration they run with.
+    /// Pause machine config pools: their nodes keep the current configuration.
     Pause(MachineConfigPools),
-    /// Have the nodes of machine config pools take on their configuration again.
+    /// Resume machine config pools.
     Resume(MachineConfigPools),
     Publish(Publish),
 }
@@ -68,13 +68,13 @@ struct MachineConfigPools {
     pools: Vec<String>,
 }
 
-/// Have nodes fail to take on their machine configuration, until they recover.
+/// Make nodes fail to apply their machine configuration, until they recover.
 #[derive(Debug, Args)]
 struct Degrade {
     #[command(flatten)]
     nodes: Nodes,
 
-    /// What the nodes say about it.
+    /// The message that the nodes report.
     #[arg(
         long,
         value_name = "TEXT",
@@ -85,24 +85,24 @@ struct Degrade {
 
 /// Publish a new revision of a boot image in the registry of the demo.
 ///
-/// Whoever keeps boot images current finds it when it looks the next time. Earlier revisions stay in the
-/// registry, each under a tag of its own: latest-1, latest-2.
+/// Controllers that keep boot images current find it at their next poll. Earlier revisions stay in
+/// the registry, each under a tag of its own: latest-1, latest-2.
 #[derive(Debug, Args)]
 struct Publish {
     /// Name of the image.
     #[arg(value_name = "IMAGE", value_parser = PossibleValuesParser::new(IMAGES.map(|image| image.name)))]
     image: String,
 
-    /// Change the disk of this architecture alone; without it, of all.
+    /// Change only the disk of this architecture; without it, all disks.
     #[arg(long, value_name = "ARCH", value_parser = PossibleValuesParser::new(Architecture::ALL.map(Architecture::name)))]
     arch: Option<String>,
 
-    /// Change no disk, but pack them all again: what is new are the digests.
+    /// Repack the disks without changing them: only the digests are new.
     #[arg(long, conflicts_with = "arch")]
     rebuild: bool,
 }
 
-/// Add nodes: like one there is, of an architecture, or as a file describes them.
+/// Add nodes: copies of an existing node, of an architecture, or described by a file.
 #[derive(Debug, Args)]
 #[group(skip)]
 #[command(group = ArgGroup::new("what").required(true).args(["like", "arch", "file"]))]
@@ -111,31 +111,31 @@ struct Add {
     #[arg(value_name = "NAME", conflicts_with = "file")]
     names: Vec<String>,
 
-    /// Be like this node.
+    /// Copy this node.
     #[arg(long, value_name = "NODE", requires = "names")]
     like: Option<String>,
 
-    /// Be of this architecture, with what nodes have by default.
+    /// Architecture of the nodes, with defaults for everything else.
     #[arg(long, value_name = "ARCH", requires = "names")]
     arch: Option<String>,
 
-    /// Run this operating system.
+    /// Operating system of the nodes.
     #[arg(long, value_name = "OS", default_value = "linux", requires = "arch")]
     os: String,
 
-    /// Run this build of Windows, such as 10.0.20348.
+    /// Windows build of the nodes, such as 10.0.20348.
     #[arg(long, value_name = "BUILD", requires = "arch")]
     windows_build: Option<String>,
 
-    /// Have a CPU of this generation, which decides what virtual machines can run.
+    /// CPU generation of the nodes, which decides the CPU models they support.
     #[arg(long, value_name = "GENERATION", requires = "arch", value_parser = PossibleValuesParser::new(GENERATIONS.map(|generation| generation.name)))]
     cpu: Option<String>,
 
-    /// How many nodes of each pool.
+    /// Number of nodes in each pool.
     #[arg(long, value_name = "N", default_value_t = 1, requires = "arch")]
     count: u32,
 
-    /// Read pools of nodes from a YAML file, in the form of `up --fleet`.
+    /// Read node pools from a YAML file, in the format of `up --fleet`.
     #[arg(short, long, value_name = "FILE")]
     file: Option<PathBuf>,
 }
@@ -146,20 +146,19 @@ struct Drain {
     #[command(flatten)]
     nodes: Nodes,
 
-    /// Also evict pods that nobody will replace.
+    /// Also evict pods that no controller manages.
     #[arg(long)]
     force: bool,
 
-    /// Also evict pods whose local data is lost with them.
+    /// Also evict pods with emptyDir volumes; their data is lost.
     #[arg(long)]
     delete_emptydir_data: bool,
 
-    /// Give up after so many seconds.
+    /// Give up after this many seconds.
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u64>,
 }
 
-/// Runs one command.
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
     process::build_runtime()?.block_on(async {
         let client = arguments.cluster.client().await?;
@@ -217,7 +216,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
 }
 
 impl Nodes {
-    /// Does something to one node after the other, and says so.
+    /// Applies an operation to the nodes one by one, and prints a line for each.
     async fn each(
         &self,
         done: &str,
@@ -260,7 +259,7 @@ impl Publish {
 impl Add {
     async fn run(self, client: &Client) -> anyhow::Result<()> {
         if let Some(like) = &self.like {
-            commands::add_like(client, like, &self.names).await?;
+            commands::add_copies(client, like, &self.names).await?;
             return added(&self.names);
         }
         for pool in self.pools()? {
@@ -299,8 +298,8 @@ fn added(names: &[String]) -> anyhow::Result<()> {
 impl Drain {
     async fn run(self, client: &Client) -> anyhow::Result<()> {
         let options = DrainOptions {
-            // What a DaemonSet runs comes back at once: kubectl's refusal without the flag is a
-            // question that has only one answer here.
+            // DaemonSet pods are recreated at once, so the simulated fleet always ignores them;
+            // kubectl requires the flag.
             ignore_daemonsets: true,
             force: self.force,
             delete_emptydir_data: self.delete_emptydir_data,
@@ -308,11 +307,11 @@ impl Drain {
             timeout: self.timeout.map(Duration::from_secs),
         };
         for name in &self.nodes.nodes {
-            let tell = |line: String| {
-                // Who does not listen still wants the node drained.
+            let print_event = |line: String| {
+                // The drain continues when standard output is closed.
                 let _ = exit::print(&format!("{line}\n"));
             };
-            commands::drain(client, name, &options, tell).await?;
+            commands::drain(client, name, &options, print_event).await?;
         }
         Ok(())
     }

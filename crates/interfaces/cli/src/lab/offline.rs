@@ -1,4 +1,4 @@
-//! A copy of a cluster in memory: the server that answers previews when there is no cluster.
+//! A copy of a cluster in memory: the API server for dry runs when there is no cluster.
 
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -15,15 +15,15 @@ use kube::{Api, Client, ResourceExt as _};
 use crate::governance::output::remark;
 use crate::lab::restore;
 
-/// A client for a copy of the cluster that a snapshot holds. What the copy lacks is said.
+/// A client for a copy of the cluster in a snapshot. Missing kinds are printed as warnings.
 pub(crate) async fn open(path: &Path, history_namespace: &str) -> anyhow::Result<Client> {
     let copy = restore::Copy::open(path)?;
-    let authority = Authority::generate().context("making the server's keys")?;
+    let authority = Authority::generate().context("creating the server's keys")?;
     let server = ApiServer::start(Options {
         store: Store::memory(),
         token_key: authority
             .token_key()
-            .context("making the key of service account tokens")?,
+            .context("creating the key of service account tokens")?,
         issuer: "https://kubernetes.default.svc.cluster.local".to_owned(),
         tokens: StaticTokens::default(),
         host: Ipv4Addr::LOCALHOST.to_string(),

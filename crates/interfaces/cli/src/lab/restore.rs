@@ -1,6 +1,6 @@
-//! A copy of a cluster from a snapshot of it.
+//! Restores a copy of a cluster from a snapshot.
 
-mod fate;
+mod treatment;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,18 +13,18 @@ use anyhow::{Context as _, bail, ensure};
 use flate2::read::GzDecoder;
 use serde_json::Value;
 
-use self::fate::{Fate, fate};
+use self::treatment::{Treatment, treatment};
 use crate::snapshot::format::{FORMAT, Header, Line, VERSION};
 use crate::snapshot::is_compressed;
 
-/// A snapshot that can be put into a server.
+/// An opened snapshot.
 pub(crate) struct Copy {
     path: PathBuf,
     header: Header,
     lines: Lines<Box<dyn BufRead + Send>>,
 }
 
-/// What was put in, and what was not.
+/// Counts of restored and skipped objects.
 #[derive(Debug)]
 pub(crate) struct Copied {
     header: Header,
@@ -49,10 +49,10 @@ impl fmt::Display for Copied {
 }
 
 impl Copy {
-    /// Opens a snapshot and reads what it is.
+    /// Opens a snapshot and reads its header.
     pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
-        let file = File::open(path)
-            .with_context(|| format!("opening the snapshot {}", path.display()))?;
+        let file =
+            File::open(path).with_context(|| format!("opening the snapshot {}", path.display()))?;
         let file: Box<dyn Read + Send> = if is_compressed(path) {
             Box::new(GzDecoder::new(file))
         } else {
@@ -68,7 +68,7 @@ impl Copy {
             .filter(|header: &Header| header.format == FORMAT)
             .with_context(|| {
                 format!(
-                    "{} is no snapshot; `medley snapshot -o FILE` writes one",
+                    "{} is not a snapshot; `medley snapshot -o FILE` writes one",
                     path.display()
                 )
             })?;
@@ -85,7 +85,7 @@ impl Copy {
         })
     }
 
-    /// Puts everything into a server.
+    /// Creates all objects in a server.
     pub(crate) async fn restore(self, server: &ApiServer) -> anyhow::Result<Copied> {
         let what = format!("reading the snapshot {}", self.path.display());
         let mut copied = Copied {
@@ -93,7 +93,8 @@ impl Copy {
             objects: 0,
             left_out: BTreeMap::new(),
         };
-        // Kinds are served a moment after their definitions are stored: asked for only when needed.
+        // Custom resources are served a moment after their CRDs are stored, so discovery is read
+        // only when needed.
         let mut read = 0;
         for line in self.lines {
             let line = line.with_context(|| what.clone())?;
@@ -112,15 +113,15 @@ impl Copy {
                 }
             }
         }
-        bail!("{what}: it is cut off; take it again")
+        bail!("{what}: it is truncated; take it again")
     }
 }
 
 async fn put(server: &ApiServer, object: Value, copied: &mut Copied) -> anyhow::Result<()> {
-    let object = match fate(object) {
-        Fate::Kept(object) => object,
-        Fate::Own => return Ok(()),
-        Fate::LeftOut(reason) => {
+    let object = match treatment(object) {
+        Treatment::Kept(object) => object,
+        Treatment::Own => return Ok(()),
+        Treatment::LeftOut(reason) => {
             *copied.left_out.entry(reason.to_owned()).or_default() += 1;
             return Ok(());
         }
@@ -129,22 +130,21 @@ async fn put(server: &ApiServer, object: Value, copied: &mut Copied) -> anyhow::
     match server.restore(object).await {
         Ok(()) => copied.objects += 1,
         Err(RestoreError::UnknownKind { api_version, kind }) => {
-            let reason = format!("{kind} ({api_version}), a kind that is not served here");
+            let reason = format!("{kind} ({api_version}), which is not served here");
             *copied.left_out.entry(reason).or_default() += 1;
         }
         Err(error) => return Err(error.into()),
     }
     for (api_version, kind) in served {
         if !server.serves(&api_version, &kind).await {
-            let reason =
-                format!("definition of {kind} ({api_version}), which the server does not accept");
+            let reason = format!("CRD {kind} ({api_version}), which the server does not accept");
             *copied.left_out.entry(reason).or_default() += 1;
         }
     }
     Ok(())
 }
 
-/// The kinds that a definition has served.
+/// The kinds that a CRD serves.
 fn definition_of(object: &Value) -> Vec<(String, String)> {
     if object["kind"] != "CustomResourceDefinition" {
         return Vec::new();

@@ -1,6 +1,7 @@
-//! `medley up`: a living cluster on this machine.
+//! `medley up`: a complete simulated cluster on this host.
 
 mod cluster;
+mod console;
 mod fleet;
 mod welcome;
 
@@ -12,7 +13,7 @@ use anyhow::Context as _;
 use clap::Args;
 use tempfile::TempDir;
 
-use crate::console::{Choice, Running};
+use self::console::{Choice, Running};
 use crate::images::registry::AddressArguments;
 use crate::lab::embedded::{Embedded, PlaceArguments};
 use crate::lab::restore;
@@ -20,39 +21,40 @@ use crate::{exit, process};
 use cluster::Cluster;
 use fleet::FleetChoice;
 
-/// Run a whole cluster on this machine: API server, controllers and a simulated fleet.
+/// Run a complete cluster on this host: API server, controllers and a simulated fleet.
 ///
-/// Everything is kept under the data folder; the next `up` continues where this one stopped. Golden
-/// images are really imported: their disks are in `disks` there, and with --memory in a temporary
-/// folder. Prints what to try and `ready` when the cluster can be used. Stops on Ctrl-C and SIGTERM.
+/// Everything is kept in the data directory; the next `up` continues from there. Golden images are
+/// really imported: their disks are in `disks` there, and with --memory in a temporary directory.
+/// Prints next steps, and `ready` when the cluster can be used. Stops on Ctrl-C and SIGTERM.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     place: PlaceArguments,
 
-    /// The nodes to begin with: a YAML file, `demo` for a mixed fleet, or `none`. They are made once;
-    /// later `up`s continue with the nodes there are.
+    /// The initial nodes: a YAML file, `demo` for a mixed fleet, or `none`. They are created once;
+    /// later runs of `up` continue with the existing nodes.
     /// [default: demo; with --from: none]
     #[arg(long, value_name = "FILE|demo|none")]
     fleet: Option<FleetChoice>,
 
-    /// Do without the simulated operators of others: machine-config, descheduler, virtualization, node
-    /// health checks, data importer; and without the registry of the demo, whose images are for them.
-    /// With --from nothing is installed; they act on what the copy has.
+    /// Do not run the simulated third-party operators: machine-config, descheduler, virtualization,
+    /// node health checks, data importer; nor the demo registry, whose images are for them. With
+    /// --from nothing is installed; they act on the objects of the copy.
     #[arg(long)]
     no_operators: bool,
 
-    /// How much faster than in reality images are pulled, containers start and stop, and nodes reboot.
+    /// How much faster than in reality images are pulled, containers start and stop, and nodes
+    /// reboot.
     #[arg(long, value_name = "N", default_value_t = 10.0, value_parser = speed)]
     speed: f64,
 
     /// Address of the web console, or `none`.
-    /// [default: 127.0.0.1:8080; no console if that is taken]
+    /// [default: 127.0.0.1:8080; no console if that is in use]
     #[arg(long, value_name = "ADDR|none")]
     console: Option<Choice>,
 
-    /// Begin as a copy of a cluster that `medley snapshot` wrote to a file. Its nodes become
-    /// simulated ones. Kept in memory unless --data names a new folder.
+    /// Begin with a copy of a cluster from a file written by `medley snapshot`. Its nodes become
+    /// simulated ones. Kept in memory unless --data names a new directory.
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
 
@@ -63,15 +65,15 @@ pub(crate) struct Arguments {
 fn speed(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(speed) if speed.is_finite() && (0.001..=1e6).contains(&speed) => Ok(speed),
-        _ => Err("a number from 0.001 to 1000000 is needed, 1 for real time".to_owned()),
+        _ => Err("expected a number from 0.001 to 1000000, 1 for real time".to_owned()),
     }
 }
 
-/// Where the disks of golden images are.
+/// Directory of the disks of golden images.
 enum Disks {
-    /// Under the data folder, for the next time.
+    /// In the data directory, for the next run.
     Kept(PathBuf),
-    /// In a folder that goes with the cluster, which is in memory.
+    /// In a temporary directory, for a cluster in memory.
     Temporary(TempDir),
 }
 
@@ -83,7 +85,7 @@ impl Disks {
                 tempfile::Builder::new()
                     .prefix("medley-disks-")
                     .tempdir()
-                    .context("making a temporary folder for the disks of golden images")?,
+                    .context("creating a temporary directory for the disks of golden images")?,
             ),
         })
     }
@@ -96,7 +98,7 @@ impl Disks {
     }
 }
 
-/// Runs a cluster until it is asked to stop.
+/// Runs a cluster until SIGTERM or SIGINT.
 pub(crate) fn run(mut arguments: Arguments) -> anyhow::Result<()> {
     let copy = arguments
         .from
@@ -115,7 +117,7 @@ pub(crate) fn run(mut arguments: Arguments) -> anyhow::Result<()> {
         Some(_) => Installed::default(),
         None => Installed::demo(),
     });
-    // Images are made for a mixed fleet, and for operators that know what to do with them.
+    // The images are for a mixed fleet, and for the operators that import them.
     let registry = choice == FleetChoice::Demo && copy.is_none() && operators.is_some();
     let place = arguments.place.complete()?;
     if copy.is_some() {

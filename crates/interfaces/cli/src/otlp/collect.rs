@@ -1,4 +1,4 @@
-//! Gathers spans as they end.
+//! Collects spans when they close.
 
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -12,12 +12,12 @@ use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::LookupSpan;
 use uuid::Uuid;
 
-/// The field that says what went wrong.
+/// The field that holds an error.
 const ERROR: &str = "error";
-/// The field that says that somebody asked for it: `server`.
+/// The field that marks spans of incoming requests: `server`.
 const KIND: &str = "otel.kind";
 
-/// A span that has ended, or is about to.
+/// A span, complete when it closes.
 #[derive(Debug, Clone)]
 pub(super) struct Span {
     trace: Uuid,
@@ -31,7 +31,7 @@ pub(super) struct Span {
     is_server: bool,
 }
 
-/// Sends spans of ours on when they end.
+/// Tracing layer that queues Medley's own spans when they close.
 pub(crate) struct Collect {
     to: mpsc::Sender<Span>,
 }
@@ -41,9 +41,9 @@ impl Collect {
         Self { to }
     }
 
-    /// Whether something is a span that is worth telling: libraries have many of their own.
+    /// Whether a span is exported: libraries have many of their own.
     pub(crate) fn wants(metadata: &Metadata<'_>) -> bool {
-        metadata.is_span() && metadata.target() == runtime::TRACED
+        metadata.is_span() && metadata.target() == runtime::TRACE_TARGET
     }
 }
 
@@ -90,7 +90,7 @@ where
             .and_then(|span| span.extensions_mut().remove::<Span>());
         if let Some(mut span) = ended {
             span.ended = SystemTime::now();
-            // What does not fit is lost: nothing waits for a collector.
+            // A full queue drops the span: no caller waits for a collector.
             let _ = self.to.try_send(span);
         }
     }
@@ -105,7 +105,7 @@ impl Span {
         }
     }
 
-    /// As OTLP has it in JSON: identifiers in hexadecimal, 64-bit numbers as text.
+    /// OTLP's JSON encoding: identifiers in hexadecimal, 64-bit numbers as text.
     pub(super) fn encoded(&self) -> Value {
         let nanoseconds = |time: SystemTime| {
             let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What a collector is told.
+//! Encoding of spans.
 
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -6,11 +6,11 @@ use tracing::{field, info_span, subscriber};
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 
-use super::{Collect, WAITING, body};
+use super::{Collect, QUEUE_CAPACITY, body};
 
-/// The spans that end while something runs.
+/// The spans that close while `run` runs.
 fn spans(run: impl FnOnce()) -> Vec<Value> {
-    let (sender, mut receiver) = mpsc::channel(WAITING);
+    let (sender, mut receiver) = mpsc::channel(QUEUE_CAPACITY);
     let layer = Collect::new(sender).with_filter(filter_fn(Collect::wants));
     let subscriber = tracing_subscriber::registry().with(layer);
     subscriber::with_default(subscriber, run);
@@ -29,21 +29,21 @@ fn spans(run: impl FnOnce()) -> Vec<Value> {
 }
 
 #[test]
-fn a_span_says_what_it_was_part_of_and_what_went_wrong() {
-    let told = spans(|| {
+fn span_has_its_parent_and_error() {
+    let spans_sent = spans(|| {
         let outer = info_span!(
-            target: runtime::TRACED, "outer",
+            target: runtime::TRACE_TARGET, "outer",
             object = %"a/b", count = 3, otel.kind = "server", error = field::Empty,
         );
         let inside = outer.enter();
-        // What libraries say is not ours.
+        // Spans of libraries are not exported.
         drop(info_span!("noise").entered());
-        drop(info_span!(target: runtime::TRACED, "inner").entered());
+        drop(info_span!(target: runtime::TRACE_TARGET, "inner").entered());
         drop(inside);
         outer.record("error", field::display("it broke"));
     });
-    let [inner, outer] = told.as_slice() else {
-        panic!("{told:?}");
+    let [inner, outer] = spans_sent.as_slice() else {
+        panic!("{spans_sent:?}");
     };
     assert_eq!(
         (&inner["name"], &outer["name"]),

@@ -1,4 +1,4 @@
-//! What a cluster offers to pods, and what its images are for.
+//! Nodes and RuntimeClasses of a cluster, and the platforms of images.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,18 +9,18 @@ use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::node::v1;
 use kube::api::ListParams;
 use kube::{Api, Client};
-use placement::{Cluster, Knowledge, RuntimeClass, Settings};
+use placement::{Cluster, Inspection, RuntimeClass, Settings};
 use serde_json::Value;
 
 use crate::cluster::ClusterArguments;
-use crate::governance::configs::said;
+use crate::governance::configs::api_error;
 use crate::governance::output::Data;
 use crate::images::registry::RegistryArguments;
 
-/// What all of `medley place` take.
+/// Flags of all `medley place` commands.
 #[derive(Debug, Args)]
 pub(super) struct PlaceArguments {
-    /// Form of the output; text if absent.
+    /// Output format; text by default.
     #[arg(short, long, value_enum)]
     pub(super) output: Option<Data>,
 
@@ -37,18 +37,18 @@ impl PlaceArguments {
         self.cluster.client().await
     }
 
-    /// What images are for, by the registries that have them.
-    pub(super) async fn look(
+    /// The platforms of images, read from their registries.
+    pub(super) async fn inspect_images(
         &self,
         images: BTreeSet<String>,
-    ) -> anyhow::Result<BTreeMap<String, Knowledge>> {
+    ) -> anyhow::Result<BTreeMap<String, Inspection>> {
         let registries = self.registry.open()?;
         let keyring = self.registry.keyring()?;
         Ok(knowledge(images, &registries, &keyring).await)
     }
 }
 
-/// Nodes and classes.
+/// Nodes and RuntimeClasses.
 pub(super) struct Offers {
     pub(super) nodes: Cluster,
     pub(super) classes: BTreeMap<String, RuntimeClass>,
@@ -62,8 +62,8 @@ impl Offers {
         let classes: Api<v1::RuntimeClass> = Api::all(client.clone());
         let all = ListParams::default();
         let (nodes, classes) = tokio::try_join!(nodes.list(&all), classes.list(&all))
-            .map_err(said)
-            .context("listing nodes and runtime classes")?;
+            .map_err(api_error)
+            .context("listing nodes and RuntimeClasses")?;
         let mut offers = Self {
             nodes: Cluster::default(),
             classes: BTreeMap::new(),
@@ -74,7 +74,7 @@ impl Offers {
             offers.nodes.upsert(placement::Node::read(&node));
         }
         for class in classes {
-            let class: Value = serde_json::to_value(class).context("reading a runtime class")?;
+            let class: Value = serde_json::to_value(class).context("reading a RuntimeClass")?;
             let class = RuntimeClass::read(&class);
             offers.classes.insert(class.name.clone(), class);
         }

@@ -1,4 +1,4 @@
-//! `medley place explain`: where a pod can run, why, and what would make it fit.
+//! `medley place explain`: which nodes can run a pod, why, and what would make it fit.
 
 use std::path::{Path, PathBuf};
 
@@ -10,13 +10,13 @@ use placement::{Explanation, explain, images};
 use serde_json::{Value, json};
 
 use super::cluster::{Offers, PlaceArguments};
-use crate::governance::configs::{read, said};
+use crate::governance::configs::{api_error, read};
 use crate::governance::output::{Data, table};
 use crate::governance::render::section;
 use crate::{exit, process};
 
-/// Explain where a pod can run: what its images are for, which nodes run them, and what would make it
-/// fit.
+/// Explain which nodes can run a pod: the platforms of its images, the nodes that match, and what
+/// would make it fit.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("what").required(true))]
 pub(super) struct Arguments {
@@ -24,8 +24,8 @@ pub(super) struct Arguments {
     #[arg(group = "what")]
     pod: Option<String>,
 
-    /// A file with a pod, or with something that makes pods: a Deployment, a Job ... `-` is standard
-    /// input.
+    /// A file with a pod, or with a workload that creates pods: a Deployment, a Job ... `-` reads
+    /// standard input.
     #[arg(short, long, value_name = "FILE", group = "what")]
     filename: Option<PathBuf>,
 
@@ -38,7 +38,6 @@ pub(super) struct Arguments {
     place: PlaceArguments,
 }
 
-/// Explains.
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let explanation = process::build_runtime()?.block_on(explained(arguments))?;
     if let Some(data) = arguments.place.output {
@@ -56,14 +55,14 @@ async fn explained(arguments: &Arguments) -> anyhow::Result<Explanation> {
             unplaced(&client, namespace, name).await?
         }
         (None, Some(path)) => of_file(path)?,
-        // clap asks for one of them.
+        // clap requires one of them.
         (None, None) => bail!("nothing to explain: name a pod, or a file with -f"),
     };
     let offers = Offers::read(&client).await?;
     let used = images(&pod["spec"]).into_iter();
     let known = arguments
         .place
-        .look(used.map(|used| used.image).collect())
+        .inspect_images(used.map(|used| used.image).collect())
         .await?;
     Ok(explain(
         &pod,
@@ -74,13 +73,13 @@ async fn explained(arguments: &Arguments) -> anyhow::Result<Explanation> {
     ))
 }
 
-/// A pod of the cluster as if it had no node yet: where it is says nothing about where it could be.
+/// A pod of the cluster without its node name: the current node must not restrict the candidates.
 async fn unplaced(client: &Client, namespace: &str, name: &str) -> anyhow::Result<Value> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let mut pod = pods
         .get(name)
         .await
-        .map_err(said)
+        .map_err(api_error)
         .with_context(|| format!("reading pod {namespace}/{name}"))?;
     if let Some(spec) = &mut pod.spec {
         spec.node_name = None;
@@ -88,7 +87,7 @@ async fn unplaced(client: &Client, namespace: &str, name: &str) -> anyhow::Resul
     serde_json::to_value(pod).with_context(|| format!("reading pod {namespace}/{name}"))
 }
 
-/// The pod of a file, or the one that would be made from it.
+/// The pod of a file, or the one that its pod template creates.
 fn of_file(path: &Path) -> anyhow::Result<Value> {
     let what = || format!("reading {}", path.display());
     let object: Value = serde_saphyr::from_str(&read(path)?).with_context(what)?;
@@ -106,7 +105,7 @@ fn of_file(path: &Path) -> anyhow::Result<Value> {
         | "Job"
         | "ReplicationController" => "/spec/template",
         other => bail!(
-            "{}: kind {other:?} makes no pods; a Pod, Deployment, ReplicaSet, StatefulSet, DaemonSet, Job, CronJob or ReplicationController is accepted",
+            "{}: kind {other:?} does not create pods; expected a Pod, Deployment, ReplicaSet, StatefulSet, DaemonSet, Job, CronJob or ReplicationController",
             what()
         ),
     };
@@ -114,10 +113,10 @@ fn of_file(path: &Path) -> anyhow::Result<Value> {
     pod.with_context(|| format!("{}: {kind} has no {template}", what()))
 }
 
-fn render(told: &Explanation) -> anyhow::Result<String> {
-    let mut text = format!("{}: {}\n", told.decision, told.summary);
-    text.push_str(&section("Images", &told.images));
-    let rows = told.places.iter().map(|place| {
+fn render(result: &Explanation) -> anyhow::Result<String> {
+    let mut text = format!("{}: {}\n", result.decision, result.summary);
+    text.push_str(&section("Images", &result.images));
+    let rows = result.places.iter().map(|place| {
         [
             place.place.clone(),
             place.nodes.to_string(),
@@ -128,12 +127,12 @@ fn render(told: &Explanation) -> anyhow::Result<String> {
     let rows = table(["NODES", "COUNT", "RUNS", "WHY NOT"], rows.collect());
     text.push('\n');
     text.push_str(&rows);
-    let remedies: Vec<String> = told.remedies.iter().map(ToString::to_string).collect();
+    let remedies: Vec<String> = result.remedies.iter().map(ToString::to_string).collect();
     text.push_str(&section("What would make it fit", &remedies));
-    if let Some(change) = &told.change {
+    if let Some(change) = &result.change {
         let change = Data::Yaml.write(change)?;
         let lines: Vec<String> = change.lines().map(ToOwned::to_owned).collect();
-        text.push_str(&section("The pod would say", &lines));
+        text.push_str(&section("Changes to the pod", &lines));
     }
     Ok(text)
 }

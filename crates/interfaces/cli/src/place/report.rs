@@ -1,4 +1,4 @@
-//! `medley place report`: what the images of a cluster are for, and pods that can never run.
+//! `medley place report`: the platforms of all images of a cluster, and pods that can never run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,17 +7,17 @@ use clap::Args;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt as _};
-use placement::{Coverage, PlaceCoverage, Stuck, Survey, Surveyed, survey};
+use placement::{Coverage, PlaceCoverage, PodSummary, Survey, UnrunnablePod, survey};
 use serde_json::{Value, json};
 
 use super::cluster::{Offers, PlaceArguments};
-use crate::governance::configs::said;
+use crate::governance::configs::api_error;
 use crate::governance::output::table;
 use crate::governance::render::section;
 use crate::{exit, process};
 
-/// Report what the images of a cluster are for: how many nodes run each, which nodes have nothing to
-/// do, and which pods can never run.
+/// Report the platforms of the images in a cluster: how many nodes run each, which nodes are
+/// unused, and which pods can never run.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     /// Only pods of this namespace.
@@ -29,7 +29,6 @@ pub(super) struct Arguments {
     place: PlaceArguments,
 }
 
-/// Reports.
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let survey = process::build_runtime()?.block_on(surveyed(arguments))?;
     match arguments.place.output {
@@ -47,13 +46,13 @@ async fn surveyed(arguments: &Arguments) -> anyhow::Result<Survey> {
     let pods = pods
         .list(&ListParams::default())
         .await
-        .map_err(said)
+        .map_err(api_error)
         .context("listing pods")?;
     let mut all = BTreeMap::new();
     for pod in pods {
         let name = format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any());
         let pod: Value = serde_json::to_value(pod).context("reading a pod")?;
-        all.insert(name, Surveyed::read(&pod));
+        all.insert(name, PodSummary::read(&pod));
     }
     let used: BTreeSet<String> = all
         .values()
@@ -61,7 +60,7 @@ async fn surveyed(arguments: &Arguments) -> anyhow::Result<Survey> {
         .map(|used| used.image.clone())
         .collect();
     let offers = Offers::read(&client).await?;
-    let known = arguments.place.look(used).await?;
+    let known = arguments.place.inspect_images(used).await?;
     Ok(survey(
         &all,
         &known,
@@ -82,10 +81,10 @@ fn render(survey: &Survey) -> String {
         text.push('\n');
         text.push_str(&table(["NODES", "COUNT", "RUN"], rows));
     }
-    let stuck = |stuck: &Stuck| format!("{}: {}", stuck.pod, stuck.why);
+    let stuck = |stuck: &UnrunnablePod| format!("{}: {}", stuck.pod, stuck.why);
     let stuck: Vec<String> = survey.stuck.iter().map(stuck).collect();
     text.push_str(&section("Pods that can never run", &stuck));
-    text.push_str(&section("Nodes without work", &survey.idle));
+    text.push_str(&section("Nodes without pods", &survey.idle));
     text
 }
 

@@ -1,4 +1,4 @@
-//! Values in base64: what they hold decides.
+//! Values in base64, which are removed depending on their content.
 
 use std::sync::LazyLock;
 
@@ -9,7 +9,8 @@ use regex::{Captures, Regex};
 
 use super::{Found, MAX_NESTING, REDACTED, Rule, text};
 
-/// Shorter words are no documents. `user:pw` in base64 stands behind `auth` or `Basic`, which have rules of their own.
+/// Shorter matches are not documents. `user:pw` in base64 follows `auth` or `Basic`, which have
+/// rules of their own.
 const SHORTEST: usize = 20;
 
 /// One line of base64, or several that were wrapped (`\n` may be escaped where a document is quoted in another).
@@ -20,10 +21,10 @@ static WORDS: LazyLock<Option<Regex>> = LazyLock::new(|| {
 });
 
 /// Removes base64 that holds a secret.
-pub(super) fn clean(said: &str, nesting: usize, found: &mut Found) -> Option<String> {
+pub(super) fn clean(input: &str, nesting: usize, found: &mut Found) -> Option<String> {
     let words = WORDS.as_ref()?;
     let mut changed = false;
-    let clean = words.replace_all(said, |captures: &Captures<'_>| {
+    let clean = words.replace_all(input, |captures: &Captures<'_>| {
         let word = &captures[0];
         if holds_secret(word, nesting) {
             changed = true;
@@ -55,7 +56,8 @@ fn holds_secret(word: &str, nesting: usize) -> bool {
 }
 
 fn is_secret(bytes: &[u8], nesting: usize) -> bool {
-    // gzip, xz, zstd and zip: helm and rancher keep objects so. What is inside is not looked for.
+    // gzip, xz, zstd and zip, in which helm and rancher store objects. The content is not
+    // decompressed.
     let compressed: [&[u8]; 4] = [b"\x1f\x8b", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"PK\x03\x04"];
     if compressed.iter().any(|magic| bytes.starts_with(magic)) {
         return true;

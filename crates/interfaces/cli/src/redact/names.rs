@@ -1,4 +1,4 @@
-//! Names that say that a value is secret: of fields, variables, flags, headers, query parameters and XML elements.
+//! Names of secret values: of fields, variables, flags, headers, query parameters and XML elements.
 
 /// Endings of a name without its separators and case: `DB_PASSWORD`, `registryToken`, `client-key-data`.
 const ENDINGS: [&str; 45] = [

@@ -1,4 +1,4 @@
-//! Objects: what the fields of Kubernetes' kinds, KubeVirt's and OpenShift's hold.
+//! Objects: fields of Kubernetes, KubeVirt and OpenShift kinds.
 
 use api::advisor::FIELD_MANAGER;
 use api::hco;
@@ -38,9 +38,9 @@ const PUBLIC: [&str; 2] = ["caBundle", "certificate-authority-data"];
 enum Mode {
     /// By all rules.
     All,
-    /// Documents that Medley decides by: values of variables are not removed wholesale.
+    /// Documents that Medley's decisions depend on: values of variables are not removed wholesale.
     Own,
-    /// Expressions and schemas: only what is recognised by itself.
+    /// Expressions and schemas: only values that are recognised without a name.
     Code,
 }
 
@@ -75,7 +75,7 @@ pub(super) fn clean_nested(document: &mut Value, nesting: usize, found: &mut Fou
 
 fn value(found_value: &mut Value, context: Context, found: &mut Found) {
     match found_value {
-        Value::String(said) => string(said, context, found),
+        Value::String(input) => string(input, context, found),
         Value::Array(items) => {
             let is_command = words(items, found);
             for it in items.iter_mut().filter(|_| !is_command) {
@@ -87,13 +87,13 @@ fn value(found_value: &mut Value, context: Context, found: &mut Found) {
     }
 }
 
-fn string(said: &mut String, context: Context, found: &mut Found) {
+fn string(input: &mut String, context: Context, found: &mut Found) {
     let clean = match context.mode {
-        Mode::Code => text::clean_code(said, found),
-        Mode::All | Mode::Own => text::clean(said, context.nesting, found),
+        Mode::Code => text::clean_code(input, found),
+        Mode::All | Mode::Own => text::clean(input, context.nesting, found),
     };
-    if clean != *said {
-        *said = clean.into_owned();
+    if clean != *input {
+        *input = clean.into_owned();
     }
 }
 
@@ -159,31 +159,31 @@ fn secret(fields: &mut Map<String, Value>, found: &mut Found) {
     }
 }
 
-/// Outlines a ConfigMap, unless Medley decides by what it holds: names of keys stay, with sizes. A digest would let a
-/// reader try passwords.
+/// Replaces the values of a ConfigMap by their sizes, unless Medley's decisions depend on it: names
+/// of keys stay. A digest would let a reader test guessed passwords.
 fn config_map(fields: &mut Map<String, Value>, context: Context, found: &mut Found) {
     let is_own = is_read_by_us(fields);
     for (field, encoded) in [("data", false), ("binaryData", true)] {
         let entries = fields.get_mut(field).and_then(Value::as_object_mut);
         for (_, entry) in entries.into_iter().flatten() {
-            let Value::String(said) = entry else {
+            let Value::String(input) = entry else {
                 continue;
             };
             if is_own && !encoded {
-                document(said, context, found);
+                document(input, context, found);
                 continue;
             }
-            if is_outlined(said) || said.is_empty() {
+            if is_outlined(input) || input.is_empty() {
                 continue;
             }
             let size = if encoded {
-                STANDARD.decode(&*said).map_or(said.len(), |it| it.len())
+                STANDARD.decode(&*input).map_or(input.len(), |it| it.len())
             } else {
-                said.len()
+                input.len()
             };
             let outline = format!("<redacted: {size} bytes>");
-            *said = if encoded {
-                // The API has nothing but base64 here.
+            *input = if encoded {
+                // The API allows only base64 here.
                 STANDARD.encode(outline)
             } else {
                 outline
@@ -193,14 +193,15 @@ fn config_map(fields: &mut Map<String, Value>, context: Context, found: &mut Fou
     }
 }
 
-fn is_outlined(said: &str) -> bool {
+fn is_outlined(input: &str) -> bool {
     let outline = |it: &str| it.starts_with("<redacted: ") && it.ends_with(" bytes>");
-    let decoded = STANDARD.decode(said).ok();
+    let decoded = STANDARD.decode(input).ok();
     let decoded = decoded.and_then(|it| String::from_utf8(it).ok());
-    outline(said) || decoded.is_some_and(|it| outline(&it))
+    outline(input) || decoded.is_some_and(|it| outline(&it))
 }
 
-/// Whether jobs decide by what a ConfigMap holds: releases, templates of golden images, what governance applied.
+/// Whether controllers read the content of a ConfigMap: releases, templates of golden images,
+/// applied governance plans.
 fn is_read_by_us(fields: &Map<String, Value>) -> bool {
     let meta = fields.get("metadata").unwrap_or(&Value::Null);
     meta["labels"][payloads::LABEL] == payloads::LABELLED
@@ -216,17 +217,17 @@ fn is_applied_by_us(fields: &Map<String, Value>) -> bool {
     managers.any(|it| it["manager"] == FIELD_MANAGER)
 }
 
-/// A document of ours is written again only if it had something to remove: everything else stays as it was, comments
-/// included.
-fn document(said: &mut String, context: Context, found: &mut Found) {
+/// A document that Medley reads is rewritten only if a value was removed: otherwise it stays
+/// unchanged, including comments.
+fn document(input: &mut String, context: Context, found: &mut Found) {
     let context = Context {
         mode: Mode::Own,
         nesting: context.nesting + 1,
     };
-    let parsed: Option<Vec<Value>> = serde_saphyr::from_multiple(said).ok();
+    let parsed: Option<Vec<Value>> = serde_saphyr::from_multiple(input).ok();
     let parsed = parsed.filter(|all| all.iter().any(|it| it.is_object() || it.is_array()));
     let Some(mut documents) = parsed else {
-        return string(said, context, found);
+        return string(input, context, found);
     };
     let before = documents.clone();
     let mut inside = Found::default();
@@ -234,27 +235,28 @@ fn document(said: &mut String, context: Context, found: &mut Found) {
         value(document, context, &mut inside);
     }
     let mut outside = Found::default();
-    let is_clean = documents == before && text::clean(said, context.nesting, &mut outside) == *said;
+    let is_clean =
+        documents == before && text::clean(input, context.nesting, &mut outside) == *input;
     if is_clean {
         return;
     }
-    // What only comments have goes with them.
+    // Secrets that occur only in comments are removed with the comments.
     if documents == before {
         inside = outside;
     }
     let written: Result<Vec<String>, _> = documents.iter().map(serde_saphyr::to_string).collect();
     match written {
         Ok(written) => {
-            *said = written.join("---\n");
+            *input = written.join("---\n");
             inside.0.iter().for_each(|(rule, count)| {
                 *found.0.entry(*rule).or_default() += count;
             });
         }
-        Err(_) => string(said, context, found),
+        Err(_) => string(input, context, found),
     }
 }
 
-/// Files and units of a MachineConfig: they have keys of nodes among them, and nothing marks those.
+/// Files and units of a MachineConfig: they include keys of nodes, which carry no mark.
 fn files(fields: &mut Map<String, Value>, found: &mut Found) {
     let Some(config) = fields.get_mut("spec").and_then(|it| it.get_mut("config")) else {
         return;
@@ -273,7 +275,7 @@ fn files(fields: &mut Map<String, Value>, found: &mut Found) {
     }
 }
 
-/// Annotations of an object, or of the pods that it makes.
+/// Annotations of an object, or of its pod template.
 fn annotations(fields: &mut Map<String, Value>) -> Option<&mut Map<String, Value>> {
     let meta = fields.get_mut("metadata")?;
     meta.get_mut("annotations")?.as_object_mut()
@@ -322,7 +324,7 @@ fn rename(fields: &mut Map<String, Value>, found: &mut Found) {
     }
 }
 
-/// What variables are set to; where else a value comes from is a reference.
+/// Values of environment variables; `valueFrom` is only a reference.
 fn environment(variables: &mut Value, found: &mut Found) {
     match variables {
         Value::Array(_) => values(variables, Rule::EnvironmentValue, found),
@@ -348,14 +350,14 @@ fn values(entries: &mut Value, rule: Rule, found: &mut Found) {
 /// Headers that CDI sends along with a request for a disk: `Name: value`.
 fn headers(lines: &mut Value, found: &mut Found) {
     for line in lines.as_array_mut().into_iter().flatten() {
-        let Some(said) = line.as_str() else {
+        let Some(input) = line.as_str() else {
             continue;
         };
-        let clean = match said.split_once(':') {
+        let clean = match input.split_once(':') {
             Some((name, _)) => format!("{name}: {REDACTED}"),
             None => REDACTED.to_owned(),
         };
-        if clean != said {
+        if clean != input {
             found.add(Rule::Header);
             *line = clean.into();
         }
@@ -397,7 +399,7 @@ fn named(name: &str, field: &mut Value, found: &mut Found) {
     }
 }
 
-/// What a schema sets a field with a secret name to.
+/// Defaults of fields with a secret name in a schema.
 fn defaults(schema: &mut Value, found: &mut Found) {
     for field in ["default", "example"] {
         if let Some(value) = schema.get_mut(field) {

@@ -1,6 +1,6 @@
-//! What follows a name that says it is secret: `name: value`, `--name value`, `<Name>value</Name>`, `?name=value`.
+//! Values after a secret name: `name: value`, `--name value`, `<Name>value</Name>`, `?name=value`.
 //!
-//! Each function returns the text without such values, or nothing if it has none.
+//! Each function returns the text without such values, or `None` if it has none.
 
 use std::sync::LazyLock;
 
@@ -16,12 +16,13 @@ static SEPARATED: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(expression).ok()
 });
 
-/// User information of URLs. The password may have `@`, and `/` if it was not encoded.
+/// User information of URLs. The password may contain `@`, and `/` if it was not encoded.
 static USER_INFO: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r#"(://)([^\s/?#"'<>]*@|[^\s/@:"'<>]+:[^\s@"'<>]*@)(sha\d+:)?"#).ok()
 });
 
-/// Query parameters with a secret, by names that say so only there: shared access signatures, signed requests, API keys.
+/// Secret query parameters whose names mean that only in a URL: shared access signatures, signed
+/// requests, API keys.
 static QUERY: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let names = "sig|signature|key|code|x-amz-[a-z-]+|x-goog-[a-z-]+|access_key_id|awsaccesskeyid|auth|session|sv";
     Regex::new(&format!(r#"(?i)([?&](?:amp;)?(?:{names})=)[^&\s"'<>\\]+"#)).ok()
@@ -30,7 +31,7 @@ static QUERY: LazyLock<Option<Regex>> = LazyLock::new(|| {
 static ELEMENT: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"<([A-Za-z_][A-Za-z0-9_.:-]*)(?:\s[^<>]*)?>").ok());
 
-/// A flag and the word after it; `'` and `"` may hold a word together.
+/// A flag and the word after it; `'` and `"` may quote a word.
 static FLAG: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let word = r#"(\\*"[^"]*"|\\*'[^']*'|\S+)"#;
     Regex::new(&format!(
@@ -56,18 +57,18 @@ const LONG_FLAGS: [&str; 24] = [
 ];
 
 /// Removes user information and secret parameters of URLs.
-pub(super) fn urls(said: &str, found: &mut Found) -> Option<String> {
+pub(super) fn urls(input: &str, found: &mut Found) -> Option<String> {
     let mut text = None;
-    if said.contains("://")
+    if input.contains("://")
         && let Some(regex) = USER_INFO.as_ref()
     {
-        text = replaced(regex, said, Rule::Url, found, |captures| {
+        text = replaced(regex, input, Rule::Url, found, |captures| {
             // An image with a port and a digest: `docker://host:5000/name@sha256:...`.
             let is_digest = captures.get(3).is_some();
             (!is_digest && &captures[2] != "<redacted>@").then(|| "://<redacted>@".to_owned())
         });
     }
-    let now = text.as_deref().unwrap_or(said);
+    let now = text.as_deref().unwrap_or(input);
     if now.contains('?')
         && let Some(regex) = QUERY.as_ref()
     {
@@ -80,15 +81,15 @@ pub(super) fn urls(said: &str, found: &mut Found) -> Option<String> {
     text
 }
 
-/// Removes what is between the tags of elements with a secret name.
-pub(super) fn xml(said: &str, found: &mut Found) -> Option<String> {
-    if !said.contains("</") {
+/// Removes the content of elements with a secret name.
+pub(super) fn xml(input: &str, found: &mut Found) -> Option<String> {
+    if !input.contains("</") {
         return None;
     }
     let elements = ELEMENT.as_ref()?;
     let mut clean = String::new();
     let (mut done, mut at) = (0, 0);
-    while let Some(captures) = elements.captures_at(said, at) {
+    while let Some(captures) = elements.captures_at(input, at) {
         let whole = captures.get(0)?;
         at = whole.end();
         let name = &captures[1];
@@ -96,36 +97,36 @@ pub(super) fn xml(said: &str, found: &mut Found) -> Option<String> {
         if whole.as_str().ends_with("/>") || !is_secret(local) {
             continue;
         }
-        // Without its end everything goes.
-        let end = said[at..].find(&format!("</{name}"));
-        let end = end.map_or(said.len(), |it| at + it);
-        if &said[at..end] != REDACTED {
-            clean.push_str(&said[done..at]);
+        // Without an end tag everything after it is removed.
+        let end = input[at..].find(&format!("</{name}"));
+        let end = end.map_or(input.len(), |it| at + it);
+        if &input[at..end] != REDACTED {
+            clean.push_str(&input[done..at]);
             clean.push_str(REDACTED);
             found.add(Rule::Xml);
             done = end;
         }
         at = end;
     }
-    (done > 0).then(|| clean + &said[done..])
+    (done > 0).then(|| clean + &input[done..])
 }
 
 /// Removes values behind `=` and `:`.
-pub(super) fn assignments(said: &str, found: &mut Found) -> Option<String> {
+pub(super) fn assignments(input: &str, found: &mut Found) -> Option<String> {
     let separated = SEPARATED.as_ref()?;
     let mut clean = String::new();
     let (mut done, mut at) = (0, 0);
-    while let Some(captures) = separated.captures_at(said, at) {
+    while let Some(captures) = separated.captures_at(input, at) {
         let (whole, name) = (captures.get(0)?, captures.get(1)?);
         // Not after the value: it may have a name of its own, as in `--from-literal=password=x`.
         at = whole.end();
         let value = is_secret(name.as_str())
-            .then(|| value(said, name.range(), at))
+            .then(|| value(input, name.range(), at))
             .flatten();
         let Some(value) = value else {
             continue;
         };
-        clean.push_str(&said[done..value.start]);
+        clean.push_str(&input[done..value.start]);
         clean.push_str(REDACTED);
         found.add(if is_header(name.as_str()) {
             Rule::Header
@@ -135,12 +136,16 @@ pub(super) fn assignments(said: &str, found: &mut Found) -> Option<String> {
         done = value.end;
         at = value.end;
     }
-    (done > 0).then(|| clean + &said[done..])
+    (done > 0).then(|| clean + &input[done..])
 }
 
 /// Where the value of a name is, if there is one to remove.
-fn value(said: &str, name: std::ops::Range<usize>, start: usize) -> Option<std::ops::Range<usize>> {
-    let rest = &said[start..];
+fn value(
+    input: &str,
+    name: std::ops::Range<usize>,
+    start: usize,
+) -> Option<std::ops::Range<usize>> {
+    let rest = &input[start..];
     if let Some(quoted) = quoted(rest) {
         let inner = &rest[quoted.clone()];
         let removed = inner.is_empty() || inner == REDACTED;
@@ -148,7 +153,7 @@ fn value(said: &str, name: std::ops::Range<usize>, start: usize) -> Option<std::
     }
     let line_end = rest.find(['\n', '\r']).unwrap_or(rest.len());
     let line = &rest[..line_end];
-    let before = &said[..name.start];
+    let before = &input[..name.start];
     let line_start = before.rfind('\n').map_or(0, |it| it + 1);
     // YAML, properties and headers: the name is the first of its line, and the value goes to its end.
     let leads = before[line_start..]
@@ -160,11 +165,11 @@ fn value(said: &str, name: std::ops::Range<usize>, start: usize) -> Option<std::
         .is_some_and(|it| it.chars().all(|c| matches!(c, '+' | '-' | '0'..='9')));
     if leads && (indicator.is_empty() || is_block) {
         let indent = name.start - line_start;
-        return block(said, start + line_end, indent);
+        return block(input, start + line_end, indent);
     }
     let word = line.split_whitespace().next()?;
     let plain = word.trim_end_matches([',', ';', '}', ']', ')']);
-    let is_number = plain.parse::<f64>().is_ok() && !is_password(&said[name.clone()]);
+    let is_number = plain.parse::<f64>().is_ok() && !is_password(&input[name.clone()]);
     if word.starts_with(['{', '[', '&'])
         || word.starts_with("map[")
         || plain.is_empty()
@@ -174,7 +179,7 @@ fn value(said: &str, name: std::ops::Range<usize>, start: usize) -> Option<std::
     {
         return None;
     }
-    let length = if leads || is_header(&said[name]) {
+    let length = if leads || is_header(&input[name]) {
         line.trim_end().len()
     } else {
         line.len() - line.trim_start().len() + word.len()
@@ -183,10 +188,10 @@ fn value(said: &str, name: std::ops::Range<usize>, start: usize) -> Option<std::
 }
 
 /// The lines that belong to a name by their indentation.
-fn block(said: &str, start: usize, indent: usize) -> Option<std::ops::Range<usize>> {
+fn block(input: &str, start: usize, indent: usize) -> Option<std::ops::Range<usize>> {
     let mut end = start;
     let mut first = None;
-    for line in said[start..].split_inclusive('\n') {
+    for line in input[start..].split_inclusive('\n') {
         let content = line.trim();
         let depth = line.len() - line.trim_start().len();
         let belongs = depth > indent || (depth == indent && content.starts_with("- "));
@@ -205,10 +210,11 @@ fn block(said: &str, start: usize, indent: usize) -> Option<std::ops::Range<usiz
         }
         end += line.len();
     }
-    first.map(|first| first..start + said[start..end].trim_end().len())
+    first.map(|first| first..start + input[start..end].trim_end().len())
 }
 
-/// What is between quotes, which may be escaped where a document is quoted in another. Without an end everything is.
+/// The text between quotes, which may be escaped where a document is quoted in another. Without an
+/// end quote it is the rest.
 fn quoted(rest: &str) -> Option<std::ops::Range<usize>> {
     let escapes = rest.len() - rest.trim_start_matches('\\').len();
     let quote = rest[escapes..].chars().next()?;
@@ -227,18 +233,18 @@ fn quoted(rest: &str) -> Option<std::ops::Range<usize>> {
 }
 
 /// Removes the words after secret flags, and users' passwords that are piped to chpasswd.
-pub(super) fn flags(said: &str, found: &mut Found) -> Option<String> {
+pub(super) fn flags(input: &str, found: &mut Found) -> Option<String> {
     let mut text: Option<String> = None;
     if let Some(regex) = CHPASSWD.as_ref() {
-        text = replaced(regex, said, Rule::CommandLine, found, |captures| {
+        text = replaced(regex, input, Rule::CommandLine, found, |captures| {
             (&captures[2] != REDACTED)
                 .then(|| format!("{}{REDACTED}{}", &captures[1], &captures[3]))
         });
     }
-    let now = text.as_deref().unwrap_or(said);
+    let now = text.as_deref().unwrap_or(input);
     text = followed(now, found).or(text);
     if let Some(regex) = ATTACHED.as_ref() {
-        let now = text.as_deref().unwrap_or(said);
+        let now = text.as_deref().unwrap_or(input);
         let clean = replaced(regex, now, Rule::CommandLine, found, |captures| {
             is_attached(&captures[2]).then(|| format!("{}-p{REDACTED}", &captures[1]))
         });
@@ -249,24 +255,24 @@ pub(super) fn flags(said: &str, found: &mut Found) -> Option<String> {
 
 /// Removes the words after secret flags. The word after another flag may be a command line of its own, as in
 /// `sh -c 'login --token x'`.
-fn followed(said: &str, found: &mut Found) -> Option<String> {
+fn followed(input: &str, found: &mut Found) -> Option<String> {
     let flags = FLAG.as_ref()?;
     let mut clean = String::new();
     let (mut done, mut at) = (0, 0);
-    while let Some(captures) = flags.captures_at(said, at) {
+    while let Some(captures) = flags.captures_at(input, at) {
         let (flag, word) = (captures.get(2)?, captures.get(4)?);
         at = flag.end();
         let is_removed = word.as_str().contains(REDACTED);
-        if is_removed || !takes_secret(flag.as_str(), word.as_str(), said) {
+        if is_removed || !takes_secret(flag.as_str(), word.as_str(), input) {
             continue;
         }
-        clean.push_str(&said[done..word.start()]);
+        clean.push_str(&input[done..word.start()]);
         clean.push_str(REDACTED);
         found.add(Rule::CommandLine);
         done = word.end();
         at = done;
     }
-    (done > 0).then(|| clean + &said[done..])
+    (done > 0).then(|| clean + &input[done..])
 }
 
 /// Whether the word after a flag is a secret, in this command line.
@@ -293,13 +299,13 @@ fn is_attached(rest: &str) -> bool {
 /// A text in which matches are replaced that the function has a replacement for.
 fn replaced(
     regex: &Regex,
-    said: &str,
+    input: &str,
     rule: Rule,
     found: &mut Found,
     instead: impl Fn(&Captures<'_>) -> Option<String>,
 ) -> Option<String> {
     let mut changed = false;
-    let clean = regex.replace_all(said, |captures: &Captures<'_>| {
+    let clean = regex.replace_all(input, |captures: &Captures<'_>| {
         if let Some(instead) = instead(captures) {
             changed = true;
             found.add(rule);

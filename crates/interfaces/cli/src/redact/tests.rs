@@ -9,8 +9,8 @@ use super::*;
 /// Part of every secret below.
 const MARK: &str = "hunter2";
 
-fn clean(said: &str) -> String {
-    text("text", said, &mut Removed::default())
+fn clean(input: &str) -> String {
+    text("text", input, &mut Removed::default())
 }
 
 fn cleaned(value: Value) -> (Value, Removed) {
@@ -36,7 +36,7 @@ fn every_shape_compiles() {
 
 #[test]
 fn secrets_are_removed_from_texts() {
-    for (said, expected) in [
+    for (input, expected) in [
         ("--password=hunter2 --v=2", "--password=<redacted>"),
         (
             "x --password=hunter2 --v=2",
@@ -126,12 +126,12 @@ fn secrets_are_removed_from_texts() {
             "https://hooks.slack.com/services/<redacted>",
         ),
     ] {
-        let found = clean(said);
-        assert_eq!(found, expected, "{said}");
-        // Again it is the same, and counts nothing.
+        let found = clean(input);
+        assert_eq!(found, expected, "{input}");
+        // A second pass changes and counts nothing.
         let mut again = Removed::default();
-        assert_eq!(text("text", &found, &mut again), found, "{said}");
-        assert_eq!(again.total(), 0, "{said}: {again}");
+        assert_eq!(text("text", &found, &mut again), found, "{input}");
+        assert_eq!(again.total(), 0, "{input}: {again}");
     }
 }
 
@@ -149,15 +149,15 @@ fn encoded_secrets_are_removed_from_texts() {
         let twice = STANDARD.encode(format!("x: {once}"));
         let utf16: Vec<u8> = inner.encode_utf16().flat_map(u16::to_le_bytes).collect();
         for encoded in [once, twice, STANDARD.encode(utf16)] {
-            for said in [format!("x {encoded} y"), format!("content: {encoded}")] {
-                let found = clean(&said);
+            for input in [format!("x {encoded} y"), format!("content: {encoded}")] {
+                let found = clean(&input);
                 assert!(!found.contains(&encoded[..12]), "{inner}: {found}");
             }
         }
     }
-    // gzip is not opened.
+    // gzip is not decompressed.
     assert_eq!(clean("v=H4sIAAAAAAAAA0tMTEoGAJxLZ0sDAAAA"), "v=<redacted>");
-    // A key without PEM around it: PKCS #8 and PKCS #1 begin so.
+    // A key without PEM armour: PKCS #8 and PKCS #1 begin like this.
     let der: Vec<u8> = [0x30, 0x82, 0x04, 0xbd, 0x02, 0x01, 0x00]
         .into_iter()
         .chain([7; 40])
@@ -166,10 +166,10 @@ fn encoded_secrets_are_removed_from_texts() {
 }
 
 #[test]
-fn what_helps_stays_in_texts() {
+fn harmless_text_is_kept() {
     let certificate =
         STANDARD.encode("-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n");
-    for said in [
+    for input in [
         "sha256:5f0c1a2b3c4d5e6f",
         "quay.io/x/y@sha256:5f0c1a2b3c4d5e6f5f0c1a2b3c4d5e6f5f0c1a2b3c4d5e6f5f0c1a2b3c4d5e6f",
         "docker://registry.example:5000/x/y@sha256:5f0c1a2b3c4d5e6f",
@@ -189,7 +189,7 @@ fn what_helps_stays_in_texts() {
         "deployment.apps/medley-operator-7d4b9c6f5d-abcde",
         certificate.as_str(),
     ] {
-        assert_eq!(clean(said), said);
+        assert_eq!(clean(input), input);
     }
 }
 
@@ -263,10 +263,10 @@ fn a_pod_loses_its_secrets_and_nothing_else() {
     assert_eq!(count(&removed, Rule::AppliedConfiguration), 2);
     assert_eq!(count(&removed, Rule::CommandLine), 4);
     assert_eq!(count(&removed, Rule::EnvironmentValue), 1);
-    let said = removed.to_string();
+    let input = removed.to_string();
     assert!(
-        said.starts_with("redacted: Pod: 1 environment values, 4 command-line values"),
-        "{said}"
+        input.starts_with("redacted: Pod: 1 environment values, 4 command-line values"),
+        "{input}"
     );
 }
 
@@ -317,7 +317,7 @@ fn config_maps_that_jobs_read_keep_their_documents() {
             json!({ "kind": "ConfigMap", "metadata": meta, "data": { "a": manifest, "b": "x" } });
         let (kept, _) = cleaned(map.clone());
         assert_eq!(kept, map);
-        // Not what is secret in them, nor in their comments.
+        // Secrets in them, and in their comments, are removed.
         for text in [
             "a: {password: hunter2}\n---\nb: 1\n",
             "# password: hunter2\na: 1\n",
@@ -405,7 +405,7 @@ fn schemas_and_expressions_are_code() {
 }
 
 #[test]
-fn names_and_values_of_lists_belong_together() {
+fn name_value_pairs_in_lists_are_redacted() {
     let (template, _) = cleaned(json!({
         "kind": "Template",
         "parameters": [{ "name": "CLOUD_USER_PASSWORD", "value": MARK }, { "name": "NAME", "value": "kept" }],

@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use super::{Found, MAX_NESTING, REDACTED, Rule, encoded, objects, scan};
 
-/// What every text with a secret has somewhere. Most strings of a cluster have none of it and are left after this one look.
+/// Every text with a secret matches this. Most strings of a cluster do not, and are done after this
+/// one match.
 static TRIGGER: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let words = "pass|pwd|pw\\b|secret|token|cred|key|auth|cookie|bearer|basic|jwt|otp|psk|dsn|sas|userdata|networkdata";
     let shapes = r"-----BEGIN|PuTTY|://|eyJ|A[KS]IA|AIza|ya29|gh[pousr]_|github_pat|glpat|xox[a-z]|[sr]k_(?:live|test)|npm_|dop_v1|pypi-|SG\.|hvs\.|GOCSPX|sha256~|\$[0-9a-z]+\$|8Q~|\s-[pua]|(?:^|[^.\w])[a-z0-9]{6}\.[a-z0-9]{16}";
@@ -22,7 +23,7 @@ struct Shape {
     instead: &'static str,
 }
 
-/// Secrets that are recognised by themselves, with the rule and what replaces them.
+/// Secrets that are recognised by their form, with the rule and the replacement.
 static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
     let shapes: [(&str, Rule, &'static str); 21] = [
         (
@@ -105,7 +106,7 @@ static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
         ),
     ];
     let shapes = shapes.into_iter();
-    // Every expression is tried by a test.
+    // A test checks that every expression compiles.
     shapes
         .filter_map(|(regex, rule, instead)| {
             let regex = Regex::new(regex).ok()?;
@@ -125,20 +126,20 @@ pub(super) fn shapes() -> usize {
 }
 
 /// A text without secrets. `nesting` counts the documents that this text is within.
-pub(super) fn clean<'a>(said: &'a str, nesting: usize, found: &mut Found) -> Cow<'a, str> {
-    if !is_suspect(said) {
-        return Cow::Borrowed(said);
+pub(super) fn clean<'a>(input: &'a str, nesting: usize, found: &mut Found) -> Cow<'a, str> {
+    if !is_suspect(input) {
+        return Cow::Borrowed(input);
     }
     if nesting > MAX_NESTING {
         found.add(Rule::Encoded);
         return Cow::Borrowed(REDACTED);
     }
-    if let Some(document) = json(said, nesting, found) {
+    if let Some(document) = json(input, nesting, found) {
         return Cow::Owned(document);
     }
-    let mut text = Cow::Borrowed(said);
-    if said.contains('\n')
-        && let Some(lines) = json_lines(said, nesting, found)
+    let mut text = Cow::Borrowed(input);
+    if input.contains('\n')
+        && let Some(lines) = json_lines(input, nesting, found)
     {
         text = Cow::Owned(lines);
     }
@@ -159,12 +160,13 @@ pub(super) fn clean<'a>(said: &'a str, nesting: usize, found: &mut Found) -> Cow
     text
 }
 
-/// The same for code and schemas, where `token = x` is no assignment: only what is recognised by itself.
-pub(super) fn clean_code<'a>(said: &'a str, found: &mut Found) -> Cow<'a, str> {
-    if !is_suspect(said) {
-        return Cow::Borrowed(said);
+/// The same for code and schemas, where `token = x` is not an assignment: only secrets that are
+/// recognised by their form.
+pub(super) fn clean_code<'a>(input: &'a str, found: &mut Found) -> Cow<'a, str> {
+    if !is_suspect(input) {
+        return Cow::Borrowed(input);
     }
-    let mut text = Cow::Borrowed(said);
+    let mut text = Cow::Borrowed(input);
     for step in [with_shapes, scan::urls] {
         if let Some(clean) = step(&text, found) {
             text = Cow::Owned(clean);
@@ -174,21 +176,22 @@ pub(super) fn clean_code<'a>(said: &'a str, found: &mut Found) -> Cow<'a, str> {
 }
 
 /// Whether any rule could apply. Digests and UIDs, which are in every object, are spared the search for base64.
-fn is_suspect(said: &str) -> bool {
-    if said.len() < 4 || said == REDACTED {
+fn is_suspect(input: &str) -> bool {
+    if input.len() < 4 || input == REDACTED {
         return false;
     }
-    let bare = said.strip_prefix("sha256:").unwrap_or(said);
+    let bare = input.strip_prefix("sha256:").unwrap_or(input);
     if bare.bytes().all(|c| c.is_ascii_hexdigit() || c == b'-') {
         return false;
     }
-    // Without the expression everything is looked at.
-    TRIGGER.as_ref().is_none_or(|it| it.is_match(said))
+    // Without the expression every text is searched.
+    TRIGGER.as_ref().is_none_or(|it| it.is_match(input))
 }
 
-/// A JSON document that lost something; nothing if it is none or is clean as far as its structure goes.
-fn json(said: &str, nesting: usize, found: &mut Found) -> Option<String> {
-    let trimmed = said.trim();
+/// A JSON document with secrets removed; `None` if the text is not JSON or its fields hold no
+/// secret.
+fn json(input: &str, nesting: usize, found: &mut Found) -> Option<String> {
+    let trimmed = input.trim();
     if !trimmed.starts_with(['{', '[', '"']) {
         return None;
     }
@@ -198,10 +201,10 @@ fn json(said: &str, nesting: usize, found: &mut Found) -> Option<String> {
     (document != before).then(|| document.to_string())
 }
 
-/// Lines of JSON, as logs are.
-fn json_lines(said: &str, nesting: usize, found: &mut Found) -> Option<String> {
+/// Lines of JSON, as in logs.
+fn json_lines(input: &str, nesting: usize, found: &mut Found) -> Option<String> {
     let mut changed = false;
-    let lines = said.split('\n').map(|line| {
+    let lines = input.split('\n').map(|line| {
         let line = line.strip_suffix('\r').unwrap_or(line);
         let clean = line
             .starts_with('{')
@@ -214,14 +217,14 @@ fn json_lines(said: &str, nesting: usize, found: &mut Found) -> Option<String> {
     changed.then(|| lines.join("\n"))
 }
 
-fn with_shapes(said: &str, found: &mut Found) -> Option<String> {
-    let mut text = Cow::Borrowed(said);
+fn with_shapes(input: &str, found: &mut Found) -> Option<String> {
+    let mut text = Cow::Borrowed(input);
     for shape in SHAPES.iter() {
         let mut count = 0;
         let replaced = shape.regex.replace_all(&text, |captures: &Captures<'_>| {
             let mut instead = String::new();
             captures.expand(shape.instead, &mut instead);
-            // What was removed before does not count again.
+            // An earlier replacement is not counted again.
             if instead != captures[0] {
                 count += 1;
             }

@@ -1,4 +1,4 @@
-//! Alerts as a page of documentation.
+//! The alerts page.
 
 use std::fmt::Write as _;
 
@@ -7,9 +7,9 @@ use controllers::monitoring::ALERTS;
 use super::{begin, code, table};
 
 pub(super) fn page() -> String {
-    let mut page = begin("Alerts", "the lists `ALERTS` of the crates of the jobs");
+    let mut page = begin("Alerts", "the lists `ALERTS` of the job crates");
     page.push_str(
-        "\nThey come with `deploy/monitoring`. An alert waits before it tells: what is over soon is no news.\n",
+        "\nThey come with `deploy/monitoring`. An alert fires only after a delay, so that short disturbances do not page.\n",
     );
     for (title, alerts) in ALERTS {
         let _ = write!(page, "\n## {title}\n");
@@ -19,7 +19,7 @@ pub(super) fn page() -> String {
                 alert.severity.as_str().to_owned(),
                 code(alert.expression),
                 alert.lasting.unwrap_or("at once").to_owned(),
-                format!("[what to do](../runbooks/{}.md)", alert.name),
+                format!("[runbook](../runbooks/{}.md)", alert.name),
             ]
         });
         let head = ["alert", "severity", "expression", "for", "runbook"];

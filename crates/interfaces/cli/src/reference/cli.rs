@@ -1,4 +1,4 @@
-//! The command line as a page of documentation.
+//! The command line page.
 
 use std::fmt::Write as _;
 
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_has_what_help_has_and_nothing_hidden() {
+    fn cli_page_matches_help_without_hidden_flags() {
         let page = page();
         for part in [
             "## `medley apiserver`",

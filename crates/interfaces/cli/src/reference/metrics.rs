@@ -1,4 +1,4 @@
-//! Metrics as a page of documentation. Call within a runtime.
+//! The metrics page. Call within a runtime.
 
 use std::fmt::Write as _;
 
@@ -12,9 +12,9 @@ use crate::importer;
 pub(super) fn page() -> String {
     let mut page = begin("Metrics", "where they are registered");
     page.push_str(
-        "\nThey are told as OpenMetrics, at `/metrics`. Whoever asks needs a token and the role \
-         `medley-metrics-reader`, unless `--metrics-auth=none` says otherwise. What is told of an object goes \
-         with the object. A replica that stands by tells of itself, and nothing of objects.\n",
+        "\nThey are served in the OpenMetrics format at `/metrics`. Scraping needs a token and the role \
+         `medley-metrics-reader`, unless `--metrics-auth=none` is set. Metrics of an object are removed with \
+         the object. A standby replica exports metrics of its process, and none of objects.\n",
     );
     let common = monitoring::common_metrics();
     section(&mut page, "Every process with controllers", &common);
@@ -44,5 +44,5 @@ fn section(page: &mut String, title: &str, metrics: &[Described]) {
             sentence(&metric.help),
         ]
     });
-    table(page, &["name", "type", "labels", "what it says"], rows);
+    table(page, &["name", "type", "labels", "meaning"], rows);
 }

@@ -1,4 +1,4 @@
-//! What a cluster says of the release that it runs or is on its way to.
+//! Reads the release that a cluster runs or updates to.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -27,16 +27,17 @@ use serde::de::DeserializeOwned;
 
 use super::source;
 use crate::cluster::ClusterArguments;
-use crate::governance::configs::said;
+use crate::governance::configs::api_error;
 use crate::governance::output::remark;
 use crate::images::registry::RegistryArguments;
 
-/// A cluster, and the release that it should be at.
+/// A cluster, and its expected release.
 #[derive(Debug, Args)]
 pub(super) struct ReleaseArguments {
-    /// The release that the cluster is on its way to: a folder with its manifests, or an image of it. With it
-    /// all is known that operators have to report, and what their pods have to run; without it only what
-    /// versions and machine-config tell. Not needed where the cluster keeps it in a ConfigMap.
+    /// The release that the cluster updates to: a directory with its manifests, or its image. It
+    /// names the versions that operators must report and the images that their pods must run;
+    /// without it only versions and machine-config are checked. Not needed where the cluster keeps
+    /// it in a ConfigMap.
     #[arg(long, value_name = "RELEASE")]
     release: Option<String>,
 
@@ -47,7 +48,7 @@ pub(super) struct ReleaseArguments {
     cluster: ClusterArguments,
 }
 
-/// All that was read.
+/// Everything read from the cluster.
 pub(crate) struct Read {
     pub(crate) version: ClusterVersion,
     pub(super) operators: Vec<ClusterOperator>,
@@ -82,8 +83,8 @@ impl ReleaseArguments {
 }
 
 impl Read {
-    /// Reads a cluster on its way to a release. More is known of it if the release is given, or if the cluster
-    /// keeps it.
+    /// Reads a cluster during an update. The result is more precise if the release is given, or if
+    /// the cluster keeps it.
     pub(crate) async fn of(
         client: &Client,
         version: ClusterVersion,
@@ -102,7 +103,7 @@ impl Read {
         if let (Some(payload), Some(status)) = (&payload, &version.status) {
             known.add(&status.desired.image, payload.metadata.architecture());
         }
-        // Of pods only the release tells what they should run.
+        // Expected images of pods are only known from the release.
         let pods = match &payload {
             Some(_) => list(client, "Pods").await?,
             None => Vec::new(),
@@ -130,19 +131,19 @@ impl Read {
         matches!(known, Some(Architecture::Single(_)))
     }
 
-    /// What the pods of an operator run.
+    /// The images that the pods of an operator run.
     pub(super) fn running(&self, operator: &ClusterOperator) -> Vec<Running> {
         running(operator, &self.pods)
     }
 
-    /// What that means, if the release is known.
+    /// The comparison with the release, if it is known.
     pub(super) fn evidence(&self, operator: &ClusterOperator) -> Option<Evidence> {
         let images = self.images.as_ref()?;
         let running = self.running(operator);
         Some(evidence(&operator.name_any(), &running, images))
     }
 
-    /// What is to be said of all of it.
+    /// The report on the whole cluster.
     pub(crate) fn report(&self) -> Report {
         let wanted = |operator: &&ClusterOperator| {
             let name = operator.name_any();
@@ -167,8 +168,8 @@ impl Read {
     }
 }
 
-/// What of a release a cluster gets. Says so if the release is another than the one that the cluster is on
-/// its way to, or is for other clusters.
+/// The manifests of a release that apply to this cluster. Warns if the release is not the one that
+/// the cluster updates to, or is for other clusters.
 fn selected(payload: &Payload, version: &ClusterVersion) -> Payload {
     let desired = version
         .status
@@ -176,7 +177,7 @@ fn selected(payload: &Payload, version: &ClusterVersion) -> Payload {
         .map(|it| it.desired.version.as_str());
     if desired.is_some_and(|it| it != payload.metadata.version) {
         remark(&format!(
-            "warning: the release is {}, but the cluster is on its way to {}",
+            "warning: the release is {}, but the cluster updates to {}",
             payload.metadata.version,
             desired.unwrap_or_default()
         ));
@@ -188,18 +189,19 @@ fn selected(payload: &Payload, version: &ClusterVersion) -> Payload {
     selected
 }
 
-/// The policy, where Medley looks on; none where it does not, or where it may not be seen.
+/// The ReleasePolicy, if Medley observes this cluster; `None` without one, or without permission to
+/// read it.
 async fn policy(client: &Client) -> anyhow::Result<Option<ReleasePolicy>> {
     let api: Api<ReleasePolicy> = Api::all(client.clone());
     match api.get(api::release::NAME).await {
         Ok(found) => Ok(Some(found)),
         Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => Ok(None),
-        Err(error) => Err(said(error).context("reading the ReleasePolicy")),
+        Err(error) => Err(api_error(error).context("reading the ReleasePolicy")),
     }
 }
 
-/// The release that the cluster is on its way to, if the cluster keeps it in a ConfigMap: in one that the
-/// policy names, or in one that bears its image.
+/// The release that the cluster updates to, if the cluster keeps it in a ConfigMap: one that the
+/// policy names, or one that is labelled with its image.
 async fn kept(
     client: &Client,
     version: &ClusterVersion,
@@ -222,7 +224,7 @@ async fn kept(
         Ok(maps) => maps,
         Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => return Ok(None),
         Err(error) => {
-            return Err(said(error).context("reading the releases that the cluster keeps"));
+            return Err(api_error(error).context("reading the releases that the cluster keeps"));
         }
     };
     let is_it = |map: &&ConfigMap| {
@@ -246,28 +248,30 @@ async fn kept(
     }
 }
 
-/// The release that a cluster runs or is on its way to.
+/// The ClusterVersion.
 pub(super) async fn version(client: &Client) -> anyhow::Result<ClusterVersion> {
     match try_version(client).await? {
         Some(found) => Ok(found),
         None => bail!(
-            "there is no ClusterVersion {CLUSTER_VERSION} (clusterversions.config.openshift.io): the cluster does not say which release it runs"
+            "there is no ClusterVersion {CLUSTER_VERSION} (clusterversions.config.openshift.io): the release of the cluster is unknown"
         ),
     }
 }
 
-/// The same; nothing if the cluster does not say.
+/// The same; `None` if the cluster has no ClusterVersion.
 pub(crate) async fn try_version(client: &Client) -> anyhow::Result<Option<ClusterVersion>> {
     let api: Api<ClusterVersion> = Api::all(client.clone());
     match api.get(CLUSTER_VERSION).await {
         Ok(found) => Ok(Some(found)),
-        // Also a kind that nobody serves is answered with 404.
+        // The API server answers 404 for a kind that is not installed, too.
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
-        Err(error) => Err(said(error).context(format!("reading ClusterVersion {CLUSTER_VERSION}"))),
+        Err(error) => {
+            Err(api_error(error).context(format!("reading ClusterVersion {CLUSTER_VERSION}")))
+        }
     }
 }
 
-/// All objects of a kind; none if nobody serves it. Whoever may not see them is told.
+/// All objects of a kind; none if it is not installed. A forbidden list is printed as a warning.
 pub(super) async fn list<K>(client: &Client, what: &str) -> anyhow::Result<Vec<K>>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
@@ -283,25 +287,25 @@ where
             ));
             Ok(Vec::new())
         }
-        Err(error) => Err(said(error).context(format!("listing {what}"))),
+        Err(error) => Err(api_error(error).context(format!("listing {what}"))),
     }
 }
 
-/// The release that rendered configurations of machines came with, by name.
+/// The releases of rendered MachineConfigs, by name.
 async fn configurations(client: &Client) -> anyhow::Result<BTreeMap<String, String>> {
     let kind = GroupVersionKind::gvk("machineconfiguration.openshift.io", "v1", "MachineConfig");
     let resource = ApiResource::from_gvk(&kind);
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
-    // Configurations are large, and only what is written on them is wanted.
+    // MachineConfigs are large, and only their annotations are needed.
     let found = match api.list_metadata(&ListParams::default()).await {
         Ok(list) => list.items,
         Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => Vec::new(),
-        Err(error) => return Err(said(error).context("listing MachineConfigs")),
+        Err(error) => return Err(api_error(error).context("listing MachineConfigs")),
     };
     Ok(rendered_for(found.iter().map(|it| &it.metadata)))
 }
 
-/// What the operator of machines was told to run.
+/// The image that the machine-config-operator's Deployment runs.
 async fn running_image(client: &Client) -> anyhow::Result<Option<String>> {
     let (namespace, name) = MACHINE_CONFIG_OPERATOR;
     let api: Api<Deployment> = Api::namespaced(client.clone(), namespace);
@@ -309,7 +313,7 @@ async fn running_image(client: &Client) -> anyhow::Result<Option<String>> {
         Ok(found) => found,
         Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => return Ok(None),
         Err(error) => {
-            return Err(said(error)).context(format!("reading Deployment {namespace}/{name}"));
+            return Err(api_error(error)).context(format!("reading Deployment {namespace}/{name}"));
         }
     };
     Ok(machine_config_image(&found))

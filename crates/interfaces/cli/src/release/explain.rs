@@ -1,29 +1,29 @@
-//! `medley release explain`: why it is with an operator as it is, and what would help.
+//! `medley release explain`: the state of one operator in a release.
 
 use ::release_migration::evaluate::Plan;
-use ::release_migration::explain::{Facts, explain};
+use ::release_migration::explain::{OperatorInputs, explain};
 use anyhow::{Context as _, bail};
 use clap::Args;
 use kube::ResourceExt as _;
 
 use super::cluster::ReleaseArguments;
-use crate::governance::configs::there_are;
+use crate::governance::configs::list_valid_names;
 use crate::governance::output::Data;
 use crate::governance::render::section;
 use crate::{exit, process};
 
-/// Explain why an operator has or has not arrived at a release: what it reports and what it should, what its
-/// pods run, and what would help.
+/// Explain why an operator has or has not completed a release: expected and reported versions, the
+/// images its pods run, and the next step.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   medley release explain machine-config
   medley release explain dns --release quay.io/x/release:4.18.0-multi -o yaml")]
 pub(super) struct Arguments {
-    /// The operator, as its ClusterOperator is called.
+    /// The name of its ClusterOperator.
     #[arg(value_name = "OPERATOR")]
     operator: String,
 
-    /// Form of the output; text if absent.
+    /// Output format; text by default.
     #[arg(short, long, value_enum)]
     output: Option<Data>,
 
@@ -31,7 +31,6 @@ pub(super) struct Arguments {
     release: ReleaseArguments,
 }
 
-/// Explains.
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let name = arguments.operator.as_str();
     let read = process::build_runtime()?.block_on(arguments.release.read())?;
@@ -44,11 +43,14 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             .iter()
             .map(kube::ResourceExt::name_any)
             .collect();
-        bail!("there is no ClusterOperator {name}; {}", there_are(&names));
+        bail!(
+            "there is no ClusterOperator {name}; {}",
+            list_valid_names(&names)
+        );
     }
     let running = actual.map(|it| read.running(it)).unwrap_or_default();
     let evidence = actual.and_then(|it| read.evidence(it));
-    let explanation = explain(&Facts {
+    let explanation = explain(&OperatorInputs {
         name,
         actual,
         expected: expected.map(|it| &it.expected),

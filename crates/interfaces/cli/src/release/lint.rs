@@ -1,4 +1,4 @@
-//! `medley release lint`: what is wrong with a release, before a cluster finds out.
+//! `medley release lint`: finds errors in a release before it is applied.
 
 use ::release_migration::adoption::Adoption;
 use ::release_migration::lint::{Finding, Severity, lint};
@@ -11,10 +11,10 @@ use crate::governance::output::{Data, table};
 use crate::images::inspect::printable;
 use crate::{exit, process};
 
-/// Find what is wrong with a release: operators that do not report their images, placeholders that are
-/// left, images by tag, names out of order.
+/// Find errors in a release: operators that do not report their images, unresolved placeholders,
+/// images by tag, names out of order.
 ///
-/// The exit code is 1 if there are errors, or with --strict if there is anything.
+/// The exit code is 1 if there are errors, or with --strict if there are warnings.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   medley release lint release
@@ -23,16 +23,15 @@ pub(super) struct Arguments {
     #[command(flatten)]
     payload: PayloadArgument,
 
-    /// Fail for warnings, too.
+    /// Fail on warnings, too.
     #[arg(long)]
     strict: bool,
 
-    /// Form of the output; a table if absent.
+    /// Output format; a table by default.
     #[arg(short, long, value_enum)]
     output: Option<Data>,
 }
 
-/// Checks.
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let found = process::build_runtime()?.block_on(arguments.payload.read())?;
     let findings = lint(&found.files);
@@ -66,7 +65,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is wrong, as a table; nothing if nothing is.
+/// Findings as a table; empty if there are none.
 fn rows(findings: &[Finding]) -> String {
     if findings.is_empty() {
         return String::new();

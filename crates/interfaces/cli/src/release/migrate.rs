@@ -1,4 +1,4 @@
-//! `medley release migrate`: a cluster is asked to become multi-arch.
+//! `medley release migrate`: requests the migration of a cluster to multi-arch.
 
 use ::release_migration::migrate::{ALREADY_REQUESTED, Migration, REQUESTED, migrate};
 use api::openshift::{CLUSTER_VERSION, ClusterVersion};
@@ -9,33 +9,34 @@ use serde_json::json;
 
 use super::cluster::version;
 use crate::cluster::ClusterArguments;
-use crate::governance::configs::{MANAGER, said};
+use crate::governance::configs::{MANAGER, api_error};
 use crate::governance::output::Data;
 use crate::images::change::ChangeArguments;
 use crate::{exit, process};
 
-/// Ask a cluster to become multi-arch: to run the release of its version for several architectures.
+/// Request the migration of a cluster to multi-arch: to the multi-arch release of its current
+/// version.
 ///
-/// `medley release preflight` proves before that all images of that release are there; `medley release
-/// status` shows what comes of it.
+/// Run `medley release preflight` first to prove that all images of that release exist; `medley
+/// release status` shows the progress.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   medley release migrate --to-multi-arch
   medley release migrate --to-multi-arch --dry-run=server")]
 pub(super) struct Arguments {
-    /// Ask for the current version for several architectures.
+    /// Request the current version for several architectures.
     #[arg(long, required = true)]
     to_multi_arch: bool,
 
-    /// Have the cluster skip its own checks, such as that of the release's signature.
+    /// Make the cluster skip its own checks, such as that of the release signature.
     #[arg(long)]
     force: bool,
 
-    /// Ask although an update is under way, or something is wrong.
+    /// Request it even during an update, or while conditions report problems.
     #[arg(long)]
     allow_upgrade_with_warnings: bool,
 
-    /// Form of the output; a line of text if absent.
+    /// Output format; a line of text by default.
     #[arg(short, long, value_enum)]
     output: Option<Data>,
 
@@ -46,7 +47,6 @@ pub(super) struct Arguments {
     cluster: ClusterArguments,
 }
 
-/// Asks.
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let migration = process::build_runtime()?.block_on(ask(arguments))?;
     let (requested, text) = match &migration {
@@ -55,7 +55,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         Migration::AlreadyMulti { version } => (
             false,
             format!(
-                "info: The cluster is multi-arch already: its release is {version} for several architectures"
+                "info: The cluster is already multi-arch: its release is {version} for several architectures"
             ),
         ),
     };
@@ -96,7 +96,7 @@ async fn ask(arguments: &Arguments) -> anyhow::Result<Migration> {
             .patch(CLUSTER_VERSION, &params, &Patch::Merge(patch))
             .await;
         sent.map_err(|error| {
-            said(error).context(format!("changing ClusterVersion {CLUSTER_VERSION}"))
+            api_error(error).context(format!("changing ClusterVersion {CLUSTER_VERSION}"))
         })?;
     }
     Ok(migration)

@@ -1,4 +1,4 @@
-//! `medley release mirror`: a release whose images are taken from somewhere else.
+//! `medley release mirror`: rewrites the image references of a release.
 
 use ::release_migration::mirror::{Destination, mirror};
 use anyhow::Context as _;
@@ -9,10 +9,10 @@ use super::output::OutputArguments;
 use super::source::PayloadArgument;
 use crate::{exit, process};
 
-/// Rewrite a release for images that are somewhere else.
+/// Rewrite a release for images in another registry.
 ///
-/// Every mention of an image is rewritten, so that what operators have to report and what they are told
-/// stay the same as each other. Nothing is copied between registries.
+/// Every reference to an image is rewritten, so that the images that operators must report and
+/// those in their configuration stay the same. Nothing is copied between registries.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   medley release mirror release --to mirror.example/ocp/release -o mirrored
@@ -21,7 +21,7 @@ pub(super) struct Arguments {
     #[command(flatten)]
     payload: PayloadArgument,
 
-    /// The repository that all images are in.
+    /// The single repository that holds all images.
     #[arg(
         long,
         value_name = "REPOSITORY",
@@ -29,7 +29,7 @@ pub(super) struct Arguments {
     )]
     to: Option<String>,
 
-    /// The registry, or a part of it, where all images are in repositories called as before.
+    /// The registry, or a path in it, that holds all images under their previous repository names.
     #[arg(long, value_name = "HOST[:PORT][/PATH]", conflicts_with = "to")]
     to_registry: Option<String>,
 
@@ -49,7 +49,6 @@ impl Arguments {
     }
 }
 
-/// Rewrites.
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let to = arguments.destination()?;
     arguments.output.check()?;

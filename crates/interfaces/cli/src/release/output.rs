@@ -1,4 +1,4 @@
-//! Releases that are written to a folder.
+//! Writes releases to a directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,45 +9,45 @@ use clap::Args;
 
 use crate::governance::output::Data;
 
-/// Where a release is written to, and how that is told.
+/// Output directory of a release, and format of the result.
 #[derive(Debug, Args)]
 pub(super) struct OutputArguments {
-    /// The folder to write the release to. It must not exist, or be empty.
+    /// The directory to write the release to. It must not exist, or be empty.
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
 
-    /// Form of the result; a line of text if absent.
+    /// Output format; a line of text by default.
     #[arg(long, value_enum)]
     format: Option<Data>,
 }
 
 impl OutputArguments {
-    /// The form of the result.
+    /// The output format.
     pub(super) fn format(&self) -> Option<Data> {
         self.format
     }
 
-    /// How the folder is called.
+    /// The directory, for messages.
     pub(super) fn name(&self) -> String {
         self.output.display().to_string()
     }
 
-    /// Whether anything can be written, before anything is done.
+    /// Checks that the directory can be written, before any work is done.
     pub(super) fn check(&self) -> anyhow::Result<()> {
         match fs::read_dir(&self.output) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(error).with_context(|| format!("looking at {}", self.name())),
+            Err(error) => Err(error).with_context(|| format!("reading {}", self.name())),
             Ok(mut entries) => match entries.next() {
                 None => Ok(()),
                 Some(_) => bail!(
-                    "writing {}: it is not empty, and what is left in it would become a part of the release",
+                    "writing {}: the directory is not empty, and its files would become part of the release",
                     self.name()
                 ),
             },
         }
     }
 
-    /// Writes all files, or none: they are written beside it, which then becomes the folder.
+    /// Writes all files or none: to a temporary directory, which is then renamed.
     pub(super) fn write(&self, files: &Files) -> anyhow::Result<()> {
         self.check()?;
         let what = || format!("writing {}", self.name());
@@ -63,19 +63,19 @@ impl OutputArguments {
         for (name, text) in files {
             fs::write(folder.path().join(name), text).with_context(what)?;
         }
-        set_usual_rights(folder.path()).with_context(what)?;
+        set_default_permissions(folder.path()).with_context(what)?;
         if self.output.exists() {
             fs::remove_dir(&self.output).with_context(what)?;
         }
         fs::rename(folder.path(), &self.output).with_context(what)?;
-        // It has another name now, and there is nothing left to remove.
+        // It was renamed, so there is nothing left to remove.
         let _ = folder.keep();
         Ok(())
     }
 }
 
-/// Folders for a while are for their owner alone; this one is to stay.
-fn set_usual_rights(path: &Path) -> std::io::Result<()> {
+/// Temporary directories are readable by their owner only; this one becomes permanent.
+fn set_default_permissions(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
     fs::set_permissions(path, fs::Permissions::from_mode(0o755))
 }

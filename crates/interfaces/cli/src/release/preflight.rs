@@ -1,4 +1,4 @@
-//! `medley release preflight`: whether every image of a release is there for all architectures.
+//! `medley release preflight`: whether every image of a release exists for all architectures.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -17,16 +17,16 @@ use crate::governance::output::{Data, remark, table};
 use crate::images::inspect::printable;
 use crate::{exit, process};
 
-/// Images that are asked for at a time.
-const AT_A_TIME: usize = 8;
+/// Concurrent image lookups.
+const CONCURRENT_LOOKUPS: usize = 8;
 
-/// What the image of the release itself is called.
+/// Name of the release image itself in the output.
 const ITSELF: &str = "(release)";
 
-/// Prove that every image of a release is there for the architectures that are wanted, before a cluster
-/// becomes multi-arch.
+/// Prove that every image of a release exists for the given architectures, before a cluster
+/// migrates to multi-arch.
 ///
-/// An index is asked for each image, and nothing is pulled. The exit code is 1 if anything is missing.
+/// Reads the index of each image, and pulls nothing. The exit code is 1 if anything is missing.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   medley release preflight quay.io/x/release:4.18.0-multi --arch arm64,s390x
@@ -35,24 +35,23 @@ pub(super) struct Arguments {
     #[command(flatten)]
     payload: PayloadArgument,
 
-    /// The architectures that are wanted, such as arm64,s390x. Can be given several times.
+    /// The required architectures, such as arm64,s390x. Can be repeated.
     #[arg(long, value_name = "ARCH", value_delimiter = ',', required = true)]
     arch: Vec<String>,
 
-    /// An image, as the release calls it, for which it does not matter. Can be given several times.
+    /// An image to ignore, by its name in the release. Can be repeated.
     #[arg(long, value_name = "NAME")]
     except: Vec<String>,
 
-    /// Show all images, and not only those that something is wrong with.
+    /// Show all images, not only those with problems.
     #[arg(long)]
     all: bool,
 
-    /// Form of the output; a table if absent.
+    /// Output format; a table by default.
     #[arg(short, long, value_enum)]
     output: Option<Data>,
 }
 
-/// Asks.
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let wanted = wanted(&arguments.arch)?;
     let preflight = process::build_runtime()?.block_on(preflight(arguments, &wanted))?;
@@ -66,7 +65,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     exit::print(&text)?;
     if !preflight.ready {
         bail!(
-            "{} of {} images are not there for {}",
+            "{} of {} images are not available for {}",
             preflight.bad(),
             preflight.images.len(),
             wanted.join(", ")
@@ -75,13 +74,13 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Architectures, as everybody calls them, once each.
-fn wanted(said: &[String]) -> anyhow::Result<Vec<String>> {
+/// Architectures under their usual names, without duplicates.
+fn wanted(given: &[String]) -> anyhow::Result<Vec<String>> {
     let mut wanted = Vec::new();
-    for arch in said {
+    for arch in given {
         let Some(known) = known_architecture(arch) else {
             bail!(
-                "--arch {arch:?} is no architecture; expected some such as amd64, arm64, s390x, ppc64le or riscv64"
+                "--arch {arch:?} is not an architecture; expected some such as amd64, arm64, s390x, ppc64le or riscv64"
             );
         };
         if !wanted.iter().any(|it| it == known) {
@@ -101,7 +100,7 @@ async fn preflight(arguments: &Arguments, wanted: &[String]) -> anyhow::Result<P
     for name in &arguments.except {
         ensure!(
             names.contains(name.as_str()),
-            "--except {name}: {} has no image called so",
+            "--except {name}: {} has no image of this name",
             found.name
         );
     }
@@ -119,23 +118,25 @@ async fn preflight(arguments: &Arguments, wanted: &[String]) -> anyhow::Result<P
             checked(name, image, wanted, answer)
         }
     }));
-    let mut images: Vec<Checked> = asked.buffer_unordered(AT_A_TIME).collect().await;
-    // The release has to run there as well: the one who applies it is in its image.
+    let mut images: Vec<Checked> = asked.buffer_unordered(CONCURRENT_LOOKUPS).collect().await;
+    // The release image has to run there as well: the cluster version operator runs from it.
     if let Some(image) = &found.image {
-        let answer = platforms(image, &found.name).await.map_err(told);
+        let answer = platforms(image, &found.name).await.map_err(error_chain);
         images.push(checked(ITSELF, &found.name, wanted, answer));
     }
     Ok(Preflight::of(wanted, images))
 }
 
 async fn ask(image: &str, client: &Client, keyring: Arc<Keyring>) -> Result<Inspection, String> {
-    let source: Source = image.parse().map_err(told)?;
-    let opened = Image::open(&source, client, keyring).await.map_err(told)?;
-    platforms(&opened, image).await.map_err(told)
+    let source: Source = image.parse().map_err(error_chain)?;
+    let opened = Image::open(&source, client, keyring)
+        .await
+        .map_err(error_chain)?;
+    platforms(&opened, image).await.map_err(error_chain)
 }
 
-/// An error with its reasons, in one line.
-fn told(error: impl std::error::Error + Send + Sync + 'static) -> String {
+/// An error with its sources, on one line.
+fn error_chain(error: impl std::error::Error + Send + Sync + 'static) -> String {
     format!("{:#}", anyhow::Error::new(error))
 }
 
@@ -191,18 +192,14 @@ fn render(preflight: &Preflight, all: bool) -> String {
     let total = preflight.images.len();
     let _ = writeln!(
         text,
-        "{} of {total} images are there for {}",
+        "{} of {total} images are available for {}",
         total - preflight.bad(),
         preflight.wanted.join(", ")
     );
     let common = preflight.common();
     let _ = match common.as_slice() {
-        [] => writeln!(text, "all images together are there for nothing"),
-        _ => writeln!(
-            text,
-            "all images together are there for {}",
-            common.join(", ")
-        ),
+        [] => writeln!(text, "no architecture has all images"),
+        _ => writeln!(text, "all images are available for {}", common.join(", ")),
     };
     text
 }

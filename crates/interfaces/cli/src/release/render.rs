@@ -1,4 +1,4 @@
-//! `medley release render`: a release of the manifests of its operators.
+//! `medley release render`: builds a release from the manifests of its operators.
 
 use std::path::{Path, PathBuf};
 
@@ -14,18 +14,18 @@ use super::output::OutputArguments;
 use crate::exit;
 use crate::governance::output::remark;
 
-/// Build a release of the manifests of its operators.
+/// Build a release from the manifests of its operators.
 ///
-/// Placeholders of images and snapshot versions are replaced everywhere at once: in the ClusterOperator
-/// of an operator, which says what it has to report, and in the flags and variables of its Deployment,
-/// which tell it.
+/// Image placeholders and snapshot versions are replaced everywhere at once: in the ClusterOperator
+/// of an operator, which lists the versions it must report, and in the flags and environment
+/// variables of its Deployment, which configure it.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   medley release render --operators operators --images images.yaml --name 4.18.0 -o release
   medley release render --operators operators --images images.yaml --name 4.18.0 --multi-arch -o release")]
 pub(super) struct Arguments {
-    /// A folder with a folder for each operator, called as the operator is; its manifests are in it, or in
-    /// its folder manifests. A file image-references among them names its images.
+    /// A directory with a subdirectory for each operator, named after it; its manifests are in it,
+    /// or in its subdirectory manifests. A file image-references among them lists its images.
     #[arg(long, value_name = "DIR")]
     operators: PathBuf,
 
@@ -37,11 +37,11 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "VERSION")]
     name: String,
 
-    /// Say that the release is for several architectures.
+    /// Mark the release as multi-arch.
     #[arg(long)]
     multi_arch: bool,
 
-    /// Leave placeholders of images that there are none of.
+    /// Leave placeholders of images that are not in the ImageStream.
     #[arg(long)]
     allow_missing_images: bool,
 
@@ -49,7 +49,6 @@ pub(super) struct Arguments {
     output: OutputArguments,
 }
 
-/// Builds.
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     arguments.output.check()?;
     let what = || format!("reading the images in {}", arguments.images.display());
@@ -92,7 +91,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     exit::print(&text)
 }
 
-/// Every operator of a folder, by name.
+/// Every operator of a directory, by name.
 fn operators(path: &Path) -> anyhow::Result<Vec<OperatorFolder>> {
     let what = || format!("reading the operators in {}", path.display());
     let mut operators = Vec::new();
@@ -111,7 +110,7 @@ fn operators(path: &Path) -> anyhow::Result<Vec<OperatorFolder>> {
     }
     if operators.is_empty() {
         bail!(
-            "{} has no operators; expected a folder for each",
+            "{} has no operators; expected a directory for each",
             path.display()
         );
     }

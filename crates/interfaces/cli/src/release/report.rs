@@ -1,4 +1,4 @@
-//! `medley release report`: says for an operator which versions and images it truly runs.
+//! `medley release report`: reports the versions and images that an operator runs.
 
 use ::clusteroperator_reporter::{
     Follow, OPERATOR, OPERATOR_IMAGE, OPERATOR_IMAGE_VARIABLE, RELEASE_VARIABLE, Reporter, Seen,
@@ -13,12 +13,12 @@ use crate::governance::output::{Data, remark};
 use crate::run::own_namespace;
 use crate::{exit, process};
 
-/// Report to a ClusterOperator which versions and images an operator truly runs, beside an operator that
-/// does not do so itself.
+/// Report the versions and images that an operator runs to its ClusterOperator, as a sidecar of an
+/// operator that does not report them itself.
 ///
-/// Versions are reported all at once, and only when every pod of the workload runs what it should and no old
-/// one is left; until then those from before stay. The variable of the image of an operand is its name in
-/// capitals, with _IMAGE behind it.
+/// Versions are reported all at once, and only when every pod of the workload runs the expected
+/// images and no old pod is left; until then the previous versions stay. The environment variable
+/// with the image of an operand is its name in capitals, followed by _IMAGE.
 #[derive(Debug, Args)]
 #[command(
     group = ArgGroup::new("workload").required(true).args(["deployment", "daemonset"]),
@@ -28,7 +28,7 @@ use crate::{exit, process};
   medley release report --operator ingress --deployment ingress-operator --operand router --once -o json"
 )]
 pub(super) struct Arguments {
-    /// The operator, as its ClusterOperator is called.
+    /// The name of its ClusterOperator.
     #[arg(long, value_name = "NAME")]
     operator: String,
 
@@ -45,29 +45,30 @@ pub(super) struct Arguments {
     #[arg(long, short, value_name = "NAME")]
     namespace: Option<String>,
 
-    /// The version that is reported as "operator".
+    /// The version to report as "operator".
     #[arg(long, value_name = "VERSION", env = RELEASE_VARIABLE)]
     release_version: Option<String>,
 
-    /// The image that is reported as "operator-image", as the release writes it. Without one, the version
-    /// alone is reported.
+    /// The image to report as "operator-image", as in the release. Without one, only the version is
+    /// reported.
     #[arg(long, value_name = "IMAGE", env = OPERATOR_IMAGE_VARIABLE)]
     operator_image: Option<String>,
 
-    /// An operand whose image is in the variable NAME_IMAGE, and its version, if it has one, in
-    /// NAME_VERSION. Can be given several times.
+    /// An operand whose image is in the environment variable NAME_IMAGE, and its version, if any,
+    /// in NAME_VERSION. Can be repeated.
     #[arg(long, value_name = "NAME")]
     operand: Vec<String>,
 
-    /// Something else to report, such as router-image=quay.io/x/y@sha256:... Can be given several times.
+    /// An additional version to report, such as router-image=quay.io/x/y@sha256:... Can be
+    /// repeated.
     #[arg(long, value_name = "NAME=VERSION", value_parser = named)]
     report: Vec<(String, String)>,
 
-    /// Look and report once. The exit code is 1 if the new versions may not be reported yet.
+    /// Check and report once. The exit code is 1 if the new versions cannot be reported yet.
     #[arg(long)]
     once: bool,
 
-    /// Form of the output; text if absent.
+    /// Output format; text by default.
     #[arg(short, long, value_enum)]
     output: Option<Data>,
 
@@ -84,7 +85,7 @@ fn named(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Reports once, or until it is asked to stop.
+/// Reports once, or until SIGTERM or SIGINT.
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let versions = arguments.versions()?;
     process::build_runtime()?.block_on(async {
@@ -94,22 +95,24 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let follow = Follow::new(client, reporter, versions.clone(), arguments.workload());
         if arguments.once {
             let seen = follow.once().await?;
-            exit::print(&arguments.told(&seen, &versions)?)?;
-            return judged(&seen, &arguments.operator);
+            exit::print(&arguments.summary(&seen, &versions)?)?;
+            return check_complete(&seen, &arguments.operator);
         }
         let mut last = None;
         let keep_on = follow.run(|seen| {
-            // Nothing is said twice; that nobody listens is no reason to stop.
-            let told = match &seen {
-                Ok(seen) => arguments.told(seen, &versions).map_err(|it| it.to_string()),
+            // Prints changes only; a closed standard output does not stop the reporter.
+            let summary = match &seen {
+                Ok(seen) => arguments
+                    .summary(seen, &versions)
+                    .map_err(|it| it.to_string()),
                 Err(error) => Err(error.to_string()),
             };
-            if last.as_ref() != Some(&told) {
-                match &told {
+            if last.as_ref() != Some(&summary) {
+                match &summary {
                     Ok(text) => drop(exit::print(text)),
                     Err(error) => remark(&format!("warning: {error}; trying again")),
                 }
-                last = Some(told);
+                last = Some(summary);
             }
         });
         tokio::select! {
@@ -120,15 +123,15 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     })
 }
 
-/// Whether it is as it should be.
-fn judged(seen: &Seen, operator: &str) -> anyhow::Result<()> {
+/// An error unless all versions are reported.
+fn check_complete(seen: &Seen, operator: &str) -> anyhow::Result<()> {
     if seen.written == Written::NotInstalled {
         bail!(
-            "the cluster has no ClusterOperators (clusteroperators.config.openshift.io): there is nobody to report to"
+            "the cluster has no ClusterOperators (clusteroperators.config.openshift.io): there is nothing to report to"
         );
     }
     match seen.rollout.why() {
-        Some(why) => bail!("clusteroperator/{operator} has not arrived: {why}"),
+        Some(why) => bail!("clusteroperator/{operator} is not complete: {why}"),
         None => Ok(()),
     }
 }
@@ -142,7 +145,7 @@ impl Arguments {
         };
         let operands: Vec<&str> = self.operand.iter().map(String::as_str).collect();
         let mut versions =
-            Versions::read(variable, &operands).context("finding out what to report")?;
+            Versions::read(variable, &operands).context("determining the versions to report")?;
         for (name, version) in &self.report {
             if [OPERATOR, OPERATOR_IMAGE].contains(&name.as_str()) {
                 bail!(
@@ -151,7 +154,7 @@ impl Arguments {
             }
             versions = versions
                 .with(name, version)
-                .context("finding out what to report")?;
+                .context("determining the versions to report")?;
         }
         Ok(versions)
     }
@@ -168,8 +171,8 @@ impl Arguments {
         }
     }
 
-    /// What came of a look.
-    fn told(&self, seen: &Seen, versions: &Versions) -> anyhow::Result<String> {
+    /// The result of one check as text or data.
+    fn summary(&self, seen: &Seen, versions: &Versions) -> anyhow::Result<String> {
         let name = &self.operator;
         let arrived = seen.rollout.is_done() && seen.written != Written::NotInstalled;
         if let Some(form) = self.output {
@@ -189,7 +192,7 @@ impl Arguments {
         }
         Ok(match (&seen.written, seen.rollout.why()) {
             (Written::NotInstalled, _) => {
-                format!("clusteroperator/{name} is not reported: the kind is not installed\n")
+                format!("clusteroperator/{name} is not reported: the CRD is not installed\n")
             }
             (_, Some(why)) => format!("clusteroperator/{name} waits: {why}\n"),
             (_, None) => format!("clusteroperator/{name} reports {versions}\n"),

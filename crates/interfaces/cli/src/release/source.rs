@@ -1,4 +1,4 @@
-//! Where a release is read from: a folder, or an image.
+//! Reads a release from a directory or an image.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::images::registry::RegistryArguments;
 /// A release.
 #[derive(Debug, Args)]
 pub(super) struct PayloadArgument {
-    /// The release: a folder with its manifests, or an image of it (quay.io/x/y:tag, docker://...,
+    /// The release: a directory with its manifests, or its image (quay.io/x/y:tag, docker://...,
     /// oci-archive:FILE[:NAME] or oci:FOLDER[:NAME]).
     #[arg(value_name = "RELEASE")]
     payload: String,
@@ -22,7 +22,7 @@ pub(super) struct PayloadArgument {
 }
 
 impl PayloadArgument {
-    /// How registries are spoken to.
+    /// The registry flags.
     pub(super) fn registry(&self) -> &RegistryArguments {
         &self.registry
     }
@@ -33,7 +33,7 @@ impl PayloadArgument {
     }
 }
 
-/// Reads a release from a folder or an image.
+/// Reads a release from a directory or an image.
 pub(super) async fn read(from: &str, registry: &RegistryArguments) -> anyhow::Result<Found> {
     let path = Path::new(from);
     if path.is_dir() {
@@ -41,7 +41,7 @@ pub(super) async fn read(from: &str, registry: &RegistryArguments) -> anyhow::Re
     }
     let source: Source = from
         .parse()
-        .with_context(|| format!("{from} is neither a folder nor an image of a release"))?;
+        .with_context(|| format!("{from} is neither a directory nor a release image"))?;
     let client = registry.client(&source)?;
     Ok(image(&source, &client, &registry.keyring()?).await?)
 }

@@ -1,4 +1,4 @@
-//! `medley release status`: where a cluster is on its way to a release.
+//! `medley release status`: the progress of a cluster towards a release.
 
 use ::release_migration::report::Details;
 use anyhow::{Context as _, bail};
@@ -8,31 +8,31 @@ use super::cluster::ReleaseArguments;
 use crate::governance::output::Data;
 use crate::{exit, process};
 
-/// What is shown beyond the usual.
+/// Values of `--details`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Detail {
     /// Nothing.
     None,
     /// Everything.
     All,
-    /// All machines.
+    /// All nodes.
     Nodes,
-    /// Remarks with all their words.
+    /// Messages in full.
     Health,
-    /// Operators that are on their way, and why.
+    /// Operators that are not done, and why.
     Operators,
 }
 
-/// What has to have arrived.
+/// Values of `--gate`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Gate {
-    /// All operators, and the machines of the control plane.
+    /// All operators, and the control plane nodes.
     ControlPlane,
-    /// All other machines as well.
+    /// All other nodes as well.
     Workers,
 }
 
-/// Show where a cluster is on its way to a release, and whether it has truly arrived.
+/// Show the progress of a cluster towards a release, and whether it is complete.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   medley release status
@@ -40,15 +40,15 @@ enum Gate {
   medley release status --release release -o json
   until medley release status --release release --gate workers; do sleep 60; done")]
 pub(super) struct Arguments {
-    /// What to show beyond the usual.
+    /// Additional details to show.
     #[arg(long, value_enum, value_name = "WHAT", default_value = "none")]
     details: Detail,
 
-    /// Fail unless this has arrived.
+    /// Fail unless these have completed.
     #[arg(long, value_enum, value_name = "WHAT")]
     gate: Option<Gate>,
 
-    /// Form of the output; text if absent.
+    /// Output format; text by default.
     #[arg(short, long, value_enum)]
     output: Option<Data>,
 
@@ -56,7 +56,6 @@ pub(super) struct Arguments {
     release: ReleaseArguments,
 }
 
-/// Shows.
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let read = process::build_runtime()?.block_on(arguments.release.read())?;
     let report = read.report();
@@ -77,7 +76,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         && !report.is_complete(gate == Gate::Workers)
     {
         bail!(
-            "the cluster has not arrived at {} yet",
+            "the cluster has not completed {} yet",
             report.control_plane.target.text
         );
     }

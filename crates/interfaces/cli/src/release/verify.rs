@@ -1,10 +1,10 @@
-//! `medley release verify`: proves that machines of another architecture can join.
+//! `medley release verify`: proves that nodes of another architecture can join.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use ::release_migration::verify::{Facts, Joined, Proof, verify};
+use ::release_migration::verify::{Joined, Proof, VerifyInputs, verify};
 use anyhow::{Context as _, bail};
 use clap::Args;
 use jiff::{SignedDuration, Timestamp};
@@ -17,37 +17,38 @@ use platform::known_architecture;
 use serde_json::{Value, json};
 
 use super::cluster::{ReleaseArguments, list};
-use crate::governance::configs::said;
+use crate::governance::configs::api_error;
 use crate::governance::output::{Data, remark};
 use crate::{exit, process};
 
-/// How often is looked.
+/// Poll interval.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// The code of a proof that was not even tried.
+/// Exit code if the migration is not complete, so that verification did not start.
 const NOT_COMPLETE: u8 = 2;
 
-/// Prove that a machine of another architecture can join a cluster that became multi-arch.
+/// Prove that a node of another architecture can join a cluster that was migrated to multi-arch.
 ///
-/// Refuses as long as the migration is not complete, by what operators report and pods run. Then waits for a
-/// machine that came after completion and has an architecture that no machine had before, until it is ready
-/// and the daemon that looks after machines runs there. Make one meanwhile: with a machine set, or in a
-/// cluster of `medley up` with `medley fleet add`.
+/// Fails while the migration is not complete, by what operators report and pods run. Then waits for
+/// a node that was created after completion and has an architecture that no node had before, until
+/// it is ready and the machine-config daemon runs there. Create one meanwhile: with a MachineSet,
+/// or in a cluster of `medley up` with `medley fleet add`.
 ///
-/// The exit code is 0 if it is proven, 1 if it is not within the time, and 2 if the migration is not complete.
+/// The exit code is 0 if it is proven, 1 on timeout, and 2 if the migration is not complete.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   medley release verify
   medley release verify --arch s390x --node-timeout 30m -o json")]
 pub(super) struct Arguments {
-    /// How long to wait for a machine.
+    /// How long to wait for a node.
     #[arg(long, value_name = "DURATION", default_value = "15m", value_parser = duration)]
     node_timeout: Duration,
 
-    /// The architecture that is wanted; any that was not there before, if absent.
+    /// The expected architecture.
+    /// [default: any that no node had before]
     #[arg(long, value_name = "ARCH", value_parser = architecture)]
     arch: Option<String>,
 
-    /// The DaemonSet that looks after machines.
+    /// The machine-config DaemonSet that has to run on the node.
     #[arg(
         long,
         value_name = "NAMESPACE/NAME",
@@ -56,7 +57,7 @@ pub(super) struct Arguments {
     )]
     daemon: (String, String),
 
-    /// Form of the output; text if absent.
+    /// Output format; text by default.
     #[arg(short, long, value_enum)]
     output: Option<Data>,
 
@@ -86,13 +87,12 @@ fn namespaced(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// A release that a cluster has arrived at.
+/// A release that a cluster has completed.
 struct Complete {
     target: String,
     completed: Timestamp,
 }
 
-/// Proves, or says why not.
 pub(super) fn run(arguments: &Arguments) -> ExitCode {
     let proving = async {
         let client = arguments.release.client().await?;
@@ -108,20 +108,20 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
     }
 }
 
-/// Whether the cluster has arrived at a release, by our own judgement.
+/// Whether the cluster has completed a release, by Medley's evaluation.
 async fn complete(arguments: &Arguments) -> anyhow::Result<Result<Complete, anyhow::Error>> {
     let read = arguments.release.read().await?;
     let report = read.report();
     let target = report.control_plane.target.text.clone();
     if read.is_for_one() {
         let why = format!(
-            "the release that the cluster runs, {target}, is for one architecture, so that nothing can be proven; `medley release migrate --to-multi-arch` asks for another"
+            "the release that the cluster runs, {target}, is for one architecture, so nothing can be verified; `medley release migrate --to-multi-arch` requests another"
         );
         return Ok(Err(anyhow::Error::msg(why)));
     }
     if !report.is_complete(false) {
         let mut why = format!(
-            "the cluster has not arrived at {target} yet, so that nothing can be proven: it is {}",
+            "the cluster has not completed {target} yet, so nothing can be verified: it is {}",
             report.control_plane.assessment.word()
         );
         if !report.control_plane.updating.is_empty() {
@@ -146,15 +146,15 @@ async fn complete(arguments: &Arguments) -> anyhow::Result<Result<Complete, anyh
     let completed = report
         .control_plane
         .completed
-        .context("the ClusterVersion does not say when the release was complete")?;
+        .context("the ClusterVersion does not record when the release was complete")?;
     Ok(Ok(Complete { target, completed }))
 }
 
 async fn prove(arguments: &Arguments, client: &Client, complete: &Complete) -> anyhow::Result<()> {
     let started = Instant::now();
-    let mut told = None;
+    let mut last_printed = None;
     loop {
-        let proof = look(arguments, client, complete.completed).await?;
+        let proof = poll(arguments, client, complete.completed).await?;
         let waited = started.elapsed();
         if let Some(proven) = proof.proven() {
             let text = match arguments.output {
@@ -171,17 +171,17 @@ async fn prove(arguments: &Arguments, client: &Client, complete: &Complete) -> a
             let limit = human_duration(limit);
             bail!("not proven within {limit}: {}", missing(arguments, &proof));
         }
-        // On a terminal or in a log, what is waited for is told whenever it changes.
+        // Prints what it waits for whenever that changes.
         let waiting = missing(arguments, &proof);
-        if told.as_ref() != Some(&waiting) {
+        if last_printed.as_ref() != Some(&waiting) {
             remark(&format!("waiting: {waiting}"));
-            told = Some(waiting);
+            last_printed = Some(waiting);
         }
         tokio::time::sleep(INTERVAL.min(arguments.node_timeout.saturating_sub(waited))).await;
     }
 }
 
-async fn look(
+async fn poll(
     arguments: &Arguments,
     client: &Client,
     completed: Timestamp,
@@ -191,13 +191,15 @@ async fn look(
     let what = || format!("reading DaemonSet {namespace}/{name}");
     let api: Api<DaemonSet> = Api::namespaced(client.clone(), namespace);
     let there = api.get_opt(name).await;
-    let there = there.map_err(|error| said(error).context(what()))?;
+    let there = there.map_err(|error| api_error(error).context(what()))?;
     let pods = match &there {
         None => None,
         Some(daemons) => {
             let api: Api<Pod> = Api::namespaced(client.clone(), namespace);
             let found = api.list(&ListParams::default()).await;
-            let mut found = found.map_err(|error| said(error).context(what()))?.items;
+            let mut found = found
+                .map_err(|error| api_error(error).context(what()))?
+                .items;
             let uid = daemons.uid();
             found.retain(|pod| {
                 let mut owners = pod.owner_references().iter();
@@ -206,7 +208,7 @@ async fn look(
             Some(found)
         }
     };
-    Ok(verify(&Facts {
+    Ok(verify(&VerifyInputs {
         completed,
         architecture: arguments.arch.as_deref(),
         nodes: &nodes,
@@ -214,7 +216,7 @@ async fn look(
     }))
 }
 
-/// What is waited for.
+/// What it waits for.
 fn missing(arguments: &Arguments, proof: &Proof) -> String {
     if let Some(joined) = proof.joined.first() {
         let why = joined.missing.as_deref().unwrap_or_default();
@@ -244,7 +246,7 @@ fn value(complete: &Complete, proof: &Proof, waited: Duration) -> anyhow::Result
 fn rendered(complete: &Complete, proof: &Proof, proven: &Joined) -> String {
     let after = |time: Timestamp, from: Timestamp| human_duration(time.duration_since(from));
     let mut text = String::new();
-    // Writing to a string does not fail.
+    // Writing to a string cannot fail.
     let _ = writeln!(
         text,
         "Release:      {}, complete since {}",
@@ -265,13 +267,13 @@ fn rendered(complete: &Complete, proof: &Proof, proven: &Joined) -> String {
         Some(daemon) => {
             let _ = writeln!(
                 text,
-                "Looked after: by pod {} after {}",
+                "DaemonSet:    pod {} after {}",
                 daemon.pod,
                 after(daemon.ready, proven.joined)
             );
         }
-        None => text.push_str("Looked after: by nobody: there is no such DaemonSet\n"),
+        None => text.push_str("DaemonSet:    not found\n"),
     }
-    let _ = writeln!(text, "Machines of {} can join", proven.architecture);
+    let _ = writeln!(text, "Nodes of {} can join", proven.architecture);
     text
 }

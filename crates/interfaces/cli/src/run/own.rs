@@ -1,4 +1,4 @@
-//! What the operator says of itself where a release has it: its own ClusterOperator.
+//! The operator's own ClusterOperator, where a release includes Medley.
 
 use clap::Args;
 use clusteroperator_reporter::{
@@ -8,22 +8,23 @@ use clusteroperator_reporter::{
 use kube::Client;
 use tracing::{debug, info, warn};
 
-/// The ClusterOperator.
+/// Name of the ClusterOperator.
 const NAME: &str = "medley";
 
-/// What a release tells its operators.
+/// Flags that a release sets on its operators.
 #[derive(Debug, Args)]
 pub(super) struct OwnArguments {
-    /// The version to report to ClusterOperator medley, where the cluster has the kind. Nothing is reported
-    /// without one.
+    /// The version to report to ClusterOperator medley, where the cluster has the CRD. Nothing is
+    /// reported without one.
     #[arg(long, value_name = "VERSION", env = RELEASE_VARIABLE)]
     release_version: Option<String>,
 
-    /// The image to report there, as the release writes it.
+    /// The image to report there, as in the release.
     #[arg(long, value_name = "IMAGE", env = OPERATOR_IMAGE_VARIABLE)]
     operator_image: Option<String>,
 
-    /// The Deployment that this one runs in: nothing is reported before all of it is new.
+    /// The Deployment that this process runs in: nothing is reported before its rollout is
+    /// complete.
     #[arg(
         long,
         value_name = "NAME",
@@ -34,7 +35,7 @@ pub(super) struct OwnArguments {
 }
 
 impl OwnArguments {
-    /// What is to be reported, if anything is.
+    /// The reporter's configuration, if a version is set.
     pub(super) fn follow(self, client: Client, namespace: &str) -> Option<Follow> {
         let version = self.release_version.filter(|it| !it.is_empty())?;
         let variable = |name: &str| match name {
@@ -42,11 +43,11 @@ impl OwnArguments {
             OPERATOR_IMAGE_VARIABLE => self.operator_image.clone(),
             _ => None,
         };
-        // A release that was not built properly is no reason to do nothing else.
+        // Other controllers still run if the release was built incorrectly.
         let versions = match Versions::read(variable, &[]) {
             Ok(versions) => versions,
             Err(error) => {
-                warn!(%error, "nothing is reported to ClusterOperator {NAME}");
+                warn!(%error, "not reporting to ClusterOperator {NAME}");
                 return None;
             }
         };
@@ -65,21 +66,21 @@ impl OwnArguments {
     }
 }
 
-/// Reports until it is ended.
+/// Reports until it is cancelled.
 pub(super) async fn report(follow: Follow) {
-    let never = follow.run(tell).await;
+    let never = follow.run(log_result).await;
     match never {}
 }
 
-fn tell(seen: Result<Seen, FollowError>) {
+fn log_result(seen: Result<Seen, FollowError>) {
     match seen {
         Ok(seen) => match seen.written.event(NAME) {
             Some(message) => info!(message),
             None if seen.written == Written::NotInstalled => {
-                debug!("the cluster has no ClusterOperators: nothing is reported");
+                debug!("the cluster has no ClusterOperators: not reporting");
             }
             None => debug!(missing = seen.rollout.why(), "ClusterOperator {NAME}"),
         },
-        Err(error) => debug!(%error, "nothing could be reported to ClusterOperator {NAME}"),
+        Err(error) => debug!(%error, "reporting to ClusterOperator {NAME} failed"),
     }
 }

@@ -1,11 +1,11 @@
-//! The first line of a snapshot.
+//! First and last line of a snapshot.
 
 use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::redact::Removal;
 
-/// What the first line says the file is.
+/// Identifies the file as a snapshot.
 pub(crate) const FORMAT: &str = "medley-snapshot";
 /// The version of the format that is written, and the only one read.
 pub(crate) const VERSION: u32 = 1;
@@ -23,14 +23,14 @@ pub(crate) struct Header {
     pub(crate) kubernetes: String,
 }
 
-/// The last line: without it the file is cut off.
+/// The last line: without it the file is truncated.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Footer {
-    /// How many objects come before it.
+    /// Number of objects before it.
     pub(crate) objects: usize,
-    /// What could not be read, and why.
+    /// Resources that could not be read, and why.
     pub(crate) missing: Vec<Missing>,
-    /// How many values were redacted, by kind and rule. Snapshots of older versions do not have it.
+    /// Redacted values by kind and rule. Snapshots of older versions lack it.
     #[serde(default)]
     pub(crate) redactions: Vec<Removal>,
 }
@@ -40,7 +40,7 @@ pub(crate) struct Footer {
 pub(crate) struct Missing {
     /// `deployments.apps`.
     pub(crate) resource: String,
-    /// What the server said.
+    /// The message of the API server.
     pub(crate) reason: String,
 }
 

@@ -1,4 +1,4 @@
-//! Reading a cluster into a file.
+//! Reads a cluster into a file.
 
 use std::fmt;
 use std::fs::File;
@@ -18,10 +18,10 @@ use super::format::{FORMAT, Footer, Header, Line, Missing, VERSION};
 use super::{filter, is_compressed};
 use crate::redact::{self, Removed};
 
-/// Objects a page.
+/// Page size of list requests, as in client-go's pager.
 const PAGE: u32 = 500;
 
-/// What was read.
+/// Counts of a snapshot.
 #[derive(Debug)]
 pub(super) struct Taken {
     path: PathBuf,
@@ -45,11 +45,12 @@ impl fmt::Display for Taken {
     }
 }
 
-/// Reads all there is into a file, which appears only when it is whole.
+/// Reads all resources into a file, which appears only when complete.
 pub(super) async fn take(client: &Client, path: &Path) -> anyhow::Result<Taken> {
     let what = || format!("writing the snapshot {}", path.display());
-    // Snapshots tell a lot about a cluster: for the eyes of their owner alone, and under a name that nobody could have
-    // put a link at. What is unfinished goes with an error.
+    // Snapshots reveal a lot about a cluster: readable by their owner only, and written under a
+    // random name, where no other user could have planted a link. The partial file is removed on
+    // errors.
     let partial = tempfile::Builder::new()
         .prefix(".medley-snapshot-")
         .tempfile_in(
@@ -73,7 +74,7 @@ async fn write(client: &Client, path: &Path, file: File) -> anyhow::Result<(Foot
     let kubernetes = client
         .apiserver_version()
         .await
-        .context("asking the cluster for its version")?
+        .context("reading the version of the cluster")?
         .git_version;
     let file = BufWriter::new(file);
     let mut out: Box<dyn Write> = if is_compressed(path) {
@@ -131,13 +132,12 @@ async fn write(client: &Client, path: &Path, file: File) -> anyhow::Result<(Foot
     Ok((footer, removed))
 }
 
-/// Every resource that can be listed and is worth it; definitions and namespaces first, as a copy
-/// needs them.
+/// Every resource to list; CRDs and namespaces first, since a copy needs them first.
 async fn resources(client: &Client) -> anyhow::Result<Vec<ApiResource>> {
     let discovery = Discovery::new(client.clone())
         .run()
         .await
-        .context("asking the cluster what it serves")?;
+        .context("reading the API discovery of the cluster")?;
     let mut resources: Vec<ApiResource> = discovery
         .groups()
         .flat_map(kube::discovery::ApiGroup::recommended_resources)
@@ -156,8 +156,8 @@ async fn resources(client: &Client) -> anyhow::Result<Vec<ApiResource>> {
     Ok(resources)
 }
 
-/// Why a resource cannot be listed. What the server says is noted; anything else ends the snapshot,
-/// which would lack more than it says.
+/// Why a resource cannot be listed. Errors of the API server are recorded; any other error aborts
+/// the snapshot, which would otherwise be incomplete without a record of it.
 fn reason(error: kube::Error) -> anyhow::Result<String> {
     match error {
         kube::Error::Api(status) => Ok(status.message.clone()),

@@ -7,20 +7,22 @@ use kube::{Api, Client};
 
 use super::Name;
 use super::tree::{Job, Object, State};
-use crate::cpu::{World, state};
-use crate::governance::configs::said;
+use crate::cpu::{CpuView, state};
+use crate::governance::configs::api_error;
 
-/// Looks.
-pub(super) async fn look(client: &Client) -> anyhow::Result<Job> {
-    let world = World::read(client).await?;
-    let Some(machines) = world.try_all_running(client, None).await? else {
+/// Reads the state of the job.
+pub(super) async fn read_state(client: &Client) -> anyhow::Result<Job> {
+    let view = CpuView::read(client).await?;
+    let Some(machines) = view.try_all_running(client, None).await? else {
         let missing = "virtualmachineinstances.kubevirt.io";
         return Ok(Job::off(Name::Cpu, missing, "KubeVirt"));
     };
     let policies: Api<CpuModelPolicy> = Api::all(client.clone());
     let policy = match policies.get_opt(NAME).await {
         Ok(policy) => policy,
-        Err(error) => return Err(said(error).context(format!("reading CpuModelPolicy {NAME}"))),
+        Err(error) => {
+            return Err(api_error(error).context(format!("reading CpuModelPolicy {NAME}")));
+        }
     };
     let mut objects: Vec<Object> = policy
         .iter()
@@ -30,7 +32,7 @@ pub(super) async fn look(client: &Client) -> anyhow::Result<Job> {
             Object::of_conditions("CpuModelPolicy", NAME, conditions.unwrap_or_default())
         })
         .collect();
-    let mut survey = Survey::new(&world.index, &world.settings.policy);
+    let mut survey = Survey::new(&view.index, &view.settings.policy);
     let reviewed: Vec<(Running, Review)> = machines
         .into_iter()
         .map(|running| {
@@ -45,9 +47,9 @@ pub(super) async fn look(client: &Client) -> anyhow::Result<Job> {
     );
     let count = |is: fn(&Review) -> bool| reviewed.iter().filter(|(_, it)| is(it)).count();
     let message = format!(
-        "{} nodes of {} makes; {} machines, {} stranded, {} stale",
-        world.index.len(),
-        groups(&world.index, &world.settings.policy).len(),
+        "{} nodes in {} classes; {} VMs: {} cannot migrate, {} would gain from a restart",
+        view.index.len(),
+        groups(&view.index, &view.settings.policy).len(),
         reviewed.len(),
         count(|it| it.stranded.is_some()),
         count(|it| it.stale.is_some()),
@@ -56,7 +58,7 @@ pub(super) async fn look(client: &Client) -> anyhow::Result<Job> {
 }
 
 fn object(running: &Running, review: &Review) -> Object {
-    // A machine that would be better off after a restart is well until then.
+    // A VM that would gain from a restart is still ready.
     let how = match (&review.model, review.stranded) {
         (_, Some(_)) => State::Attention,
         (None, None) => State::Progressing,
@@ -68,7 +70,7 @@ fn object(running: &Running, review: &Review) -> Object {
     object.reason = Some(state(review));
     object.message = review.model.as_ref().map(|model| {
         format!(
-            "{model} on {}, {} other nodes could take it",
+            "{model} on {}, {} other nodes could run it",
             running.node, review.targets
         )
     });

@@ -1,4 +1,4 @@
-//! Plans for operators that others own.
+//! Plans for third-party operators.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use super::Name;
 use super::tree::{Condition, Job, Object, State};
 use crate::governance::configs::configs;
 
-/// Looks.
-pub(super) async fn look(client: &Client) -> anyhow::Result<Job> {
+/// Reads the state of the job.
+pub(super) async fn read_state(client: &Client) -> anyhow::Result<Job> {
     let Some(found) = configs(client).try_list().await? else {
         let missing = format!("{PLURAL}.{GROUP}");
         return Ok(Job::off(Name::Governance, &missing, "the operator"));
@@ -24,7 +24,7 @@ pub(super) async fn look(client: &Client) -> anyhow::Result<Job> {
         .map(|(phase, count)| format!("{count} {phase}"))
         .collect();
     let message = match found.len() {
-        0 => "no configuration is there".to_owned(),
+        0 => "no VirtPlatformConfig found".to_owned(),
         1 => format!("1 configuration: {}", phases.join(", ")),
         count => format!("{count} configurations: {}", phases.join(", ")),
     };
@@ -52,7 +52,7 @@ fn object(config: &VirtPlatformConfig) -> Object {
     let conditions = config.status.iter().flat_map(|it| &it.conditions);
     object.conditions = conditions
         .map(|condition| {
-            // One condition stands for each phase; of these only the phase itself tells something.
+            // There is one condition per phase; only that of the current phase is informative.
             let other = Phase::ALL
                 .iter()
                 .any(|it| *it != phase && it.as_str() == condition.type_);

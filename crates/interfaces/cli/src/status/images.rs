@@ -8,11 +8,11 @@ use kube::{Api, Client};
 
 use super::Name;
 use super::tree::{Job, Object, State};
-use crate::governance::configs::said;
+use crate::governance::configs::api_error;
 use crate::images::Objects;
 
-/// Looks.
-pub(super) async fn look(client: &Client) -> anyhow::Result<Job> {
+/// Reads the state of the job.
+pub(super) async fn read_state(client: &Client) -> anyhow::Result<Job> {
     let Some(found) = Objects::try_read(client, None).await? else {
         return Ok(Job::off(Name::Images, "datasources.cdi.kubevirt.io", "CDI"));
     };
@@ -20,7 +20,9 @@ pub(super) async fn look(client: &Client) -> anyhow::Result<Job> {
     let policies: Api<GoldenImagePolicy> = Api::all(client.clone());
     let policy = match policies.get_opt(NAME).await {
         Ok(policy) => policy,
-        Err(error) => return Err(said(error).context(format!("reading GoldenImagePolicy {NAME}"))),
+        Err(error) => {
+            return Err(api_error(error).context(format!("reading GoldenImagePolicy {NAME}")));
+        }
     };
     let mut objects: Vec<Object> = policy
         .iter()
@@ -45,7 +47,7 @@ pub(super) async fn look(client: &Client) -> anyhow::Result<Job> {
         (Images::Leaving, "leaving"),
     ] {
         if of(state) > 0 {
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             let _ = write!(message, ", {} {word}", of(state));
         }
     }
@@ -58,7 +60,7 @@ fn object(image: &Image) -> Object {
     let mut object = Object::new("Image", &image.name, worst.unwrap_or(State::Progressing));
     object.namespace = Some(image.namespace.clone());
     if let Some(pointer) = &image.pointer {
-        object.message = Some(format!("stands for {}", pointer.data_source));
+        object.message = Some(format!("points to {}", pointer.data_source));
     }
     object.parts = parts;
     object

@@ -10,14 +10,14 @@ use serde_json::Value;
 
 use super::Name;
 use super::tree::{Job, Object, State};
-use crate::governance::configs::said;
+use crate::governance::configs::api_error;
 
-/// The kind that says how pods are placed, and the name of the only object that counts.
+/// The PlacementPolicy kind, and the name of the only object that is effective.
 const POLICY: (&str, &str, &str) = ("medley.dev", "v1alpha1", "PlacementPolicy");
 const POLICY_NAME: &str = "default";
 
-/// Looks.
-pub(super) async fn look(client: &Client) -> anyhow::Result<Job> {
+/// Reads the state of the job.
+pub(super) async fn read_state(client: &Client) -> anyhow::Result<Job> {
     let held = held(client).await?;
     let policies = policies(client).await?;
     if policies.is_none() && held.is_empty() {
@@ -26,15 +26,15 @@ pub(super) async fn look(client: &Client) -> anyhow::Result<Job> {
     }
     let policies = policies.unwrap_or_default();
     let message = match held.len() {
-        0 => "no pod is held back".to_owned(),
-        1 => "1 pod is held back".to_owned(),
-        count => format!("{count} pods are held back"),
+        0 => "no pod is gated".to_owned(),
+        1 => "1 pod is gated".to_owned(),
+        count => format!("{count} pods are gated"),
     };
     let objects = policies.into_iter().chain(held).collect();
     Ok(Job::new(Name::Placement).with(objects, message))
 }
 
-/// The policy, if there is one; nothing if the kind is not installed.
+/// The policy, if there is one; `None` if the CRD is not installed.
 async fn policies(client: &Client) -> anyhow::Result<Option<Vec<Object>>> {
     let (group, version, kind) = POLICY;
     let resource = ApiResource::from_gvk_with_plural(
@@ -45,7 +45,7 @@ async fn policies(client: &Client) -> anyhow::Result<Option<Vec<Object>>> {
     let found = match api.list(&ListParams::default()).await {
         Ok(found) => found.items,
         Err(kube::Error::Api(status)) if status.code == 404 => return Ok(None),
-        Err(error) => return Err(said(error).context("listing PlacementPolicies")),
+        Err(error) => return Err(api_error(error).context("listing PlacementPolicies")),
     };
     let own = found.iter().filter(|it| it.name_any() == POLICY_NAME);
     let own = own.map(|it| {
@@ -60,14 +60,15 @@ async fn policies(client: &Client) -> anyhow::Result<Option<Vec<Object>>> {
     Ok(Some(own.collect()))
 }
 
-/// Pods that wait for their images to be looked at, or that no node can run.
+/// Pods held at the scheduling gate while their images are inspected, and pods that no node can
+/// run.
 async fn held(client: &Client) -> anyhow::Result<Vec<Object>> {
     let pods: Api<Pod> = Api::all(client.clone());
     let pending = ListParams::default().fields("status.phase=Pending");
     let pods = pods
         .list(&pending)
         .await
-        .map_err(said)
+        .map_err(api_error)
         .map_err(|error| error.context("listing pods"))?;
     Ok(pods.iter().filter(|pod| is_held(pod)).map(object).collect())
 }

@@ -1,4 +1,4 @@
-//! The way of the cluster to a release.
+//! Migration of the cluster to a release.
 
 use ::release_migration::report::{Assessment, OperatorReport, Report};
 use kube::Client;
@@ -7,9 +7,9 @@ use super::Name;
 use super::tree::{Condition, Job, Object, State};
 use crate::release::{Read, try_version};
 
-/// Looks. What a release asks of its operators is not known here; `medley release status --release` tells
-/// more.
-pub(super) async fn look(client: &Client) -> anyhow::Result<Job> {
+/// Reads the state of the job. The versions that a release expects of its operators are not known
+/// here; `medley release status --release` checks them.
+pub(super) async fn read_state(client: &Client) -> anyhow::Result<Job> {
     let Some(version) = try_version(client).await? else {
         let missing = "clusterversions.config.openshift.io";
         return Ok(Job::off(Name::Release, missing, "OpenShift"));
@@ -26,7 +26,7 @@ pub(super) async fn look(client: &Client) -> anyhow::Result<Job> {
     let mut objects = vec![version];
     objects.extend(control.operators.iter().map(operator));
     let message = format!(
-        "{}: {} of {} operators have arrived at {}",
+        "{}: {} of {} operators have completed {}",
         control.assessment.word(),
         control.completion.updated,
         control.completion.total,

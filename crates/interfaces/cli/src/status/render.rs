@@ -1,33 +1,33 @@
-//! The tree as people read it, in columns.
+//! The tree as text, in columns.
 
 use jiff::Timestamp;
 use machinery::time::human_duration;
 
-use super::tree::{Condition, Job, Mood, Object, State};
+use super::tree::{Condition, Job, Meaning, Object, State};
 use crate::terminal::{Tone, cut};
 
-/// How many objects of a job are shown, unless all are.
+/// Objects shown per job, unless all are.
 const SHOWN: usize = 10;
-/// No column of messages is narrower: it is left out instead.
+/// Minimum width of the message column: a narrower one is left out.
 const NARROWEST: usize = 12;
-/// What is between columns.
+/// Between columns.
 const GAP: &str = "   ";
 const HEADERS: [&str; 5] = ["NAME", "STATE", "REASON", "SINCE", "MESSAGE"];
 
-/// How it is shown.
+/// Display options.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Look {
-    /// Also what is well.
+pub(super) struct DisplayOptions {
+    /// Ready objects, too.
     pub(super) all: bool,
-    /// How much room there is.
+    /// Width of the terminal.
     pub(super) width: Option<usize>,
     pub(super) colours: bool,
     pub(super) now: Timestamp,
 }
 
-/// A line, before it is known how wide columns are.
+/// A line before alignment.
 struct Line {
-    /// What is before the name.
+    /// The branch characters before the name.
     branch: String,
     name: String,
     name_tone: Option<Tone>,
@@ -45,15 +45,15 @@ impl Line {
 }
 
 /// The tree.
-pub(super) fn render(jobs: &[Job], look: &Look) -> String {
+pub(super) fn render(jobs: &[Job], options: &DisplayOptions) -> String {
     let mut lines = Vec::new();
     for job in jobs {
-        of_job(job, look, &mut lines);
+        of_job(job, options, &mut lines);
     }
-    columns(&lines, look)
+    columns(&lines, options)
 }
 
-fn of_job(job: &Job, look: &Look, lines: &mut Vec<Line>) {
+fn of_job(job: &Job, options: &DisplayOptions, lines: &mut Vec<Line>) {
     lines.push(Line {
         branch: String::new(),
         name: job.title.to_owned(),
@@ -64,12 +64,12 @@ fn of_job(job: &Job, look: &Look, lines: &mut Vec<Line>) {
         since: String::new(),
         message: job.message.clone(),
     });
-    let wanted = |it: &&Object| look.all || !it.state.is_settled() || !it.conditions.is_empty();
+    let wanted = |it: &&Object| options.all || !it.state.is_settled() || !it.conditions.is_empty();
     let wanted: Vec<&Object> = job.objects.iter().filter(wanted).collect();
-    let room = if look.all { wanted.len() } else { SHOWN };
-    let shown: Vec<&Object> = wanted.iter().take(room).copied().collect();
+    let limit = if options.all { wanted.len() } else { SHOWN };
+    let shown: Vec<&Object> = wanted.iter().take(limit).copied().collect();
     let open = |it: &&Object| !it.state.is_settled();
-    let waiting = wanted.iter().skip(room).filter(|it| open(it)).count();
+    let waiting = wanted.iter().skip(limit).filter(|it| open(it)).count();
     let ready = job.objects.len() - shown.len() - waiting;
     let mut rest = Vec::new();
     if waiting > 0 {
@@ -82,7 +82,7 @@ fn of_job(job: &Job, look: &Look, lines: &mut Vec<Line>) {
     }
     for (at, object) in shown.iter().enumerate() {
         let last = at + 1 == shown.len() && rest.is_empty();
-        of_object(object, "", last, look, lines);
+        of_object(object, "", last, options, lines);
     }
     if !rest.is_empty() {
         lines.push(Line {
@@ -94,7 +94,13 @@ fn of_job(job: &Job, look: &Look, lines: &mut Vec<Line>) {
     }
 }
 
-fn of_object(object: &Object, above: &str, last: bool, look: &Look, lines: &mut Vec<Line>) {
+fn of_object(
+    object: &Object,
+    above: &str,
+    last: bool,
+    options: &DisplayOptions,
+    lines: &mut Vec<Line>,
+) {
     lines.push(Line {
         branch: format!("{above}{}", if last { "└─" } else { "├─" }),
         name: object.title(),
@@ -102,14 +108,14 @@ fn of_object(object: &Object, above: &str, last: bool, look: &Look, lines: &mut 
         state: object.state.to_string(),
         state_tone: Some(tone(object.state)),
         reason: object.reason.clone().unwrap_or_default(),
-        since: since(object.since, look.now),
+        since: since(object.since, options.now),
         message: object.message.clone().unwrap_or_default(),
     });
     let below = format!("{above}{}", if last { "  " } else { "│ " });
     let conditions: Vec<&Condition> = object.conditions.iter().filter(|it| !it.quiet).collect();
     let parts = object.parts.iter();
     let parts: Vec<&Object> = parts
-        .filter(|it| look.all || !it.state.is_settled())
+        .filter(|it| options.all || !it.state.is_settled())
         .collect();
     for (at, condition) in conditions.iter().enumerate() {
         let last = at + 1 == conditions.len() && parts.is_empty();
@@ -118,14 +124,14 @@ fn of_object(object: &Object, above: &str, last: bool, look: &Look, lines: &mut 
             name: condition.kind.clone(),
             name_tone: Some(Tone::Faint),
             state: condition.status.clone(),
-            state_tone: mood(condition.mood()),
+            state_tone: meaning(condition.meaning()),
             reason: condition.reason.clone(),
-            since: since(condition.last_transition_time, look.now),
+            since: since(condition.last_transition_time, options.now),
             message: condition.message.clone(),
         });
     }
     for (at, part) in parts.iter().enumerate() {
-        of_object(part, &below, at + 1 == parts.len(), look, lines);
+        of_object(part, &below, at + 1 == parts.len(), options, lines);
     }
 }
 
@@ -143,13 +149,13 @@ impl Line {
         }
     }
 
-    /// Whether it is one sentence, and no row.
+    /// Whether it is a single sentence instead of a row.
     fn is_remark(&self) -> bool {
         self.state.is_empty()
     }
 }
 
-fn columns(lines: &[Line], look: &Look) -> String {
+fn columns(lines: &[Line], options: &DisplayOptions) -> String {
     let rows = || lines.iter().filter(|line| !line.is_remark());
     let width = |header: &str, of: &dyn Fn(&Line) -> usize| {
         let widest = rows().map(of).max().unwrap_or_default();
@@ -161,7 +167,7 @@ fn columns(lines: &[Line], look: &Look) -> String {
         width(HEADERS[2], &|line| line.reason.chars().count()),
         width(HEADERS[3], &|line| line.since.chars().count()),
     ];
-    let room = Room::of(look.width, &widths);
+    let fit = Fit::of(options.width, &widths);
     let mut text = String::new();
     let header = Line {
         name: HEADERS[0].to_owned(),
@@ -172,22 +178,22 @@ fn columns(lines: &[Line], look: &Look) -> String {
         ..Line::empty()
     };
     for line in std::iter::once(&header).chain(lines) {
-        text.push_str(row(line, &widths, &room, look.colours).trim_end());
+        text.push_str(row(line, &widths, &fit, options.colours).trim_end());
         text.push('\n');
     }
     text
 }
 
-/// What fits.
-struct Room {
+/// The columns that fit.
+struct Fit {
     /// Columns, from the left.
     columns: usize,
-    /// How long a message may be.
+    /// Width of the message column.
     message: Option<usize>,
 }
 
-impl Room {
-    /// Without room for messages the rest is still worth something, and so on.
+impl Fit {
+    /// Drops columns from the right until the rest fits.
     fn of(width: Option<usize>, widths: &[usize; 4]) -> Self {
         let Some(width) = width else {
             return Self {
@@ -213,7 +219,7 @@ impl Room {
     }
 }
 
-fn row(line: &Line, widths: &[usize; 4], room: &Room, colours: bool) -> String {
+fn row(line: &Line, widths: &[usize; 4], fit: &Fit, colours: bool) -> String {
     let painted = |text: &str, tone: Option<Tone>| match tone {
         Some(tone) => tone.paint(text, colours).into_owned(),
         None => text.to_owned(),
@@ -222,11 +228,11 @@ fn row(line: &Line, widths: &[usize; 4], room: &Room, colours: bool) -> String {
     if line.is_remark() {
         return format!("{}{name}", line.branch);
     }
-    // A message is one line, whatever was written.
+    // A message is one line, even if it contains line breaks.
     let words: Vec<&str> = line.message.split_whitespace().collect();
     let message = words.join(" ");
-    let message = match room.message {
-        Some(room) => cut(&message, room).into_owned(),
+    let message = match fit.message {
+        Some(fit) => cut(&message, fit).into_owned(),
         None => message,
     };
     let pad = |used: usize, width: usize| " ".repeat(width.saturating_sub(used));
@@ -242,7 +248,7 @@ fn row(line: &Line, widths: &[usize; 4], room: &Room, colours: bool) -> String {
         format!("{:<times$}", line.since),
         message,
     ];
-    cells[..room.columns].join(GAP)
+    cells[..fit.columns].join(GAP)
 }
 
 fn since(time: Option<Timestamp>, now: Timestamp) -> String {
@@ -259,12 +265,12 @@ fn tone(state: State) -> Tone {
     }
 }
 
-fn mood(mood: Mood) -> Option<Tone> {
-    match mood {
-        Mood::Good => Some(Tone::Good),
-        Mood::Busy => Some(Tone::Busy),
-        Mood::Bad => Some(Tone::Bad),
-        Mood::Neutral => None,
+fn meaning(meaning: Meaning) -> Option<Tone> {
+    match meaning {
+        Meaning::Good => Some(Tone::Good),
+        Meaning::Busy => Some(Tone::Busy),
+        Meaning::Bad => Some(Tone::Bad),
+        Meaning::Neutral => None,
     }
 }
 
@@ -273,8 +279,8 @@ mod tests {
     use super::super::Name;
     use super::*;
 
-    fn look(width: Option<usize>) -> Look {
-        Look {
+    fn options(width: Option<usize>) -> DisplayOptions {
+        DisplayOptions {
             all: false,
             width,
             colours: false,
@@ -301,9 +307,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_well_is_counted_and_the_rest_is_shown() {
+    fn ready_objects_are_counted_and_others_shown() {
         assert_eq!(
-            render(&jobs(), &look(None)),
+            render(&jobs(), &options(None)),
             "\
 NAME                          STATE       REASON    SINCE   MESSAGE
 Golden images                 Attention                     1 failed
@@ -316,16 +322,16 @@ CPU models                    Off                           x.kubevirt.io is not
     }
 
     #[test]
-    fn messages_take_the_room_there_is_and_no_more() {
+    fn messages_are_truncated_to_the_width() {
         for width in [45, 52, 60, 80, 100] {
-            let text = render(&jobs(), &look(Some(width)));
+            let text = render(&jobs(), &options(Some(width)));
             for line in text.lines() {
                 assert!(line.chars().count() <= width, "{width}: {line}");
             }
         }
-        let text = render(&jobs(), &look(Some(80)));
+        let text = render(&jobs(), &options(Some(80)));
         assert!(text.contains("x.kubevirt.io is no…"), "{text}");
-        let text = render(&jobs(), &look(Some(45)));
+        let text = render(&jobs(), &options(Some(45)));
         assert!(
             text.starts_with("NAME                          STATE\n"),
             "{text}"
@@ -333,15 +339,15 @@ CPU models                    Off                           x.kubevirt.io is not
     }
 
     #[test]
-    fn many_objects_are_not_all_shown_unless_they_are_asked_for() {
+    fn long_lists_are_shortened_unless_all_is_set() {
         let pods = (0..30).map(|at| Object::new("Pod", format!("p{at}"), State::Attention));
         let job = Job::new(Name::Placement).with(pods.collect(), String::new());
-        let few = render(std::slice::from_ref(&job), &look(None));
+        let few = render(std::slice::from_ref(&job), &options(None));
         assert_eq!(few.lines().count(), 2 + SHOWN + 1, "{few}");
         assert!(few.contains("20 more like these; --all"), "{few}");
-        let all = Look {
+        let all = DisplayOptions {
             all: true,
-            ..look(None)
+            ..options(None)
         };
         let all = render(&[job], &all);
         assert_eq!(all.lines().count(), 2 + 30, "{all}");
@@ -349,10 +355,10 @@ CPU models                    Off                           x.kubevirt.io is not
 
     #[test]
     fn colours_do_not_move_columns() {
-        let plain = render(&jobs(), &look(None));
-        let coloured = Look {
+        let plain = render(&jobs(), &options(None));
+        let coloured = DisplayOptions {
             colours: true,
-            ..look(None)
+            ..options(None)
         };
         let coloured = render(&jobs(), &coloured);
         assert!(coloured.contains("\u{1b}[31mAttention\u{1b}[0m"));

@@ -1,4 +1,4 @@
-//! What is shown: jobs, their objects, and what those say.
+//! The tree: jobs, their objects, and the conditions of those.
 
 use std::fmt;
 
@@ -8,23 +8,23 @@ use serde::Serialize;
 
 use super::Name;
 
-/// How it is with something, the worst last.
+/// State of a job or object, the worst last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(crate) enum State {
-    /// What it is about is not installed.
+    /// The CRDs are not installed.
     Off,
-    /// It is as it should be.
+    /// As desired.
     Ready,
-    /// It is on its way.
+    /// In progress.
     Progressing,
-    /// Nobody may look.
+    /// It cannot be read.
     Unknown,
-    /// Somebody should look.
+    /// The user should inspect it.
     Attention,
 }
 
 impl State {
-    /// Whether there is nothing to wait for or to do.
+    /// Whether there is nothing to wait for and nothing to do.
     pub(crate) fn is_settled(self) -> bool {
         self <= Self::Ready
     }
@@ -39,21 +39,21 @@ impl fmt::Display for State {
 /// A job.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Job {
-    /// Its name, as the command line takes it.
+    /// Its name, as on the command line.
     #[serde(rename = "job")]
     pub(crate) name: &'static str,
     #[serde(skip)]
     pub(crate) title: &'static str,
-    /// The worst of what follows.
+    /// The worst state of its objects.
     pub(crate) state: State,
-    /// A sentence.
+    /// A one-sentence summary.
     pub(crate) message: String,
-    /// What it is about.
+    /// The objects of the job.
     pub(crate) objects: Vec<Object>,
 }
 
 impl Job {
-    /// With nothing to say yet.
+    /// Without objects or a summary.
     pub(crate) fn new(name: Name) -> Self {
         Self {
             name: name.word(),
@@ -64,7 +64,7 @@ impl Job {
         }
     }
 
-    /// Whose kinds are not installed.
+    /// A job whose CRDs are not installed.
     pub(crate) fn off(name: Name, missing: &str, from: &str) -> Self {
         Self {
             state: State::Off,
@@ -73,7 +73,7 @@ impl Job {
         }
     }
 
-    /// As bad as the worst of its objects.
+    /// Takes the worst state of its objects.
     pub(crate) fn with(mut self, objects: Vec<Object>, message: String) -> Self {
         let worst = objects.iter().map(|it| it.state).max();
         self.state = worst.map_or(self.state, |worst| worst.max(self.state));
@@ -83,7 +83,7 @@ impl Job {
     }
 }
 
-/// An object, or what is a part of one.
+/// An object, or a part of one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Object {
@@ -92,12 +92,12 @@ pub(crate) struct Object {
     pub(crate) namespace: Option<String>,
     pub(crate) name: String,
     pub(crate) state: State,
-    /// Why, in a word.
+    /// The reason, in CamelCase.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) since: Option<Timestamp>,
-    /// Why, in a sentence.
+    /// The message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) message: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -121,14 +121,14 @@ impl Object {
         }
     }
 
-    /// With what its conditions say; the state follows from them.
+    /// From its conditions, which determine the state.
     pub(crate) fn of_conditions(
         kind: &'static str,
         name: impl Into<String>,
         conditions: &[Standard],
     ) -> Self {
         let conditions: Vec<Condition> = conditions.iter().map(Condition::of).collect();
-        let worst = conditions.iter().map(|it| it.mood().state()).max();
+        let worst = conditions.iter().map(|it| it.meaning().state()).max();
         let mut object = Self::new(kind, name, worst.unwrap_or(State::Ready));
         object.conditions = conditions;
         object
@@ -143,7 +143,7 @@ impl Object {
     }
 }
 
-/// What an object says of itself.
+/// A status condition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Condition {
@@ -154,21 +154,21 @@ pub(crate) struct Condition {
     pub(crate) message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) last_transition_time: Option<Timestamp>,
-    /// Whether it says nothing that people have to read.
+    /// Whether it is left out of the tree.
     #[serde(skip)]
     pub(crate) quiet: bool,
 }
 
-/// What a condition means to whoever reads it.
+/// How a condition is to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mood {
+pub(crate) enum Meaning {
     Good,
     Busy,
     Bad,
     Neutral,
 }
 
-impl Mood {
+impl Meaning {
     fn state(self) -> State {
         match self {
             Self::Good | Self::Neutral => State::Ready,
@@ -178,7 +178,7 @@ impl Mood {
     }
 }
 
-/// Conditions that are bad when they are true.
+/// Condition types that are bad when true.
 const BAD_IF_TRUE: [&str; 9] = [
     "CompletedWithErrors",
     "Degraded",
@@ -190,9 +190,9 @@ const BAD_IF_TRUE: [&str; 9] = [
     "PrerequisiteFailed",
     "ReviewRequired",
 ];
-/// Conditions that say that something is under way.
+/// Condition types that are in progress when true.
 const BUSY_IF_TRUE: [&str; 4] = ["Drafting", "InProgress", "Pending", "Progressing"];
-/// Conditions that are neither good nor bad, whatever they are.
+/// Condition types that are neither good nor bad.
 const NEUTRAL: [&str; 8] = [
     "Approved",
     "CompletedWithUpgrade",
@@ -216,7 +216,7 @@ impl Condition {
         }
     }
 
-    /// Of an object of OpenShift.
+    /// From a condition of an OpenShift object.
     pub(crate) fn of_openshift(condition: &api::openshift::Condition) -> Self {
         Self {
             kind: condition.kind.clone(),
@@ -228,17 +228,17 @@ impl Condition {
         }
     }
 
-    /// What it means.
-    pub(crate) fn mood(&self) -> Mood {
+    /// How the condition is to be read.
+    pub(crate) fn meaning(&self) -> Meaning {
         let kind = self.kind.as_str();
         match self.status.as_str() {
-            _ if NEUTRAL.contains(&kind) => Mood::Neutral,
-            "True" if BAD_IF_TRUE.contains(&kind) => Mood::Bad,
-            "True" if BUSY_IF_TRUE.contains(&kind) => Mood::Busy,
-            "True" => Mood::Good,
-            "False" if BAD_IF_TRUE.contains(&kind) || BUSY_IF_TRUE.contains(&kind) => Mood::Good,
-            "False" => Mood::Bad,
-            _ => Mood::Neutral,
+            _ if NEUTRAL.contains(&kind) => Meaning::Neutral,
+            "True" if BAD_IF_TRUE.contains(&kind) => Meaning::Bad,
+            "True" if BUSY_IF_TRUE.contains(&kind) => Meaning::Busy,
+            "True" => Meaning::Good,
+            "False" if BAD_IF_TRUE.contains(&kind) || BUSY_IF_TRUE.contains(&kind) => Meaning::Good,
+            "False" => Meaning::Bad,
+            _ => Meaning::Neutral,
         }
     }
 }
@@ -259,24 +259,24 @@ mod tests {
     }
 
     #[test]
-    fn what_is_good_depends_on_the_condition() {
+    fn condition_type_decides_what_true_means() {
         for (kind, status, expected) in [
-            ("Ready", "True", Mood::Good),
-            ("Ready", "False", Mood::Bad),
-            ("Ready", "Unknown", Mood::Neutral),
-            ("Degraded", "True", Mood::Bad),
-            ("Degraded", "False", Mood::Good),
-            ("Progressing", "True", Mood::Busy),
-            ("Progressing", "False", Mood::Good),
-            ("Upgradeable", "False", Mood::Neutral),
+            ("Ready", "True", Meaning::Good),
+            ("Ready", "False", Meaning::Bad),
+            ("Ready", "Unknown", Meaning::Neutral),
+            ("Degraded", "True", Meaning::Bad),
+            ("Degraded", "False", Meaning::Good),
+            ("Progressing", "True", Meaning::Busy),
+            ("Progressing", "False", Meaning::Good),
+            ("Upgradeable", "False", Meaning::Neutral),
         ] {
-            let mood = condition(kind, status).mood();
-            assert_eq!(mood, expected, "{kind}={status}");
+            let meaning = condition(kind, status).meaning();
+            assert_eq!(meaning, expected, "{kind}={status}");
         }
     }
 
     #[test]
-    fn a_job_is_as_bad_as_the_worst_of_its_objects() {
+    fn job_takes_the_worst_state_of_its_objects() {
         let object = |state| Object::new("Pod", "p", state);
         let job = |states: &[State]| {
             let objects = states.iter().map(|it| object(*it)).collect();

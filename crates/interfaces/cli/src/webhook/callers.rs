@@ -1,4 +1,4 @@
-//! How `medley webhook` tells the API server from other callers.
+//! How `medley webhook` recognises the API server.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -6,11 +6,12 @@ use std::str::FromStr;
 use ::webhook::{ClientCa, ClientVerification};
 use clap::Args;
 
-/// Whose client certificates are believed.
+/// The CAs of trusted client certificates.
 #[derive(Debug, Clone, Args)]
 pub(super) struct CallerArguments {
-    /// Authorities of the client certificate that the API server presents to webhooks, in PEM; read again when the
-    /// file changes. Other callers are answered without pull secrets and what was learned with them.
+    /// CAs of the client certificate that the API server presents to webhooks, in PEM; reloaded
+    /// when the file changes. Other callers are answered without using pull secrets, or results
+    /// obtained with them.
     #[arg(
         long,
         value_name = "PATH",
@@ -19,8 +20,9 @@ pub(super) struct CallerArguments {
     )]
     client_ca: Option<PathBuf>,
 
-    /// Read these authorities from a ConfigMap with the keys of kube-system/extension-apiserver-authentication:
-    /// requestheader-client-ca-file with requestheader-allowed-names, and client-ca-file where --client-name is given.
+    /// Read these CAs from a ConfigMap with the keys of
+    /// kube-system/extension-apiserver-authentication: requestheader-client-ca-file with
+    /// requestheader-allowed-names, and client-ca-file where --client-name is given.
     #[arg(
         long,
         value_name = "NAMESPACE/NAME",
@@ -40,8 +42,8 @@ pub(super) struct CallerArguments {
     )]
     client_name: Vec<String>,
 
-    /// Refuse reviews of callers without such a certificate (401 and 403). Only where the API server presents one to
-    /// webhooks: otherwise all reviews fail.
+    /// Reject reviews of callers without such a certificate (401 and 403). Only where the API
+    /// server presents one to webhooks: otherwise all reviews fail.
     #[arg(
         long,
         env = "MEDLEY_REQUIRE_CLIENT_CERT",

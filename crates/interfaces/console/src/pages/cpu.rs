@@ -1,8 +1,8 @@
-//! CPU models: which nodes support which, which of them virtual machines have, how they fare with them, and
-//! what other nodes would change.
+//! CPU models: support by nodes, use by virtual machines, VMs that cannot migrate or would gain
+//! from a restart, and the effect of other nodes.
 
+mod view;
 mod what_if;
-mod world;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -16,15 +16,15 @@ use cpu_models::matrix::Matrix;
 use cpu_models::{Review, Running};
 use futures::FutureExt as _;
 
+use self::view::CpuView;
 use self::what_if::WhatIf;
-use self::world::World;
 use super::{Level, Notice, Page, Standing};
 use crate::error::Problem;
 use crate::layout::Layout;
-use crate::viewer::{Unseen, Viewer};
+use crate::viewer::{Unavailable, Viewer};
 use crate::visitor::Visitor;
 
-/// Where it is.
+/// Path of the page.
 const PATH: &str = "/cpu";
 
 pub(crate) const PAGE: Page = Page {
@@ -42,10 +42,10 @@ pub(crate) const PAGE: Page = Page {
     standing: Some(|viewer| standing(viewer).boxed()),
 };
 
-/// So many machines are listed: more are not read.
-const LISTED: usize = 200;
+/// VMs listed; a longer list is not read by users.
+const MAX_LISTED: usize = 200;
 
-/// A machine that somebody may want to look at.
+/// A VM that may need attention.
 struct Line {
     namespace: String,
     name: String,
@@ -57,23 +57,23 @@ struct Line {
     targets: u32,
 }
 
-/// Machines with the same model.
+/// VMs with the same model.
 #[derive(Default)]
 struct Share {
     model: String,
     machines: usize,
-    /// Of a hundred of those with the most.
+    /// In percent of the most frequent model.
     width: usize,
     stranded: usize,
     stale: usize,
 }
 
-/// What is shown of the machines.
-struct Machines {
+/// Data on VMs.
+struct VmSummary {
     all: usize,
     shares: Vec<Share>,
     lines: Vec<Line>,
-    /// How many are not listed.
+    /// Number of VMs that are not listed.
     more: usize,
     stranded: usize,
     stale: usize,
@@ -89,16 +89,16 @@ struct Column {
 
 /// A row of the heat map.
 struct Row {
-    make: String,
+    node_class: String,
     names: String,
     nodes: usize,
     cells: Vec<Cell>,
 }
 
-/// Where a make and a model meet.
+/// Support of a model by a node class.
 struct Cell {
     count: usize,
-    /// How warm it is: 0 to 4.
+    /// Intensity: 0 to 4.
     heat: usize,
     title: String,
 }
@@ -114,12 +114,12 @@ struct Map {
 #[template(path = "cpu.html")]
 struct Cpu {
     layout: Layout,
-    seen: Result<Seen, Unseen>,
+    data: Result<PageData, Unavailable>,
 }
 
-struct Seen {
+struct PageData {
     maps: Vec<Map>,
-    machines: Result<Machines, Unseen>,
+    machines: Result<VmSummary, Unavailable>,
     what_if: WhatIf,
     complaints: Vec<String>,
 }
@@ -128,18 +128,18 @@ async fn show(
     visitor: Visitor,
     Query(asked): Query<Vec<(String, String)>>,
 ) -> Result<Response, Problem> {
-    let world = match World::of(visitor.viewer()).await {
-        Err(Unseen::SignedOut) => return Err(Unseen::SignedOut.into()),
-        seen => seen,
+    let view = match CpuView::of(visitor.viewer()).await {
+        Err(Unavailable::SignedOut) => return Err(Unavailable::SignedOut.into()),
+        data => data,
     };
-    let seen = world.map(|world| Seen {
-        maps: world.matrices.iter().map(map).collect(),
-        machines: match &world.machines {
+    let data = view.map(|view| PageData {
+        maps: view.matrices.iter().map(map).collect(),
+        machines: match &view.machines {
             Ok(all) => Ok(machines(all.reviewed())),
-            Err(unseen) => Err(unseen.clone()),
+            Err(unavailable) => Err(unavailable.clone()),
         },
-        what_if: WhatIf::of(&world, &asked),
-        complaints: world
+        what_if: WhatIf::of(&view, &asked),
+        complaints: view
             .settings
             .complaints
             .iter()
@@ -148,7 +148,7 @@ async fn show(
     });
     Page::html(&Cpu {
         layout: visitor.layout("CPU models", PATH),
-        seen,
+        data,
     })
 }
 
@@ -161,19 +161,22 @@ fn map(matrix: &Matrix) -> Map {
     };
     let rows = matrix.rows.iter().map(|row| {
         let nodes = row.nodes.len();
-        let make = row.host_model.clone();
-        let make = make.unwrap_or_else(|| "generation not labelled".to_owned());
+        let node_class = row.host_model.clone();
+        let node_class = node_class.unwrap_or_else(|| "generation not labelled".to_owned());
         let cells = row.support.iter().zip(&matrix.models);
         Row {
             cells: cells
                 .map(|(&count, column)| Cell {
                     count,
                     heat: (count * 4).div_ceil(nodes.max(1)),
-                    title: format!("{} of {nodes} {make} nodes support {}", count, column.model),
+                    title: format!(
+                        "{} of {nodes} {node_class} nodes support {}",
+                        count, column.model
+                    ),
                 })
                 .collect(),
             names: names(&row.nodes),
-            make,
+            node_class,
             nodes,
         }
     });
@@ -193,7 +196,7 @@ fn map(matrix: &Matrix) -> Map {
     }
 }
 
-/// Some names, and how many more there are.
+/// The first names, and the number of further ones.
 fn names(all: &[String]) -> String {
     const SHOWN: usize = 8;
     let shown = all.iter().take(SHOWN).cloned().collect::<Vec<_>>();
@@ -203,7 +206,7 @@ fn names(all: &[String]) -> String {
     }
 }
 
-fn machines<'a>(reviewed: impl Iterator<Item = (&'a Running, &'a Review)> + Clone) -> Machines {
+fn machines<'a>(reviewed: impl Iterator<Item = (&'a Running, &'a Review)> + Clone) -> VmSummary {
     let mut by_model: BTreeMap<&str, Share> = BTreeMap::new();
     let (mut all, mut undecided) = (0, 0);
     for (_, review) in reviewed.clone() {
@@ -224,17 +227,17 @@ fn machines<'a>(reviewed: impl Iterator<Item = (&'a Running, &'a Review)> + Clon
         share.width = share.machines * 100 / most;
     }
     shares.sort_by(|a, b| b.machines.cmp(&a.machines).then(a.model.cmp(&b.model)));
-    // Those in trouble first; among equals by name, as they come.
+    // The worst first, then in the given order, by name.
     let mut order: Vec<(&Running, &Review)> = reviewed.collect();
     order.sort_by_key(|(_, review)| Reverse(level(review)));
-    let listed = order.iter().take(LISTED);
+    let listed = order.iter().take(MAX_LISTED);
     let sum = |of: fn(&Share) -> usize| shares.iter().map(of).sum();
-    Machines {
+    VmSummary {
         all,
         lines: listed
             .map(|(running, review)| line(running, review))
             .collect(),
-        more: all.saturating_sub(LISTED),
+        more: all.saturating_sub(MAX_LISTED),
         stranded: sum(|it| it.stranded),
         stale: sum(|it| it.stale),
         undecided,
@@ -242,7 +245,7 @@ fn machines<'a>(reviewed: impl Iterator<Item = (&'a Running, &'a Review)> + Clon
     }
 }
 
-/// How bad it is with a machine.
+/// Severity for a VM.
 fn level(review: &Review) -> Level {
     use cpu_models::review::Stranded;
     match (&review.model, review.stranded, &review.stale) {
@@ -268,7 +271,7 @@ fn line(running: &Running, review: &Review) -> Line {
     }
 }
 
-/// How a machine fares, in a word and in a sentence.
+/// State of a VM, as a label and a sentence.
 fn judged(review: &Review) -> (&'static str, String) {
     use cpu_models::review::Stranded;
     if review.model.is_none() {
@@ -282,7 +285,7 @@ fn judged(review: &Review) -> (&'static str, String) {
     match (review.stranded, newer) {
         (Some(Stranded::NoTarget), _) => (
             "Stranded",
-            "No other node could take it: it cannot be migrated.".to_owned(),
+            "No other node could run it: it cannot be migrated.".to_owned(),
         ),
         (Some(_), _) => (
             "Stranded",
@@ -297,11 +300,11 @@ fn judged(review: &Review) -> (&'static str, String) {
     }
 }
 
-/// How it is with the job.
+/// State of the job.
 async fn standing(viewer: &Viewer) -> Option<Standing> {
-    let world = World::of(viewer).await.ok()?;
-    let machines = world.machines.as_ref().ok()?;
-    let makes: usize = world.matrices.iter().map(|it| it.rows.len()).sum();
+    let view = CpuView::of(viewer).await.ok()?;
+    let machines = view.machines.as_ref().ok()?;
+    let node_classes: usize = view.matrices.iter().map(|it| it.rows.len()).sum();
     let stranded = |it: &(&Running, &Review)| it.1.stranded.is_some();
     let mut notices = Vec::new();
     let stale = machines.reviewed();
@@ -319,7 +322,7 @@ async fn standing(viewer: &Viewer) -> Option<Standing> {
         });
     }
     let stuck = machines.reviewed().filter(stranded);
-    notices.extend(stuck.take(LISTED).map(|(running, review)| Notice {
+    notices.extend(stuck.take(MAX_LISTED).map(|(running, review)| Notice {
         level: level(review),
         subject: format!("{}/{}", running.machine.namespace, running.machine.name),
         text: format!("is stranded. {}", judged(review).1),
@@ -328,11 +331,11 @@ async fn standing(viewer: &Viewer) -> Option<Standing> {
     let stuck = machines.reviewed().filter(stranded).count();
     Some(Standing {
         headline: format!(
-            "{makes} makes of nodes, {} machines",
+            "{node_classes} node classes, {} virtual machines",
             machines.running.len()
         ),
         notices,
-        more: stuck.saturating_sub(LISTED),
+        more: stuck.saturating_sub(MAX_LISTED),
     })
 }
 
@@ -341,14 +344,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn many_names_are_counted() {
+    fn long_name_lists_are_counted() {
         let all: Vec<String> = (0..10).map(|it| format!("n{it}")).collect();
         assert_eq!(names(&all[..2]), "n0, n1");
         assert!(names(&all).ends_with("n7 and 2 more"), "{}", names(&all));
     }
 
     #[test]
-    fn machines_are_counted_by_model_and_the_worst_come_first() {
+    fn vms_are_counted_by_model_with_the_worst_first() {
         let undecided = Review {
             model: None,
             node_known: true,
@@ -373,11 +376,11 @@ mod tests {
         };
         let (a, b, c) = (running("a"), running("b"), running("c"));
         let all = [(&a, &fine), (&b, &stuck), (&c, &undecided)];
-        let seen = machines(all.into_iter());
-        assert_eq!((seen.all, seen.stranded, seen.undecided), (3, 1, 1));
-        assert_eq!(seen.shares[0].model, "EPYC");
-        assert_eq!((seen.shares[0].machines, seen.shares[0].stranded), (2, 1));
-        let order: Vec<&str> = seen.lines.iter().map(|it| it.name.as_str()).collect();
+        let data = machines(all.into_iter());
+        assert_eq!((data.all, data.stranded, data.undecided), (3, 1, 1));
+        assert_eq!(data.shares[0].model, "EPYC");
+        assert_eq!((data.shares[0].machines, data.shares[0].stranded), (2, 1));
+        let order: Vec<&str> = data.lines.iter().map(|it| it.name.as_str()).collect();
         assert_eq!(order, ["b", "c", "a"]);
     }
 }

@@ -1,4 +1,4 @@
-//! Governance: profiles, plans under review, what is carried out, drift and history.
+//! Governance: profiles, plans under review, applied plans, drift and history.
 
 mod act;
 mod config;
@@ -22,7 +22,7 @@ use kube::ResourceExt as _;
 use super::{Level, Notice, Page, Standing};
 use crate::error::Problem;
 use crate::layout::Layout;
-use crate::viewer::{Shown, Unseen, Viewer};
+use crate::viewer::{Shown, Unavailable, Viewer};
 use crate::visitor::Visitor;
 
 pub(crate) const PAGE: Page = Page {
@@ -48,7 +48,7 @@ pub(crate) const PAGE: Page = Page {
 
 impl Shown for VirtPlatformConfig {}
 
-/// One line of the list.
+/// One row of the list.
 struct Line {
     name: String,
     description: String,
@@ -56,7 +56,7 @@ struct Line {
     phase: &'static str,
     impact: Option<Impact>,
     action: String,
-    /// How many items are done, and how many there are.
+    /// Completed items, and all items.
     progress: Option<(usize, usize)>,
     drift: usize,
 }
@@ -65,27 +65,27 @@ struct Line {
 #[template(path = "governance.html")]
 struct Governance {
     layout: Layout,
-    lines: Result<Vec<Line>, Unseen>,
+    lines: Result<Vec<Line>, Unavailable>,
 }
 
 async fn list(visitor: Visitor) -> Result<Response, Problem> {
     let configs = visitor.viewer().all::<VirtPlatformConfig>().await;
-    if configs == Err(Unseen::SignedOut) {
-        return Err(Unseen::SignedOut.into());
+    if configs == Err(Unavailable::SignedOut) {
+        return Err(Unavailable::SignedOut.into());
     }
     let registry = registry()?;
     Page::html(&Governance {
         layout: visitor.layout("Governance", PAGE.path),
         lines: configs.map(|configs| {
             let mut lines: Vec<Line> = configs.iter().map(|it| line(&registry, it)).collect();
-            // What somebody should look at comes first.
+            // The worst first.
             lines.sort_by(|one, other| other.level.cmp(&one.level).then(one.name.cmp(&other.name)));
             lines
         }),
     })
 }
 
-/// Every profile there is. Which of them the operator has switched on shows in the objects there are.
+/// Every built-in profile. The objects in the cluster show which of them the operator has enabled.
 fn registry() -> Result<Registry, Problem> {
     Registry::standard(&[NodeHealthRemediation.about().name])
         .map_err(|error| Problem::broken(error.to_string()))
@@ -106,14 +106,14 @@ fn line(registry: &Registry, config: &VirtPlatformConfig) -> Line {
     }
 }
 
-/// How many items are done, and how many there are.
+/// Completed items, and all items.
 fn progress(status: &VirtPlatformConfigStatus) -> (usize, usize) {
     let done = status.items.iter();
     let done = done.filter(|item| item.state == ItemState::Completed);
     (done.count(), status.items.len())
 }
 
-/// How good or bad a phase is.
+/// Severity of a phase.
 fn level(phase: Option<Phase>) -> Level {
     match phase {
         None | Some(Phase::Pending | Phase::Drafting | Phase::InProgress) => Level::Busy,
@@ -128,25 +128,25 @@ fn level(phase: Option<Phase>) -> Level {
     }
 }
 
-/// A phase as people read it.
+/// Text of a phase.
 fn phase_word(phase: Option<Phase>) -> &'static str {
     match phase {
-        None => "Not looked at yet",
+        None => "Not reconciled yet",
         Some(Phase::Pending) => "Pending",
         Some(Phase::Drafting) => "Making a plan",
-        Some(Phase::PrerequisiteFailed) => "Something is missing",
+        Some(Phase::PrerequisiteFailed) => "Prerequisites missing",
         Some(Phase::ReviewRequired) => "Waits for review",
-        Some(Phase::InProgress) => "Being carried out",
+        Some(Phase::InProgress) => "Being applied",
         Some(Phase::Completed) => "In force",
         Some(Phase::CompletedWithErrors) => "In force, with errors",
-        Some(Phase::CompletedWithUpgrade) => "In force, newer plan there",
+        Some(Phase::CompletedWithUpgrade) => "In force, newer plan available",
         Some(Phase::Failed) => "Failed",
         Some(Phase::Drifted) => "Drifted",
         Some(Phase::Ignored) => "Ignored",
     }
 }
 
-/// How it is with the job.
+/// State of the job.
 fn standing(viewer: &Viewer) -> BoxFuture<'_, Option<Standing>> {
     look(viewer).boxed()
 }
@@ -168,7 +168,7 @@ async fn look(viewer: &Viewer) -> Option<Standing> {
         let level = level(status.phase);
         let text = match status.phase? {
             Phase::Completed | Phase::Ignored | Phase::Pending | Phase::Drafting => return None,
-            Phase::PrerequisiteFailed => "lacks something that it needs.".to_owned(),
+            Phase::PrerequisiteFailed => "lacks prerequisites.".to_owned(),
             Phase::ReviewRequired => {
                 let impact = status.impact_severity.unwrap_or(Impact::Low);
                 format!(
@@ -178,16 +178,16 @@ async fn look(viewer: &Viewer) -> Option<Standing> {
             }
             Phase::InProgress => {
                 let (done, all) = progress(&status);
-                format!("is being carried out: {done} of {all} items are done.")
+                format!("is being applied: {done} of {all} items are done.")
             }
             Phase::CompletedWithErrors => "is in force, but for items that failed.".to_owned(),
             Phase::CompletedWithUpgrade => {
                 "would be planned differently by this version.".to_owned()
             }
-            Phase::Failed => "was not carried out.".to_owned(),
+            Phase::Failed => "was not applied.".to_owned(),
             Phase::Drifted => match status.drift.len() {
-                1 => "drifted: somebody changed a field that was applied.".to_owned(),
-                count => format!("drifted: {count} fields are not what was applied."),
+                1 => "drifted: an applied field was changed.".to_owned(),
+                count => format!("drifted: {count} applied fields were changed."),
             },
         };
         Some(Notice {

@@ -1,8 +1,8 @@
-//! Golden images: every boot image for every architecture, and which version of it is used.
+//! Golden images: every boot image for every architecture, and the version in use.
 
 mod act;
 mod image;
-mod world;
+mod view;
 
 use std::collections::BTreeSet;
 
@@ -19,9 +19,9 @@ use machinery::time::human_duration;
 use super::{Level, Notice, Page, Standing};
 use crate::error::Problem;
 use crate::layout::Layout;
-use crate::viewer::{Unseen, Viewer};
+use crate::viewer::{Unavailable, Viewer};
 use crate::visitor::Visitor;
-use world::World;
+use view::ImagesView;
 
 pub(crate) const PAGE: Page = Page {
     path: "/images",
@@ -47,11 +47,11 @@ pub(crate) const PAGE: Page = Page {
     standing: Some(standing),
 };
 
-/// What is shown of an image for an architecture.
+/// An image of an architecture.
 struct Cell {
     state: &'static str,
     level: Level,
-    /// How far an import is, in percent.
+    /// Import progress, in percent.
     progress: Option<String>,
     reason: Option<String>,
     digest: String,
@@ -61,7 +61,7 @@ struct Cell {
     is_pinned: bool,
 }
 
-/// What is shown of an image.
+/// An image.
 struct Row {
     name: String,
     namespace: String,
@@ -73,7 +73,7 @@ struct Row {
 #[template(path = "images.html")]
 struct Images {
     layout: Layout,
-    matrix: Result<Matrix, Unseen>,
+    matrix: Result<Matrix, Unavailable>,
     complaints: Vec<String>,
 }
 
@@ -84,15 +84,15 @@ struct Matrix {
 }
 
 async fn list(visitor: Visitor) -> Result<Response, Problem> {
-    let world = World::read(visitor.viewer()).await;
-    if matches!(world, Err(Unseen::SignedOut)) {
-        return Err(Unseen::SignedOut.into());
+    let view = ImagesView::read(visitor.viewer()).await;
+    if matches!(view, Err(Unavailable::SignedOut)) {
+        return Err(Unavailable::SignedOut.into());
     }
-    let complaints = world.as_ref().map(|it| it.complaints.clone());
+    let complaints = view.as_ref().map(|it| it.complaints.clone());
     Page::html(&Images {
         layout: visitor.layout("Golden images", PAGE.path),
         complaints: complaints.unwrap_or_default(),
-        matrix: world.map(|world| Matrix::of(&world.images(), world.now)),
+        matrix: view.map(|view| Matrix::of(&view.images(), view.now)),
     })
 }
 
@@ -101,7 +101,7 @@ impl Matrix {
         let variants = images.iter().flat_map(|image| &image.architectures);
         let architectures: BTreeSet<&str> = variants.map(|it| it.architecture.as_str()).collect();
         let mut architectures: Vec<String> = architectures.into_iter().map(str::to_owned).collect();
-        // What has no architecture is the exception, and comes last.
+        // Images without an architecture are the exception, and come last.
         architectures.sort_by_key(String::is_empty);
         let rows = images.iter().map(|image| Row {
             name: image.name.clone(),
@@ -149,7 +149,7 @@ impl Cell {
     }
 }
 
-/// Where an image is shown.
+/// Page of an image.
 fn href(image: &Image) -> String {
     format!("{}/{}/{}", PAGE.path, image.namespace, image.name)
 }
@@ -160,14 +160,14 @@ fn short(digest: &str) -> String {
     hex.chars().take(12).collect()
 }
 
-/// How far an import is, as a number.
+/// Import progress as a number.
 fn percent(variant: &Variant) -> Option<String> {
     let progress = variant.progress.as_deref()?.strip_suffix('%')?;
     let number: f64 = progress.parse().ok()?;
     (0.0..=100.0).contains(&number).then(|| progress.to_owned())
 }
 
-/// How it is, in words.
+/// Text of the state.
 fn state_word(variant: &Variant) -> &'static str {
     match variant.state {
         State::Ready if variant.importing.is_some() => "Ready, updating",
@@ -189,13 +189,13 @@ fn level(variant: &Variant) -> Level {
     }
 }
 
-/// How it is with the job.
+/// State of the job.
 fn standing(viewer: &Viewer) -> BoxFuture<'_, Option<Standing>> {
     look(viewer).boxed()
 }
 
 async fn look(viewer: &Viewer) -> Option<Standing> {
-    let images = World::read(viewer).await.ok()?.images();
+    let images = ImagesView::read(viewer).await.ok()?.images();
     let all = || images.iter().flat_map(|image| &image.architectures);
     let ready = all().filter(|it| it.state == State::Ready).count();
     let mut notices = Vec::new();
@@ -206,8 +206,10 @@ async fn look(viewer: &Viewer) -> Option<Standing> {
                 State::Failed => variant
                     .message
                     .clone()
-                    .unwrap_or_else(|| "cannot be had.".to_owned()),
-                State::Leaving => "goes soon: no node has its architecture any more.".to_owned(),
+                    .unwrap_or_else(|| "cannot be imported.".to_owned()),
+                State::Leaving => {
+                    "will be deleted: no node has its architecture any more.".to_owned()
+                }
                 _ => {
                     importing += usize::from(variant.importing.is_some());
                     continue;

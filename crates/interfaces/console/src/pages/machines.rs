@@ -1,4 +1,4 @@
-//! Virtual machines, and a way to make one that asks for the architecture first.
+//! Virtual machines, and a wizard to create one that begins with the architecture.
 
 mod build;
 mod wizard;
@@ -16,15 +16,15 @@ use kube::ResourceExt as _;
 use super::{Level, Page};
 use crate::error::Problem;
 use crate::layout::Layout;
-use crate::viewer::{Shown, Unseen};
+use crate::viewer::{Shown, Unavailable};
 use crate::visitor::Visitor;
 
-/// Where it is.
+/// Path of the page.
 const PATH: &str = "/machines";
 
 pub(crate) const PAGE: Page = Page {
     path: PATH,
-    label: "Machines",
+    label: "VMs",
     icon: "M4 5h16v11H4zM9 20h6M12 16v4",
     kinds: &[
         "virtualmachines",
@@ -40,12 +40,12 @@ pub(crate) const PAGE: Page = Page {
     standing: None,
 };
 
-/// So many machines are listed.
-const LISTED: usize = 500;
+/// VMs listed.
+const MAX_LISTED: usize = 500;
 
 impl Shown for Namespace {}
 
-/// One machine.
+/// One VM.
 struct Line {
     namespace: String,
     name: String,
@@ -60,15 +60,15 @@ struct Line {
 #[template(path = "machines.html")]
 struct Machines {
     layout: Layout,
-    lines: Result<Vec<Line>, Unseen>,
+    lines: Result<Vec<Line>, Unavailable>,
     more: usize,
 }
 
 async fn list(visitor: Visitor) -> Result<Response, Problem> {
     let viewer = visitor.viewer();
     let machines = viewer.all::<VirtualMachine>().await;
-    if machines == Err(Unseen::SignedOut) {
-        return Err(Unseen::SignedOut.into());
+    if machines == Err(Unavailable::SignedOut) {
+        return Err(Unavailable::SignedOut.into());
     }
     let instances = viewer.all::<VirtualMachineInstance>().await;
     let instances = instances.unwrap_or_default();
@@ -86,8 +86,8 @@ async fn list(visitor: Visitor) -> Result<Response, Problem> {
             })
             .collect();
         lines.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
-        more = lines.len().saturating_sub(LISTED);
-        lines.truncate(LISTED);
+        more = lines.len().saturating_sub(MAX_LISTED);
+        lines.truncate(MAX_LISTED);
         lines
     });
     Page::html(&Machines {
@@ -100,7 +100,7 @@ async fn list(visitor: Visitor) -> Result<Response, Problem> {
 fn line(machine: &VirtualMachine, instance: Option<&VirtualMachineInstance>) -> Line {
     let status = machine.status.as_ref();
     let state = status.and_then(|it| it.printable_status.clone());
-    let state = state.unwrap_or_else(|| "Not looked at yet".to_owned());
+    let state = state.unwrap_or_else(|| "Not reconciled yet".to_owned());
     let level = match state.as_str() {
         "Running" | "Stopped" | "Paused" => Level::Good,
         it if it.starts_with("Err") || it.contains("BackOff") || it == "CrashLoopBackOff" => {

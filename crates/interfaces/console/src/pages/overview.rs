@@ -1,4 +1,4 @@
-//! The first page: what the fleet is made of, and what needs attention.
+//! The first page: the fleet, and what needs attention.
 
 mod fleet;
 
@@ -13,18 +13,18 @@ use futures::future::join_all;
 use k8s_openapi::api::core::v1::Node;
 
 use super::{Level, Notice, PAGES, Page, Standing};
+use crate::derived::Derived;
 use crate::error::Problem;
 use crate::layout::Layout;
-use crate::viewer::Unseen;
+use crate::viewer::Unavailable;
 use crate::visitor::Visitor;
-use crate::worked::Worked;
 use fleet::Picture;
 
 pub(crate) const PAGE: Page = Page {
     path: "/",
     label: "Overview",
     icon: "M4 4h7v7H4zM13 4h7v4h-7zM13 11h7v9h-7zM4 14h7v6H4z",
-    // What the jobs are about counts, too.
+    // The kinds of the jobs refresh it, too.
     kinds: &[
         "nodes",
         "virtplatformconfigs",
@@ -38,17 +38,17 @@ pub(crate) const PAGE: Page = Page {
     standing: None,
 };
 
-/// So many notices of one job are told.
-const TOLD: usize = 8;
+/// Notices shown per job.
+const MAX_NOTICES: usize = 8;
 
 /// The picture of the fleet.
 #[derive(Clone)]
 struct Drawn(Arc<Picture>);
 
-impl Worked for Drawn {
+impl Derived for Drawn {
     type From = Vec<Arc<Node>>;
 
-    fn work(nodes: &Self::From, before: Option<(Self::From, Self)>) -> Self {
+    fn compute(nodes: &Self::From, before: Option<(Self::From, Self)>) -> Self {
         let picture = Picture::of(nodes);
         match before {
             Some((_, before)) if *before.0 == picture => before,
@@ -57,7 +57,7 @@ impl Worked for Drawn {
     }
 }
 
-/// How it is with one job.
+/// State of one job.
 struct Job {
     page: Page,
     standing: Standing,
@@ -73,7 +73,7 @@ impl Job {
 #[template(path = "overview.html")]
 struct Overview {
     layout: Layout,
-    picture: Result<Arc<Picture>, Unseen>,
+    picture: Result<Arc<Picture>, Unavailable>,
     jobs: Vec<Job>,
     notices: Vec<(&'static str, Notice)>,
 }
@@ -91,17 +91,17 @@ async fn show(visitor: Visitor) -> Result<Response, Problem> {
     });
     let (nodes, jobs) = tokio::join!(viewer.all::<Node>(), join_all(looking));
     let picture = match nodes {
-        Err(Unseen::SignedOut) => return Err(Unseen::SignedOut.into()),
-        Err(unseen) => Err(unseen),
-        Ok(nodes) => viewer.worked(nodes).await.map(|Drawn(picture)| picture),
+        Err(Unavailable::SignedOut) => return Err(Unavailable::SignedOut.into()),
+        Err(unavailable) => Err(unavailable),
+        Ok(nodes) => viewer.derived(nodes).await.map(|Drawn(picture)| picture),
     };
     let jobs: Vec<Job> = jobs.into_iter().flatten().collect();
     let mut notices: Vec<(&'static str, Notice)> = Vec::new();
     for job in &jobs {
-        let told = few(&job.standing, job.page.path);
-        notices.extend(told.into_iter().map(|notice| (job.page.label, notice)));
+        let shown = few(&job.standing, job.page.path);
+        notices.extend(shown.into_iter().map(|notice| (job.page.label, notice)));
     }
-    // The worst first; among equals as the jobs tell them.
+    // The worst first, then in the order of the jobs.
     notices.sort_by_key(|(_, notice)| Reverse(notice.level));
     Page::html(&Overview {
         layout: visitor.layout("Overview", PAGE.path),
@@ -111,21 +111,21 @@ async fn show(visitor: Visitor) -> Result<Response, Problem> {
     })
 }
 
-/// The worst of what a job tells, and how much more there is: a page that nobody reads to its end helps nobody.
+/// The worst notices of a job, and a line for the rest: a longer list is not read to its end.
 fn few(standing: &Standing, href: &str) -> Vec<Notice> {
     let mut all: Vec<&Notice> = standing.notices.iter().collect();
     all.sort_by_key(|notice| Reverse(notice.level));
-    // One more is told as soon as it is counted.
-    let told = if all.len() <= TOLD + 1 {
+    // One further notice is shown instead of a line that counts it.
+    let shown = if all.len() <= MAX_NOTICES + 1 {
         all.len()
     } else {
-        TOLD
+        MAX_NOTICES
     };
-    let rest = all.split_off(told);
+    let rest = all.split_off(shown);
     let more = rest.first().map(|worst| Notice {
         level: worst.level,
         subject: format!("{} more", rest.len() + standing.more),
-        text: "like these; the page has them all.".to_owned(),
+        text: "more; see the page.".to_owned(),
         href: href.to_owned(),
     });
     all.into_iter().cloned().chain(more).collect()
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_worst_is_told_and_the_rest_is_counted() {
+    fn worst_notices_are_shown_and_the_rest_counted() {
         let notice = |at: usize| Notice {
             level: if at == 29 { Level::Bad } else { Level::Warn },
             subject: format!("n{at}"),
@@ -149,16 +149,16 @@ mod tests {
             more,
             ..Standing::default()
         };
-        let told: Vec<String> = few(&standing(&all, 5), "/x")
+        let shown: Vec<String> = few(&standing(&all, 5), "/x")
             .into_iter()
             .map(|it| it.subject)
             .collect();
-        assert_eq!(told.len(), TOLD + 1);
-        assert_eq!((told[0].as_str(), told[1].as_str()), ("n29", "n0"));
-        assert_eq!(told[TOLD], format!("{} more", 35 - TOLD));
+        assert_eq!(shown.len(), MAX_NOTICES + 1);
+        assert_eq!((shown[0].as_str(), shown[1].as_str()), ("n29", "n0"));
+        assert_eq!(shown[MAX_NOTICES], format!("{} more", 35 - MAX_NOTICES));
         assert_eq!(
-            few(&standing(&all[..=TOLD], 0), "/x").len(),
-            TOLD + 1,
+            few(&standing(&all[..=MAX_NOTICES], 0), "/x").len(),
+            MAX_NOTICES + 1,
             "none is only counted"
         );
     }

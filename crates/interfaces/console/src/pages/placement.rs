@@ -1,6 +1,6 @@
-//! Placement: pods that are held back and why, what images are for, and how registries answer.
+//! Placement: gated pods and why, the platforms of images, and the state of registries.
 
-mod looked;
+mod lookups;
 mod read;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -18,19 +18,21 @@ use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client, ResourceExt as _};
 use machinery::time::human_duration;
 use placement::names::{ARCHITECTURE, GATE, OS, WAITING, WHY};
-use placement::{Coverage, Knowledge, RuntimeClass as Class, Settings, Survey, Surveyed, survey};
+use placement::{
+    Coverage, Inspection, PodSummary, RuntimeClass as Class, Settings, Survey, survey,
+};
 use serde_json::json;
 
-pub(crate) use self::looked::Looked;
-use self::looked::Registry;
+use self::lookups::Registry;
+pub(crate) use self::lookups::RegistryLookups;
 use self::read::{cluster, images, surveyed};
 use super::{Level, Notice, Page, Standing};
 use crate::error::Problem;
 use crate::layout::Layout;
-use crate::viewer::{Shown, Unseen, Viewer};
+use crate::viewer::{Shown, Unavailable, Viewer};
 use crate::visitor::{Fields, Visitor};
 
-/// Where it is.
+/// Path of the page.
 const PATH: &str = "/placement";
 
 pub(crate) const PAGE: Page = Page {
@@ -46,15 +48,15 @@ pub(crate) const PAGE: Page = Page {
     standing: Some(|viewer| standing(viewer).boxed()),
 };
 
-/// So many pods or images are listed.
-const LISTED: usize = 200;
-/// How long what is not kept may take to be read.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Pods or images listed.
+const MAX_LISTED: usize = 200;
+/// Timeout of reads that are not cached.
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Shown for RuntimeClass {}
 
 impl Shown for Pod {
-    /// Pods are many, and what is in their containers is nobody's business here.
+    /// Pods are many, and the content of their containers is confidential and not needed.
     fn trim(&mut self) {
         let meta = &mut self.metadata;
         meta.managed_fields = None;
@@ -62,7 +64,7 @@ impl Shown for Pod {
             annotations.retain(|name, _| name.starts_with("medley.dev/") || name == MIRROR);
         }
         if let Some(labels) = &mut meta.labels {
-            // Whose launcher it is.
+            // Identifies the VM of a launcher pod.
             labels.retain(|name, _| name.starts_with("kubevirt.io/"));
         }
         if let Some(spec) = self.spec.take() {
@@ -73,7 +75,7 @@ impl Shown for Pod {
                 ..Container::default()
             };
             let first = spec.init_containers;
-            // Only images are looked at.
+            // Only image volumes are needed.
             let volumes = spec.volumes.map(|mut all| {
                 all.retain(|volume| volume.image.is_some());
                 all
@@ -102,10 +104,10 @@ impl Shown for Pod {
     }
 }
 
-/// What the kubelet writes on pods that it runs from files.
+/// Annotation of static pods, written by the kubelet.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// A pod that has no node.
+/// An unscheduled pod.
 struct Waiting {
     namespace: String,
     name: String,
@@ -119,83 +121,83 @@ struct Waiting {
 /// An image that pods use.
 struct Image {
     name: String,
-    /// The same without most of its digest.
+    /// The same with a shortened digest.
     short: String,
-    /// What it is for, by its registry.
-    told: Option<String>,
-    /// What the nodes are that run it now.
+    /// Its platforms, from the registry.
+    platforms: Option<String>,
+    /// Platforms of the nodes that run it now.
     runs_on: String,
     pods: usize,
     nodes: Option<usize>,
     of_nodes: usize,
-    /// Whether nobody could find out.
+    /// Whether the registry lookup failed.
     failed: bool,
 }
 
-struct Seen {
+struct PageData {
     waiting: Vec<Waiting>,
     more_waiting: usize,
     images: Vec<Image>,
     more_images: usize,
     registries: Vec<Registry>,
-    /// How long ago registries were asked, if they were.
-    looked: Option<String>,
+    /// Age of the registry lookups, if there were any.
+    lookup_age: Option<String>,
 }
 
 #[derive(Template)]
 #[template(path = "placement.html")]
 struct Placement {
     layout: Layout,
-    seen: Result<Seen, Unseen>,
+    data: Result<PageData, Unavailable>,
 }
 
 async fn show(visitor: Visitor) -> Result<Response, Problem> {
-    let seen = match World::of(visitor.viewer()).await {
-        Err(Unseen::SignedOut) => return Err(Unseen::SignedOut.into()),
-        Err(unseen) => Err(unseen),
-        Ok(world) => Ok(world.seen(&visitor.session.looked)),
+    let data = match PlacementView::of(visitor.viewer()).await {
+        Err(Unavailable::SignedOut) => return Err(Unavailable::SignedOut.into()),
+        Err(unavailable) => Err(unavailable),
+        Ok(view) => Ok(view.data(&visitor.session.lookups)),
     };
     Page::html(&Placement {
         layout: visitor.layout("Placement", PATH),
-        seen,
+        data,
     })
 }
 
-/// Asks the registries of all images that pods of this user use.
+/// Inspects all images that the user's pods use in their registries.
 async fn look(visitor: Visitor, _checked: Fields) -> Result<Response, Problem> {
-    let world = World::of(visitor.viewer()).await?;
+    let view = PlacementView::of(visitor.viewer()).await?;
     let plain = insecure(visitor.client()).await;
     let addresses = &visitor.console.shared().options.addresses;
-    let looked = &visitor.session.looked;
-    let asked = looked.ask(world.images(), plain, addresses).await;
+    let lookups = &visitor.session.lookups;
+    let asked = lookups.ask(view.images(), plain, addresses).await;
     Ok(visitor.done(asked, PATH))
 }
 
-/// The registries that the cluster reaches without TLS, if its user may know: where images are imported, that is
-/// said for the whole cluster.
+/// The registries that the cluster reaches without TLS, if the user may read that: CDI's import
+/// settings apply to the whole cluster.
 async fn insecure(client: &Client) -> Vec<String> {
     let kind = GroupVersionKind::gvk("cdi.kubevirt.io", "v1beta1", "CDIConfig");
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::from_gvk(&kind));
-    let found = tokio::time::timeout(PATIENCE, api.get_opt("config")).await;
+    let found = tokio::time::timeout(READ_TIMEOUT, api.get_opt("config")).await;
     let found = found.ok().and_then(Result::ok).flatten();
     let hosts = found.and_then(|it| it.data.pointer("/spec/insecureRegistries").cloned());
     let hosts = hosts.and_then(|it| serde_json::from_value(it).ok());
     hosts.unwrap_or_default()
 }
 
-/// What a user sees of pods and nodes.
-struct World {
+/// Pods and nodes that the user sees.
+struct PlacementView {
     pods: Vec<Arc<Pod>>,
     nodes: Vec<Arc<Node>>,
     classes: Vec<Arc<RuntimeClass>>,
 }
 
-impl World {
-    async fn of(viewer: &Viewer) -> Result<Self, Unseen> {
+impl PlacementView {
+    async fn of(viewer: &Viewer) -> Result<Self, Unavailable> {
         let (pods, nodes, classes) = tokio::join!(viewer.all(), viewer.all(), viewer.all());
         Ok(Self {
             pods: pods?,
-            // Who sees pods and no nodes sees at least what is held back.
+            // A user who may read pods but not nodes still sees gated pods.
             nodes: nodes.unwrap_or_default(),
             classes: classes.unwrap_or_default(),
         })
@@ -208,8 +210,8 @@ impl World {
         all.into_iter().map(str::to_owned).collect()
     }
 
-    fn seen(&self, looked: &Looked) -> Seen {
-        let known = looked.known();
+    fn data(&self, lookups: &RegistryLookups) -> PageData {
+        let known = lookups.known();
         let surveyed = self.surveyed(&known);
         let stuck = surveyed.iter().flat_map(|it| &it.stuck);
         let stuck: BTreeMap<&str, &str> =
@@ -226,8 +228,8 @@ impl World {
             })
             .collect();
         waiting.sort_by(|one, other| other.level.cmp(&one.level).then(one.name.cmp(&other.name)));
-        let more_waiting = waiting.len().saturating_sub(LISTED);
-        waiting.truncate(LISTED);
+        let more_waiting = waiting.len().saturating_sub(MAX_LISTED);
+        waiting.truncate(MAX_LISTED);
         let coverage = surveyed.iter().flat_map(|it| &it.images);
         let coverage: BTreeMap<&str, &Coverage> =
             coverage.map(|it| (it.image.as_str(), it)).collect();
@@ -235,26 +237,26 @@ impl World {
             .used()
             .into_iter()
             .map(|(name, used)| {
-                let told = coverage.get(name).zip(known.get(name));
-                image(name, &used, told, self.nodes.len())
+                let result = coverage.get(name).zip(known.get(name));
+                image(name, &used, result, self.nodes.len())
             })
             .collect();
-        // Those that run on the fewest nodes first.
+        // Images that the fewest nodes can run first.
         images.sort_by_key(|it| (!it.failed, it.nodes.unwrap_or(usize::MAX)));
-        let more_images = images.len().saturating_sub(LISTED);
-        images.truncate(LISTED);
-        Seen {
+        let more_images = images.len().saturating_sub(MAX_LISTED);
+        images.truncate(MAX_LISTED);
+        PageData {
             waiting,
             more_waiting,
             images,
             more_images,
-            registries: looked.registries(),
-            looked: looked.age(),
+            registries: lookups.registries(),
+            lookup_age: lookups.age(),
         }
     }
 
-    /// What comes of what registries said. Where nobody asked them, nothing does.
-    fn surveyed(&self, known: &BTreeMap<String, Knowledge>) -> Option<Survey> {
+    /// The evaluation of the registries' answers; `None` before they were asked.
+    fn surveyed(&self, known: &BTreeMap<String, Inspection>) -> Option<Survey> {
         if known.is_empty() {
             return None;
         }
@@ -264,14 +266,14 @@ impl World {
         });
         let classes: BTreeMap<String, Class> = classes.collect();
         let pods = self.pods.iter().map(|pod| (name_of(pod), surveyed(pod)));
-        let pods: BTreeMap<String, Surveyed> = pods.collect();
+        let pods: BTreeMap<String, PodSummary> = pods.collect();
         let nodes = self.nodes.iter().map(|it| &**it);
         let cluster = cluster(nodes, pods.values(), classes.values());
         let settings = Settings::default();
         Some(survey(&pods, known, &classes, &cluster, &settings))
     }
 
-    /// The images that pods use, and what the nodes are that run each of them now.
+    /// The images that pods use, and the platforms of the nodes that run each of them now.
     fn used(&self) -> BTreeMap<&str, Used> {
         let platform = |node: &'_ Arc<Node>| {
             let label = |name: &str| node.labels().get(name).map_or("unknown", String::as_str);
@@ -301,7 +303,7 @@ impl World {
     }
 }
 
-/// How an image is used.
+/// Use of an image.
 #[derive(Default)]
 struct Used {
     pods: usize,
@@ -318,22 +320,22 @@ fn is_waiting(pod: &Pod) -> bool {
     spec.is_some_and(|it| it.node_name.is_none())
 }
 
-/// What is shown of a pod, if it waits for its place.
+/// A row for a pod, if placement holds it.
 fn waiting(pod: &Pod, stuck: Option<&str>, now: jiff::Timestamp) -> Option<Waiting> {
     let spec = pod.spec.as_ref().filter(|_| is_waiting(pod))?;
     let mut gates = spec.scheduling_gates.iter().flatten();
     let is_held = gates.any(|gate| gate.name == GATE);
-    let told = pod.annotations().get(WHY);
-    let (level, state, why) = match (is_held, told, stuck) {
+    let decision = pod.annotations().get(WHY);
+    let (level, state, why) = match (is_held, decision, stuck) {
         (true, Some(why), _) if why.starts_with(WAITING) => (Level::Busy, "Held", why.clone()),
         (true, Some(why), _) => (Level::Bad, "Refused", why.clone()),
         (_, _, Some(why)) => (Level::Bad, "Cannot run", why.to_owned()),
         (true, None, None) => (
             Level::Busy,
             "Held",
-            "Its images are being looked at.".to_owned(),
+            "Its images are being inspected.".to_owned(),
         ),
-        // What the scheduler waits for is no business of placement.
+        // Other reasons of the scheduler do not concern placement.
         (false, _, None) => return None,
     };
     let age = pod.creation_timestamp();
@@ -350,7 +352,7 @@ fn waiting(pod: &Pod, stuck: Option<&str>, now: jiff::Timestamp) -> Option<Waiti
     })
 }
 
-/// The name of an image with the beginning of its digest.
+/// The name of an image with a shortened digest.
 fn short(name: &str) -> String {
     let digest = name.split_once("@sha256:");
     match digest.and_then(|(name, hex)| Some((name, hex.get(..12)?))) {
@@ -359,13 +361,18 @@ fn short(name: &str) -> String {
     }
 }
 
-fn image(name: &str, used: &Used, told: Option<(&&Coverage, &Knowledge)>, nodes: usize) -> Image {
-    let failed = told.is_some_and(|(_, known)| matches!(known, Knowledge::Uninspectable(_)));
+fn image(
+    name: &str,
+    used: &Used,
+    result: Option<(&&Coverage, &Inspection)>,
+    nodes: usize,
+) -> Image {
+    let failed = result.is_some_and(|(_, known)| matches!(known, Inspection::Uninspectable(_)));
     let platforms: Vec<&str> = used.platforms.iter().map(String::as_str).collect();
     Image {
         name: name.to_owned(),
         short: short(name),
-        told: told.map(|(coverage, _)| {
+        platforms: result.map(|(coverage, _)| {
             let all = &coverage.told;
             if failed {
                 all.clone()
@@ -375,13 +382,15 @@ fn image(name: &str, used: &Used, told: Option<(&&Coverage, &Knowledge)>, nodes:
         }),
         runs_on: platforms.join(", "),
         pods: used.pods,
-        nodes: told.filter(|_| !failed).map(|(coverage, _)| coverage.nodes),
+        nodes: result
+            .filter(|_| !failed)
+            .map(|(coverage, _)| coverage.nodes),
         of_nodes: nodes,
         failed,
     }
 }
 
-/// How it is with the job.
+/// State of the job.
 async fn standing(viewer: &Viewer) -> Option<Standing> {
     let pods: Vec<Arc<Pod>> = viewer.all().await.ok()?;
     let now = jiff::Timestamp::now();
@@ -390,7 +399,7 @@ async fn standing(viewer: &Viewer) -> Option<Standing> {
         .filter_map(|it| waiting(it, None, now))
         .collect();
     let troubled = || held.iter().filter(|it| it.level > Level::Busy);
-    let notices = troubled().take(LISTED).map(|it| Notice {
+    let notices = troubled().take(MAX_LISTED).map(|it| Notice {
         level: it.level,
         subject: format!("{}/{}", it.namespace, it.name),
         text: it.why.clone(),
@@ -399,7 +408,7 @@ async fn standing(viewer: &Viewer) -> Option<Standing> {
     Some(Standing {
         headline: format!("{} pods, {} held back", pods.len(), held.len()),
         notices: notices.collect(),
-        more: troubled().count().saturating_sub(LISTED),
+        more: troubled().count().saturating_sub(MAX_LISTED),
     })
 }
 
@@ -430,9 +439,9 @@ mod tests {
         assert_eq!(state(&pod(&json!({})), None), None);
         assert_eq!(state(&pod(&json!({})), Some("why")), Some("Cannot run"));
         assert_eq!(state(&pod(&gated), None), Some("Held"));
-        let mut looked_at = gated.clone();
-        looked_at["metadata"] = json!({ "annotations": { WHY: "Waiting: somebody looks" } });
-        assert_eq!(state(&pod(&looked_at), None), Some("Held"));
+        let mut annotated = gated.clone();
+        annotated["metadata"] = json!({ "annotations": { WHY: "Waiting: inspecting images" } });
+        assert_eq!(state(&pod(&annotated), None), Some("Held"));
         let mut refused = gated;
         refused["metadata"] = json!({ "annotations": { WHY: "no node" } });
         assert_eq!(state(&pod(&refused), None), Some("Refused"));
@@ -441,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn most_of_a_digest_is_not_shown() {
+    fn digests_are_shortened() {
         let hex = "ab".repeat(32);
         let name = format!("quay.io/x/y@sha256:{hex}");
         assert_eq!(short(&name), "quay.io/x/y@abababababab…");
@@ -450,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_containers_is_not_kept() {
+    fn container_contents_are_trimmed() {
         let mut pod = pod(&json!({ "metadata": { "annotations": { "a": "b", WHY: "c" } } }));
         pod.trim();
         assert_eq!(pod.annotations().len(), 1);

@@ -1,4 +1,4 @@
-//! Release migration: where the cluster is on its way to a release, and whether it has truly arrived.
+//! Release migration: the progress of the cluster towards a release, and whether it is complete.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,10 +26,10 @@ use machinery::time::human_duration;
 use super::{Level, Notice, Page, Standing};
 use crate::error::Problem;
 use crate::layout::Layout;
-use crate::viewer::{Shown, Unseen, Viewer};
+use crate::viewer::{Shown, Unavailable, Viewer};
 use crate::visitor::Visitor;
 
-/// Where it is.
+/// Path of the page.
 const PATH: &str = "/release";
 
 pub(crate) const PAGE: Page = Page {
@@ -46,10 +46,10 @@ pub(crate) const PAGE: Page = Page {
     standing: Some(|viewer| standing(viewer).boxed()),
 };
 
-/// How long what is not kept may take to be read.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// So many machines of a pool are listed.
-const LISTED: usize = 50;
+/// Timeout of reads that are not cached.
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
+/// Nodes listed per pool.
+const MAX_LISTED: usize = 50;
 
 impl Shown for ClusterVersion {}
 impl Shown for ClusterOperator {}
@@ -62,24 +62,24 @@ struct Operator {
     state: &'static str,
     since: String,
     message: String,
-    /// Whether it can be believed to have arrived.
+    /// Whether it reports its image, so that its completion can be verified.
     reports_image: bool,
-    /// What it does not report, and why.
+    /// Missing versions, and why.
     undone: Vec<String>,
 }
 
-/// One pool of machines.
+/// One machine config pool.
 struct Pool {
     name: String,
     level: Level,
     state: &'static str,
     updated: usize,
     total: usize,
-    machines: Vec<Machine>,
+    machines: Vec<NodeLine>,
     more: usize,
 }
 
-struct Machine {
+struct NodeLine {
     name: String,
     architecture: String,
     version: String,
@@ -87,7 +87,7 @@ struct Machine {
     message: String,
 }
 
-/// Something that is worth a remark.
+/// A remark of the report.
 struct Remark {
     level: Level,
     impact: &'static str,
@@ -95,7 +95,7 @@ struct Remark {
     since: String,
 }
 
-struct Seen {
+struct PageData {
     level: Level,
     assessment: &'static str,
     target: String,
@@ -104,11 +104,12 @@ struct Seen {
     total: usize,
     percent: usize,
     duration: String,
-    /// When it will have arrived, if anybody knows.
+    /// Estimated time to completion, if known.
     remaining: Option<String>,
     remarks: Vec<Remark>,
     adoption: String,
-    /// Operators of which nobody can say that they arrived at other images of the same version.
+    /// Operators that do not report images, so that a change of images within one version cannot be
+    /// verified.
     silent: Vec<String>,
     operators: Vec<Operator>,
     pools: Vec<Pool>,
@@ -119,28 +120,28 @@ struct Seen {
 #[template(path = "release.html")]
 struct Release {
     layout: Layout,
-    seen: Result<Seen, Unseen>,
+    data: Result<PageData, Unavailable>,
 }
 
 async fn show(visitor: Visitor) -> Result<Response, Problem> {
-    let seen = match look(visitor.viewer()).await {
-        Err(Unseen::SignedOut) => return Err(Unseen::SignedOut.into()),
-        Err(unseen) => Err(unseen),
-        Ok((version, report)) => Ok(seen(&version, &report, Timestamp::now())),
+    let data = match look(visitor.viewer()).await {
+        Err(Unavailable::SignedOut) => return Err(Unavailable::SignedOut.into()),
+        Err(unavailable) => Err(unavailable),
+        Ok((version, report)) => Ok(data(&version, &report, Timestamp::now())),
     };
     Page::html(&Release {
         layout: visitor.layout("Release migration", PATH),
-        seen,
+        data,
     })
 }
 
-/// What a user sees of the way to a release.
-async fn look(viewer: &Viewer) -> Result<(ClusterVersion, Report), Unseen> {
+/// The release status that a user sees.
+async fn look(viewer: &Viewer) -> Result<(ClusterVersion, Report), Unavailable> {
     let versions = viewer.all::<ClusterVersion>().await?;
     let version = versions.iter().find(|it| it.name_any() == CLUSTER_VERSION);
     let Some(version) = version else {
-        return Err(Unseen::Failed(format!(
-            "There is no ClusterVersion {CLUSTER_VERSION}: the cluster does not say which release it runs."
+        return Err(Unavailable::Failed(format!(
+            "There is no ClusterVersion {CLUSTER_VERSION}: the release of the cluster is unknown."
         )));
     };
     let (operators, pools, nodes, configurations, image) = tokio::join!(
@@ -171,28 +172,28 @@ async fn look(viewer: &Viewer) -> Result<(ClusterVersion, Report), Unseen> {
     Ok(((**version).clone(), report))
 }
 
-/// The release that rendered configurations of machines came with, by name. They are large and change
-/// rarely, so they are asked for and not kept; who may not see them knows less of machines.
+/// The releases of rendered MachineConfigs, by name. They are large and change rarely, so they are
+/// read on demand and not cached; without permission to read them, less is known about nodes.
 async fn configurations(viewer: &Viewer) -> BTreeMap<String, String> {
     let kind = GroupVersionKind::gvk("machineconfiguration.openshift.io", "v1", "MachineConfig");
     let resource = ApiResource::from_gvk(&kind);
     let api: Api<DynamicObject> = Api::all_with(viewer.client().clone(), &resource);
     let all = ListParams::default();
-    let found = tokio::time::timeout(PATIENCE, api.list_metadata(&all)).await;
+    let found = tokio::time::timeout(READ_TIMEOUT, api.list_metadata(&all)).await;
     let found = found.ok().and_then(Result::ok);
     let found = found.map(|it| it.items).unwrap_or_default();
     rendered_for(found.iter().map(|it| &it.metadata))
 }
 
-/// What the operator of machines was told to run.
+/// The image that the machine-config-operator's Deployment runs.
 async fn running_image(viewer: &Viewer) -> Option<String> {
     let (namespace, name) = ::release_migration::report::MACHINE_CONFIG_OPERATOR;
     let api: Api<Deployment> = Api::namespaced(viewer.client().clone(), namespace);
-    let found = tokio::time::timeout(PATIENCE, api.get_opt(name)).await;
+    let found = tokio::time::timeout(READ_TIMEOUT, api.get_opt(name)).await;
     machine_config_image(&found.ok()?.ok()??)
 }
 
-fn seen(version: &ClusterVersion, report: &Report, now: Timestamp) -> Seen {
+fn data(version: &ClusterVersion, report: &Report, now: Timestamp) -> PageData {
     let control = &report.control_plane;
     let since = |time: Option<Timestamp>| {
         time.map(|it| human_duration(now.duration_since(it)))
@@ -213,7 +214,7 @@ fn seen(version: &ClusterVersion, report: &Report, now: Timestamp) -> Seen {
         .iter()
         .map(|it| operator(it, since(it.since)))
         .collect();
-    // What somebody should look at comes first.
+    // The worst first.
     operators.sort_by(|one, other| other.level.cmp(&one.level).then(one.name.cmp(&other.name)));
     let pools = control.pools.iter().chain(&report.workers);
     let history = version.history().iter().take(10).map(|it| {
@@ -229,7 +230,7 @@ fn seen(version: &ClusterVersion, report: &Report, now: Timestamp) -> Seen {
             time(&it.completion_time),
         )
     });
-    Seen {
+    PageData {
         level: level(control.assessment),
         assessment: control.assessment.word(),
         target: control.target.text.clone(),
@@ -287,7 +288,7 @@ fn pool(report: &PoolReport) -> Pool {
         PoolAssessment::Progressing => (Level::Busy, "Updating"),
         PoolAssessment::Pending => (Level::Busy, "Waiting"),
     };
-    let machines = report.nodes.iter().take(LISTED).map(|it| Machine {
+    let machines = report.nodes.iter().take(MAX_LISTED).map(|it| NodeLine {
         name: it.name.clone(),
         architecture: it.architecture.clone(),
         version: it.version.clone(),
@@ -301,11 +302,11 @@ fn pool(report: &PoolReport) -> Pool {
         updated: report.updated,
         total: report.total,
         machines: machines.collect(),
-        more: report.nodes.len().saturating_sub(LISTED),
+        more: report.nodes.len().saturating_sub(MAX_LISTED),
     }
 }
 
-/// How it is with the job.
+/// State of the job.
 async fn standing(viewer: &Viewer) -> Option<Standing> {
     let (_, report) = look(viewer).await.ok()?;
     let control = &report.control_plane;
@@ -313,16 +314,18 @@ async fn standing(viewer: &Viewer) -> Option<Standing> {
     let completion = &control.completion;
     let text = match control.assessment {
         Assessment::Completed => None,
-        Assessment::Progressing => Some("the cluster is on its way.".to_owned()),
-        Assessment::Slow => Some("the cluster is on its way, but slowly.".to_owned()),
-        Assessment::Stalled => Some("the cluster does not get on.".to_owned()),
-        Assessment::Early => Some("the cluster says to have arrived, and has not.".to_owned()),
+        Assessment::Progressing => Some("the update is in progress.".to_owned()),
+        Assessment::Slow => Some("the update is in progress, but slow.".to_owned()),
+        Assessment::Stalled => Some("the update is stalled.".to_owned()),
+        Assessment::Early => {
+            Some("the cluster reports completion, but is not complete.".to_owned())
+        }
     };
     let notices = text.map(|text| Notice {
         level,
         subject: control.target.version.clone(),
         text: format!(
-            "{} of {} operators have arrived; {text}",
+            "{} of {} operators have completed; {text}",
             completion.updated, completion.total
         ),
         href: PATH.to_owned(),

@@ -1,4 +1,4 @@
-//! Signing in and out, with Kubernetes alone.
+//! Signing in and out, authenticated by the API server alone.
 
 use http::uri::PathAndQuery;
 use std::fmt::Write as _;
@@ -22,10 +22,10 @@ use crate::server::{local, peer, set_cookie};
 use crate::visitor::{Fields, Visitor, cookie, session_cookie, theme};
 use crate::{Console, session};
 
-/// How long the API server may take to say who somebody is.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Tokens are not longer than what servers take as a header.
-const LONGEST: usize = 16 * 1024;
+/// Timeout of the SelfSubjectReview.
+const REVIEW_TIMEOUT: Duration = Duration::from_secs(10);
+/// Length limit of tokens: servers limit the size of headers.
+const MAX_TOKEN_LENGTH: usize = 16 * 1024;
 
 #[derive(Template)]
 #[template(path = "sign_in.html")]
@@ -44,7 +44,7 @@ struct LinkPage {
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct Asked {
+struct SignInQuery {
     #[serde(default)]
     next: Option<String>,
 }
@@ -62,7 +62,7 @@ pub(crate) fn routes() -> Router<Console> {
         .route("/sign-out", post(sign_out))
 }
 
-/// Where to sign in, and go on afterwards.
+/// The sign-in page, with the page to go to afterwards.
 pub(crate) fn path(next: &str) -> String {
     let next = local(Some(next));
     if next == "/" {
@@ -73,7 +73,7 @@ pub(crate) fn path(next: &str) -> String {
         match byte {
             b'/' | b'-' | b'_' | b'.' => path.push(char::from(byte)),
             _ if byte.is_ascii_alphanumeric() => path.push(char::from(byte)),
-            // A String takes everything.
+            // Writing to a string cannot fail.
             _ => {
                 let _ = write!(path, "%{byte:02X}");
             }
@@ -93,7 +93,7 @@ fn layout(console: &Console, parts: &Parts, title: &str) -> Layout {
 
 async fn form(
     State(console): State<Console>,
-    Query(asked): Query<Asked>,
+    Query(asked): Query<SignInQuery>,
     parts: Parts,
 ) -> Result<Response, Problem> {
     Page::html(&SignIn {
@@ -128,13 +128,14 @@ async fn by_token(State(console): State<Console>, request: Request) -> Result<Re
         return Ok(response);
     }
     let token = fields.get("token").unwrap_or_default();
-    let is_token =
-        !token.is_empty() && token.len() <= LONGEST && token.chars().all(|c| c.is_ascii_graphic());
+    let is_token = !token.is_empty()
+        && token.len() <= MAX_TOKEN_LENGTH
+        && token.chars().all(|c| c.is_ascii_graphic());
     let refused = |console: &Console| {
         console.shared().attempts.failed(from, Instant::now());
         again(
             StatusCode::UNAUTHORIZED,
-            "The cluster does not accept this token. It may have expired, or be cut off."
+            "The API server does not accept this token. It may have expired or be incomplete."
                 .to_owned(),
         )
     };
@@ -156,7 +157,7 @@ async fn link(
     Query(coded): Query<Coded>,
     parts: Parts,
 ) -> Result<Response, Problem> {
-    // Looking at it does not use it up: programs that fetch links ahead would.
+    // A GET does not use up the link: link previews and prefetching would.
     Page::html(&LinkPage {
         layout: layout(&console, &parts, "Sign in"),
         usable: console.shared().links.holds(&coded.code),
@@ -180,29 +181,33 @@ async fn by_link(State(console): State<Console>, request: Request) -> Result<Res
     match enter(&console, &parts, client, "/").await {
         Ok(Some(response)) => Ok(response),
         Ok(None) => Err(Problem::refused(
-            "The cluster does not know who made this link.",
+            "The API server does not authenticate the creator of this link.",
         )),
         Err(why) => Err(Problem::broken(why)),
     }
 }
 
-/// Begins a session for whoever the API server says it is; nobody, if it does not know.
+/// Begins a session for the user that the API server authenticates; `None` if it does not.
 async fn enter(
     console: &Console,
     parts: &Parts,
     client: Client,
     next: &str,
 ) -> Result<Option<Response>, String> {
-    let known = tokio::time::timeout(PATIENCE, session::whoami(&client)).await;
+    let known = tokio::time::timeout(REVIEW_TIMEOUT, session::whoami(&client)).await;
     let user = match known {
         Ok(Ok(Some(user))) => user,
         Ok(Ok(None)) => return Ok(None),
-        Ok(Err(error)) => return Err(format!("The cluster cannot be asked who you are: {error}")),
-        Err(_) => return Err("The cluster did not say in time who you are.".to_owned()),
+        Ok(Err(error)) => {
+            return Err(format!(
+                "The API server cannot be reached to authenticate you: {error}"
+            ));
+        }
+        Err(_) => return Err("The API server did not authenticate you in time.".to_owned()),
     };
     let sessions = &console.shared().sessions;
     let cookie_name = session_cookie(console, parts);
-    // Whoever signs in anew leaves the session they had.
+    // Signing in again ends the previous session.
     if let Some(old) = cookie(parts, &cookie_name) {
         sessions.end(&old);
     }

@@ -1,4 +1,5 @@
-//! A cluster with the kinds and roles of Medley, people with tokens, the admission check, and a console.
+//! A cluster with the CRDs and roles of Medley, users with tokens, the admission webhook, and a
+//! console.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -27,13 +28,13 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use webhook::{Checks, Running};
 
-pub(crate) const SOON: Duration = Duration::from_secs(30);
+pub(crate) const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 pub(crate) const NAME: &str = "load-aware-rebalancing";
 pub(crate) const PLAN: &str =
     "sha256:1111111111111111111111111111111111111111111111111111111111111111";
 pub(crate) const NAMESPACE: &str = "medley-system";
 
-pub(crate) struct World {
+pub(crate) struct ConsoleFixture {
     pub(crate) cluster: TestCluster,
     pub(crate) console: Console,
     pub(crate) address: SocketAddr,
@@ -42,7 +43,7 @@ pub(crate) struct World {
     _stop: oneshot::Sender<()>,
 }
 
-impl World {
+impl ConsoleFixture {
     pub(crate) async fn start() -> anyhow::Result<Self> {
         let cluster = TestCluster::start().await?;
         let admin = cluster.client();
@@ -89,7 +90,7 @@ impl World {
         })
     }
 
-    /// The token of somebody new who has these roles in the whole cluster.
+    /// The token of a new user with these cluster roles.
     pub(crate) async fn token(&self, name: &str, roles: &[&str]) -> anyhow::Result<String> {
         let admin = self.cluster.client();
         let accounts: Api<ServiceAccount> = Api::namespaced(admin.clone(), NAMESPACE);
@@ -113,7 +114,7 @@ impl World {
         self.token_of(name).await
     }
 
-    /// Another token of somebody.
+    /// Another token of a user.
     pub(crate) async fn token_of(&self, name: &str) -> anyhow::Result<String> {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.cluster.client(), NAMESPACE);
         let request = TokenRequest {
@@ -129,12 +130,12 @@ impl World {
         answer.status.and_then(|it| it.token).context("a token")
     }
 
-    /// Somebody who is signed in.
+    /// A signed-in user.
     pub(crate) async fn browser(&self, name: &str, roles: &[&str]) -> anyhow::Result<Browser> {
         let token = self.token(name, roles).await?;
         let mut browser = Browser::new(self.address);
-        // A genuine server notices new accounts a moment later.
-        wait_until("the token is accepted", SOON, async || {
+        // A real API server notices new service accounts a moment later.
+        wait_until("the token is accepted", WAIT_TIMEOUT, async || {
             let mut trial = Browser::new(self.address);
             let answer = trial.post("/sign-in", &[("token", &token)]).await?;
             Ok((answer.status == StatusCode::SEE_OTHER).then_some(()))
@@ -150,7 +151,7 @@ impl World {
         Api::all(self.cluster.client())
     }
 
-    /// A configuration with a plan for review of two items, of which the second takes a field.
+    /// A configuration with a plan for review of two items, of which the second takes over a field.
     pub(crate) async fn review(&self) -> anyhow::Result<VirtPlatformConfig> {
         let spec = VirtPlatformConfigSpec {
             profile: NAME.to_owned(),
@@ -178,7 +179,7 @@ impl World {
         .await
     }
 
-    /// What the operator would write into the status.
+    /// Writes the status, in place of the operator.
     pub(crate) async fn report(&self, status: Value) -> anyhow::Result<VirtPlatformConfig> {
         let patch = Patch::Merge(json!({ "status": status }));
         let params = PatchParams::default();
@@ -186,7 +187,7 @@ impl World {
     }
 }
 
-/// What was answered.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
@@ -245,7 +246,7 @@ impl Browser {
         request.header(COOKIE, cookies.join("; "))
     }
 
-    /// Sends a request, and leaves what is answered to be read.
+    /// Sends a request, and returns the response with its body unread.
     pub(crate) async fn open(
         &self,
         request: http::request::Builder,
@@ -278,7 +279,7 @@ impl Browser {
         self.send(request, String::new()).await
     }
 
-    /// A page that is there.
+    /// A page that has to exist.
     pub(crate) async fn page(&mut self, path: &str) -> anyhow::Result<String> {
         let answer = self.get(path).await?;
         ensure!(answer.status == StatusCode::OK, "{path}: {answer:?}");
@@ -294,7 +295,7 @@ impl Browser {
         self.send(request, form(fields)).await
     }
 
-    /// Sends a form with the token that the pages of this session carry.
+    /// Sends a form with the CSRF token of this session.
     pub(crate) async fn submit(
         &mut self,
         path: &str,
@@ -316,7 +317,7 @@ impl Browser {
     }
 }
 
-/// Fields as a form sends them.
+/// Form-encodes fields.
 pub(crate) fn form(fields: &[(&str, &str)]) -> String {
     let encode = |text: &str| -> String {
         let bytes = text.bytes();

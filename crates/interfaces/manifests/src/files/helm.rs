@@ -1,8 +1,8 @@
 //! The installation as a Helm chart: the same entries as templates, with their conditions.
 //!
-//! Objects are filled with marks, written as YAML, and the marks are turned into templates, line by line.
-//! No more of the language is used than `if`, `has`, `and`, `or`, `gt`, `join`, `toJson` and `quote`, so that a test
-//! can evaluate it.
+//! Objects are filled with marks, written as YAML, and the marks are replaced by template
+//! expressions, line by line. The templates only use `if`, `has`, `and`, `or`, `gt`, `join`,
+//! `toJson` and `quote`, so that a test can evaluate them.
 
 #[cfg(test)]
 mod tests;
@@ -19,7 +19,7 @@ use crate::{OLDEST_KUBERNETES, entries, rbac};
 
 const CHART: &str = "helm/medley";
 
-/// What stands for something: no word of an object is like it.
+/// Placeholders, which occur in no other value.
 const NAMESPACE_MARK: &str = "x-medley-namespace-x";
 const IMAGE_MARK: &str = "x-medley-image-x";
 const JOBS_MARK: &str = "x-medley-jobs-x";
@@ -28,11 +28,11 @@ const HOSTS_MARK: &str = "x-medley-hosts-x";
 const CLIENTS_MARK: &str = "x-medley-clients-x";
 const API_SERVERS_MARK: &str = "x-medley-api-servers-x";
 const REPLICAS_MARK: u32 = 987_654_321;
-/// An argument that is there on a condition: this, the condition, and the argument.
+/// A conditional argument: this, the condition, and the argument.
 const IF_MARK: &str = "x-medley-if-x";
 const THEN_MARK: &str = "x-medley-then-x";
 
-/// What objects are filled with that are to become templates.
+/// Fills objects with placeholders.
 struct Template;
 
 impl Fill for Template {
@@ -79,7 +79,7 @@ impl Fill for Template {
 pub(super) fn files() -> Result<Files, Error> {
     let mut templates: BTreeMap<Part, String> = BTreeMap::new();
     for entry in entries(&Template)? {
-        // Helm makes the namespace, or finds it.
+        // Helm creates the namespace.
         if entry.part != Part::Namespace {
             let text = templates.entry(entry.part).or_default();
             text.push_str(&template(entry)?);
@@ -107,12 +107,12 @@ pub(super) fn files() -> Result<Files, Error> {
     Ok(files)
 }
 
-/// The objects of an entry, if its condition holds.
+/// The objects of an entry, within its condition.
 fn template(entry: Entry) -> Result<String, Error> {
     let mut text = String::new();
     for mut object in entry.objects {
         if entry.part == Part::Crds {
-            // With the kinds all configurations and policies would go.
+            // Deleting the CRDs on uninstall would delete all configurations and policies.
             object["metadata"]["annotations"]["helm.sh/resource-policy"] = "keep".into();
         }
         text.push_str("---\n");
@@ -128,7 +128,7 @@ fn enclosed(condition: &str, text: &str) -> String {
     format!("{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n")
 }
 
-/// A condition in the language of templates.
+/// A condition as a template expression.
 fn condition(when: When) -> Option<String> {
     let runs = |job: &Job| format!("has \"{job}\" .Values.controllers");
     Some(match when {
@@ -156,11 +156,11 @@ fn condition(when: When) -> Option<String> {
     })
 }
 
-/// YAML with templates for marks.
+/// YAML with template expressions for placeholders.
 fn unmarked(yaml: &str) -> String {
     let mut text = String::new();
     for line in yaml.lines() {
-        // What looks like a template and is none is of Prometheus.
+        // `{{` that is not ours belongs to Prometheus alerts.
         let line = line.replace("{{", "{{ `{{` }}");
         let indent = line.len() - line.trim_start().len();
         let (indent, rest) = line.split_at(indent);
@@ -196,7 +196,7 @@ fn unescaped(text: &str) -> String {
     text.replace("\\\"", "\"")
 }
 
-/// A line with templates for the words that are chosen.
+/// A line with template expressions for values.
 fn filled(line: &str) -> String {
     // A whole value is quoted: a namespace can look like a number.
     let whole = |mark: &str| line.ends_with(&format!(": {mark}"));
@@ -226,11 +226,11 @@ fn chart() -> String {
     format!(
         "{WRITTEN}apiVersion: v2
 name: medley
-description: One operator for clusters whose nodes are not alike
+description: One operator for heterogeneous Kubernetes clusters
 type: application
 version: {VERSION}
 appVersion: \"{VERSION}\"
-# Clouds add something to versions.
+# Cloud providers append suffixes to versions.
 kubeVersion: \">={major}.{minor}.0-0\"
 home: {HOME}
 sources:
@@ -253,57 +253,57 @@ fn values() -> String {
     let others: Vec<&str> = others.map(|job| job.name()).collect();
     format!(
         "{WRITTEN}
-# The image of the operator and of the admission checks.
+# The image of the operator and of the admission webhooks.
 image: {IMAGE}
 
-# How many operators there are. One works, the others wait to take over.
+# Number of operator replicas. One leads, the others stand by.
 replicas: {replicas}
 
-# What runs. There are also {}.
-# Layers of images do what upstream operators do: name them only where those do not run.
+# The controllers to run. Also available: {}.
+# The images controllers replace upstream operators: enable them only where those do not run.
 controllers:
 {jobs}
-# Profiles of governance that are off otherwise, such as node-health-remediation.
+# Governance profiles that are off by default, such as node-health-remediation.
 profiles: []
 
-# Let the operator keep the ClusterVersion: only where no cluster version operator does.
+# Let the operator manage the ClusterVersion: only where no cluster version operator does.
 releaseOwner: false
 
 # Let the operator read releases that are kept as ConfigMaps in openshift-cluster-version. The namespace has to exist.
 releasePayloads: false
 
 # Let placement read the pull secrets of pods and their service accounts: get on all Secrets. Without it, policies
-# say in spec.pullSecrets which secrets are read (Named, with a Role in each namespace) or that none is (None).
+# name the secrets in spec.pullSecrets (Named, with a Role in each namespace) or use none (None).
 pullSecrets: true
 
 console:
-  # Serve the web console. Users sign in with their own tokens; it has no rights of its own.
+  # Serve the web console. Users sign in with their own tokens; it has no permissions of its own.
   enabled: false
-  # Names that browsers reach it by, over TLS that an ingress or a route ends.
+  # Host names of the console, behind an ingress or a route that terminates TLS.
   hosts: []
 
 webhook:
   # Common names of the client certificates that API servers present to webhooks.
-  # Without any, those count that kube-system/extension-apiserver-authentication allows for proxies.
+  # Default: those that kube-system/extension-apiserver-authentication allows for proxies.
   clientNames: []
-  # Refuse reviews of callers without such a certificate. Only where API servers present one.
+  # Reject reviews of callers without such a certificate. Only where API servers present one.
   requireClientCert: false
-  # Peers of the NetworkPolicy that reach the webhook, such as ipBlock: {{cidr: 10.0.0.0/28}}; all if empty.
+  # NetworkPolicy peers that may reach the webhook, such as ipBlock: {{cidr: 10.0.0.0/28}}; all if empty.
   apiServers: []
 
 monitoring:
-  # Tell the Prometheus Operator of metrics and alerts. Its kinds have to be in the cluster.
+  # Add ServiceMonitors and alerts. The CRDs of the Prometheus Operator have to be installed.
   enabled: false
 
 crds:
-  # Install and upgrade the definitions of our kinds. They stay when the chart is uninstalled.
+  # Install and upgrade the CRDs of Medley. They stay when the chart is uninstalled.
   install: true
 ",
         others.join(", ")
     )
 }
 
-/// What values can be.
+/// JSON Schema of the values.
 fn schema() -> Result<Value, Error> {
     let jobs: Vec<&str> = Job::ALL.iter().map(|job| job.name()).collect();
     let boolean = |description: &str| json!({ "type": "boolean", "description": description });
@@ -311,11 +311,11 @@ fn schema() -> Result<Value, Error> {
     let mut schema = only(json!({
         "image": {
             "type": "string", "minLength": 1, "pattern": "^\\S+$",
-            "description": "The image of the operator and of the admission checks.",
+            "description": "The image of the operator and of the admission webhooks.",
         },
         "replicas": {
             "type": "integer", "minimum": 1,
-            "description": "How many operators there are.",
+            "description": "Number of operator replicas.",
         },
         "controllers": {
             "type": "array", "minItems": 1, "uniqueItems": true,
@@ -325,9 +325,9 @@ fn schema() -> Result<Value, Error> {
         "profiles": {
             "type": "array", "uniqueItems": true,
             "items": { "type": "string", "enum": rbac::optional_profiles()? },
-            "description": "Profiles of governance that are off otherwise.",
+            "description": "Governance profiles that are off by default.",
         },
-        "releaseOwner": boolean("Let the operator keep the ClusterVersion."),
+        "releaseOwner": boolean("Let the operator manage the ClusterVersion."),
         "releasePayloads": boolean("Let the operator read releases that are kept as ConfigMaps."),
         "pullSecrets": boolean("Let placement read the pull secrets of pods."),
         "console": only(json!({
@@ -335,7 +335,7 @@ fn schema() -> Result<Value, Error> {
             "hosts": {
                 "type": "array", "uniqueItems": true,
                 "items": { "type": "string", "minLength": 1 },
-                "description": "Names that browsers reach it by, over TLS.",
+                "description": "Host names of the console, behind TLS.",
             },
         })),
         "webhook": only(json!({
@@ -344,7 +344,7 @@ fn schema() -> Result<Value, Error> {
                 "items": { "type": "string", "minLength": 1 },
                 "description": "Common names of API servers' client certificates.",
             },
-            "requireClientCert": boolean("Refuse reviews of callers without such a certificate."),
+            "requireClientCert": boolean("Reject reviews of callers without such a certificate."),
             "apiServers": {
                 "type": "array",
                 "items": { "type": "object" },
@@ -352,10 +352,10 @@ fn schema() -> Result<Value, Error> {
             },
         })),
         "monitoring": only(json!({
-            "enabled": boolean("Tell the Prometheus Operator of metrics and alerts."),
+            "enabled": boolean("Add ServiceMonitors and alerts for the Prometheus Operator."),
         })),
-        "crds": only(json!({ "install": boolean("Install the definitions of our kinds.") })),
-        // Helm has it for charts that include this one.
+        "crds": only(json!({ "install": boolean("Install the CRDs of Medley.") })),
+        // Helm sets it for charts that include this one.
         "global": { "type": "object" },
     }));
     schema["$schema"] = "http://json-schema.org/draft-07/schema#".into();
@@ -367,7 +367,7 @@ fn notes() -> String {
     format!(
         "Medley {{{{ .Chart.AppVersion }}}} is installed in namespace {{{{ .Release.Namespace }}}}.
 
-See whether all is well:
+Check the installation:
 
   kubectl -n {{{{ .Release.Namespace }}}} rollout status deployment/{ACCOUNT} deployment/{WEBHOOK}
   medley check --namespace {{{{ .Release.Namespace }}}}
@@ -379,8 +379,8 @@ Open the console:
   kubectl -n {{{{ .Release.Namespace }}}} port-forward service/{CONSOLE} 8080:80
 {{{{- end }}}}
 
-There can be one installation in a cluster: definitions and roles are shared. It is meant for
-the namespace {NAMESPACE}; commands have to be told of another one.
+There can be only one installation per cluster: CRDs and cluster roles are shared. The default
+namespace is {NAMESPACE}; name another one to the medley commands with --namespace.
 "
     )
 }

@@ -1,12 +1,12 @@
-//! The plugin of kubectl, for krew's index. Archives and their digests are there when a version is released:
-//! the bot of krew fills in both from the tag.
+//! The kubectl plugin for krew's index. Archives and digests exist once a version is released: the
+//! krew-release-bot fills in both from the tag.
 
 use std::fmt::Write as _;
 
 use super::{Files, WRITTEN};
 use crate::HOME;
 
-/// Systems that archives are made for.
+/// Platforms of the archives.
 const SYSTEMS: [(&str, &str); 4] = [
     ("linux", "amd64"),
     ("linux", "arm64"),
@@ -24,16 +24,16 @@ metadata:
 spec:
   version: {{{{ .TagName }}}}
   homepage: {HOME}
-  shortDescription: Run clusters whose nodes are not alike
+  shortDescription: Run heterogeneous Kubernetes clusters
   description: |
-    Plans, previews, approves and undoes the tuning of operators; keeps boot images
-    for every architecture; chooses CPU models that machines can migrate with; tells
-    whether a cluster has arrived at a multi-arch release; and says where pods can
-    run by what their images are for.
+    Plans, previews, approves and reverts the configuration of operators; keeps boot
+    images for every architecture; chooses CPU models that virtual machines can migrate
+    with; verifies that a cluster has completed a multi-arch release; and explains which
+    nodes can run a pod by the platforms of its images.
   caveats: |
-    Most commands are about objects that the operator of Medley keeps. Install it with
+    Most commands work on objects of the Medley operator. Install it with
       kubectl medley manifests | kubectl apply --server-side -f -
-    and see with `kubectl medley check` whether all is well.
+    and check the installation with `kubectl medley check`.
   platforms:
 "
     );

@@ -1,4 +1,5 @@
-//! The installation for kustomize: a base that is what `medley manifests` prints, and overlays that add to it.
+//! The installation for kustomize: the base is the output of `medley manifests`, and overlays add
+//! to it.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +41,8 @@ pub(super) fn files() -> Result<Files, Error> {
     Ok(files)
 }
 
-/// What turns the base into what it is with other options: more objects, and more arguments of the operator.
+/// The difference between the base and the manifests of other options: more objects, and more
+/// arguments of the operator.
 fn overlay(
     files: &mut Files,
     name: &str,

@@ -1,5 +1,6 @@
-//! The installation as a bundle of the Operator Lifecycle Manager: what runs and its rights become a
-//! ClusterServiceVersion, the rest stays as it is, without a namespace. OLM makes accounts and bindings.
+//! The installation as a bundle for the Operator Lifecycle Manager: workloads and their RBAC become
+//! a ClusterServiceVersion, the other objects stay unchanged, without a namespace. OLM creates
+//! accounts and bindings.
 
 #[cfg(test)]
 mod tests;
@@ -17,15 +18,15 @@ use crate::{Part, definitions, objects};
 const FOLDER: &str = "olm";
 const PACKAGE: &str = "medley";
 const CHANNEL: &str = "alpha";
-/// The OpenShift that has [`OLDEST_KUBERNETES`].
+/// The OpenShift version with [`OLDEST_KUBERNETES`].
 const OLDEST_OPENSHIFT: &str = "v4.17";
 
-/// What the pages of a catalogue say of a kind.
+/// How a catalogue shows a CRD.
 struct Shown {
     kind: &'static str,
     title: &'static str,
     description: &'static str,
-    /// Field, title and sentence.
+    /// Field, title and description.
     fields: &'static [(&'static str, &'static str, &'static str)],
 }
 
@@ -33,17 +34,17 @@ const SHOWN: [Shown; 6] = [
     Shown {
         kind: "VirtPlatformConfig",
         title: "Governed configuration",
-        description: "Tuning of operators that others own: planned, previewed, approved, applied, watched, and undone.",
+        description: "Configuration of third-party operators: planned, previewed, approved, applied, watched, and reverted.",
         fields: &[
             (
                 "profile",
                 "Profile",
-                "The set of changes that is wanted; also the name of the object.",
+                "The set of changes to apply; also the name of the object.",
             ),
             (
                 "action",
                 "Action",
-                "DryRun makes a plan, Apply carries it out, Ignore does nothing.",
+                "DryRun computes a plan, Apply applies it, Ignore does nothing.",
             ),
         ],
     },
@@ -74,27 +75,27 @@ const SHOWN: [Shown; 6] = [
         fields: &[(
             "minimalLaunchYear",
             "Minimal launch year",
-            "No model that is older is chosen.",
+            "No older model is chosen.",
         )],
     },
     Shown {
         kind: "ReleasePolicy",
         title: "Release policy",
-        description: "How it is judged whether the cluster has truly arrived at its release.",
+        description: "How to verify that the cluster has completed its release.",
         fields: &[(
             "mode",
             "Mode",
-            "Observe looks on; Own keeps the ClusterVersion where nobody else does.",
+            "Observe only reports; Own manages the ClusterVersion where no other operator does.",
         )],
     },
     Shown {
         kind: "PlacementPolicy",
         title: "Placement policy",
-        description: "How pods are placed by what their images are for.",
+        description: "How pods are placed by the platforms of their images.",
         fields: &[(
             "onNoMatch",
             "Without a match",
-            "What becomes of a pod that no node can run.",
+            "How to treat a pod that no node can run.",
         )],
     },
 ];
@@ -118,14 +119,14 @@ pub(super) fn files() -> Result<Files, Error> {
     Ok(files)
 }
 
-/// Objects by what OLM does with them.
+/// Objects by how OLM handles them.
 #[derive(Default)]
 struct Sorted {
     /// Rules by account, in the whole cluster and in the namespace.
     everywhere: BTreeMap<String, Vec<Value>>,
     at_home: BTreeMap<String, Vec<Value>>,
     deployments: Vec<Value>,
-    /// What is in the bundle as it is, by the name of its file.
+    /// Objects included unchanged, by file name.
     others: BTreeMap<String, Value>,
 }
 
@@ -142,7 +143,7 @@ impl Sorted {
                 metadata.remove("namespace");
             }
             match (object.part, kind.as_str()) {
-                // Who may reach the pods is up to those who own the namespace.
+                // Network policies are up to the owners of the namespace.
                 (Part::Namespace | Part::Network, _) | (_, "ServiceAccount") => {}
                 (_, "ClusterRole" | "Role") => {
                     roles.insert((kind, name), value);
@@ -174,7 +175,7 @@ impl Sorted {
                     .append(rules.unwrap_or(&mut Vec::new()));
             }
         }
-        // Those of people are bound by people.
+        // Roles for users are bound by administrators.
         for ((kind, name), role) in roles {
             let file = format!("{name}.{}", kind.to_lowercase());
             sorted.others.insert(file, role);
@@ -217,7 +218,7 @@ fn service_version(sorted: &Sorted) -> Value {
                 "capabilities": "Deep Insights",
                 "categories": "Integration & Delivery, OpenShift Optional",
                 "containerImage": IMAGE,
-                "description": "One operator for clusters whose nodes are not alike.",
+                "description": "One operator for heterogeneous Kubernetes clusters.",
                 "operatorframework.io/suggested-namespace": NAMESPACE,
                 "operators.openshift.io/must-gather-image": IMAGE,
                 "repository": HOME,
@@ -238,7 +239,7 @@ fn service_version(sorted: &Sorted) -> Value {
             "provider": { "name": "Medley", "url": HOME },
             "links": [{ "name": "Documentation", "url": format!("{HOME}/tree/main/docs") }],
             "keywords": ["multi-arch", "kubevirt", "placement", "governance"],
-            // What Medley is about is the whole cluster.
+            // Medley manages the whole cluster.
             "installModes": [
                 mode("OwnNamespace", false),
                 mode("SingleNamespace", false),
@@ -260,17 +261,17 @@ fn service_version(sorted: &Sorted) -> Value {
 }
 
 fn description() -> String {
-    "Medley is for clusters whose nodes are not alike: several CPU architectures, several CPU generations, \
+    "Medley is for heterogeneous Kubernetes clusters: several CPU architectures, several CPU generations, \
      several operating systems, some of them running virtual machines with KubeVirt.\n\n\
-     * **Governance**: plans, previews, approves, applies, watches and undoes the tuning of operators that others own.\n\
-     * **Golden images**: every boot image is there for every architecture of the cluster, behind one stable name.\n\
+     * **Governance**: plans, previews, approves, applies, watches and reverts the configuration of third-party operators.\n\
+     * **Golden images**: every boot image for every architecture of the cluster, behind one stable name.\n\
      * **CPU models**: virtual machines get the newest CPU model that they can still migrate with.\n\
-     * **Release migration**: a true answer to whether the cluster has arrived at a multi-arch release.\n\
+     * **Release migration**: verifies that the cluster has completed a multi-arch release.\n\
      * **Placement**: pods land only on nodes that can run their images.\n"
         .to_owned()
 }
 
-/// How a kind of ours is shown.
+/// A CRD in the ClusterServiceVersion.
 fn owned(definition: &CustomResourceDefinition) -> Value {
     let names = &definition.spec.names;
     let version = definition.spec.versions.first();
@@ -292,14 +293,14 @@ fn owned(definition: &CustomResourceDefinition) -> Value {
         owned["statusDescriptors"] = json!([{
             "path": "conditions",
             "displayName": "Conditions",
-            "description": "What holds of it, and why.",
+            "description": "Status conditions.",
             "x-descriptors": ["urn:alm:descriptor:io.kubernetes.conditions"],
         }]);
     }
     owned
 }
 
-/// One object of each kind, to begin with.
+/// One example object of each CRD.
 fn examples() -> Value {
     let policy = |kind: &str, spec: Value| {
         json!({
@@ -322,7 +323,7 @@ fn examples() -> Value {
     ])
 }
 
-/// What tells OLM what is where, in the image and in a file of it.
+/// Annotations that describe the bundle, in its image and in a file.
 fn annotations() -> BTreeMap<String, String> {
     let bundle = "operators.operatorframework.io.bundle";
     [

@@ -1,4 +1,4 @@
-//! Certificates that are made here, and authorities that sign them.
+//! Certificates that are issued here, and the CAs that sign them.
 
 use std::fmt;
 
@@ -13,24 +13,24 @@ use time::OffsetDateTime;
 
 use crate::certificates::{Error, Pair};
 
-/// How long certificates live that nobody renews: longer than any process.
-const FOR_GOOD: SignedDuration = SignedDuration::from_hours(10 * 365 * 24);
-/// Clocks go apart.
-const SKEW: SignedDuration = SignedDuration::from_hours(24);
+/// Lifetime of certificates that are not renewed: longer than any process.
+const UNRENEWED_LIFETIME: SignedDuration = SignedDuration::from_hours(10 * 365 * 24);
+/// Allowance for clock skew.
+const CLOCK_SKEW: SignedDuration = SignedDuration::from_hours(24);
 
-/// A certificate that others are signed with, in PEM.
+/// A CA certificate with its key, in PEM.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Authority {
     /// The certificate.
     pub certificate: String,
     key: String,
-    /// When it was made.
+    /// Creation time.
     pub made: Timestamp,
-    /// Until when it is good.
+    /// Expiry.
     pub expires: Timestamp,
 }
 
-/// Keys are for nobody's eyes.
+/// Keys must not appear in logs.
 impl fmt::Debug for Authority {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Authority")
@@ -41,7 +41,7 @@ impl fmt::Debug for Authority {
 }
 
 impl Authority {
-    /// A new one that calls itself so.
+    /// A new CA with this common name.
     pub fn make(called: &str, now: Timestamp, expires: Timestamp) -> Result<Self, Error> {
         let made = || {
             let mut params = CertificateParams::new(Vec::new())?;
@@ -63,7 +63,7 @@ impl Authority {
         })
     }
 
-    /// A certificate that a client shows to servers; the common name says who it is.
+    /// A client certificate with this common name.
     pub fn issue_client(
         &self,
         common_name: &str,
@@ -120,19 +120,21 @@ impl Authority {
     }
 }
 
-/// A certificate made here, with an authority that signs nothing else. The keys are never written
-/// down: another process has others.
+/// A certificate issued by a single-use CA. The keys are never written to disk: another process has
+/// others.
 #[derive(Debug, Clone)]
-pub struct SelfMade {
+pub struct SelfSigned {
     authority: String,
     pair: Pair,
 }
 
-impl SelfMade {
-    /// A certificate for these names and addresses, of a server that is called so.
+impl SelfSigned {
+    /// A certificate for these names and addresses, with a CA of this common name.
     pub fn new(called: &str, names: &[String]) -> Result<Self, Error> {
         let now = Timestamp::now();
-        let expires = now.saturating_add(FOR_GOOD).unwrap_or(Timestamp::MAX);
+        let expires = now
+            .saturating_add(UNRENEWED_LIFETIME)
+            .unwrap_or(Timestamp::MAX);
         let authority = Authority::make(&format!("{called}-ca"), now, expires)?;
         Ok(Self {
             pair: authority.issue(called, names, now, expires)?,
@@ -140,7 +142,7 @@ impl SelfMade {
         })
     }
 
-    /// The certificate of the authority, in PEM: whom clients have to trust.
+    /// The CA certificate, in PEM, for clients to trust.
     pub fn authority(&self) -> &str {
         &self.authority
     }
@@ -151,7 +153,7 @@ impl SelfMade {
     }
 }
 
-/// From when to when a certificate is good, in whole days.
+/// The validity period of a certificate, in whole days.
 fn validity(from: Timestamp, until: Timestamp) -> (OffsetDateTime, OffsetDateTime) {
     let day = |time: Timestamp| {
         let date = time.to_zoned(TimeZone::UTC).date();
@@ -159,7 +161,7 @@ fn validity(from: Timestamp, until: Timestamp) -> (OffsetDateTime, OffsetDateTim
         let [month, day] = [date.month(), date.day()].map(i8::unsigned_abs);
         date_time_ymd(date.year().into(), month, day)
     };
-    let from = from.saturating_sub(SKEW).unwrap_or(Timestamp::MIN);
+    let from = from.saturating_sub(CLOCK_SKEW).unwrap_or(Timestamp::MIN);
     (day(from), day(until))
 }
 
@@ -169,8 +171,8 @@ mod tests {
     use crate::certificates::Tls;
 
     #[test]
-    fn what_is_made_here_can_be_used_and_keeps_its_keys_to_itself() -> anyhow::Result<()> {
-        let own = SelfMade::new("medley-test", &["localhost".to_owned()])?;
+    fn issued_certificates_are_valid_and_hide_their_keys() -> anyhow::Result<()> {
+        let own = SelfSigned::new("medley-test", &["localhost".to_owned()])?;
         Tls::new(own.pair())?;
         assert_eq!(format!("{:?}", own.pair()), "Pair { .. }");
         let authority = Authority::make("medley-test-ca", Timestamp::UNIX_EPOCH, Timestamp::MAX)?;

@@ -1,9 +1,9 @@
-//! Certificates of clients: whom a server believes to be who.
+//! Verification of client certificates.
 //!
-//! TLS proves that a client has the key of the certificate that it shows; the chain is verified afterwards, by the
-//! server itself and for every request. So authorities can change under open and resumed sessions, and a client whose
-//! certificate is of another authority is a client without a name, not a failed handshake: an API server that presents
-//! one everywhere must not be cut off by a server that knows another authority.
+//! TLS proves that a client has the key of its certificate; the server verifies the chain
+//! afterwards, for every request. So CAs can change under open and resumed sessions, and a client
+//! whose certificate is of another CA is an unauthenticated client, not a failed handshake: an API
+//! server that presents one everywhere must not be cut off by a server that knows another CA.
 
 #[cfg(test)]
 mod tests;
@@ -28,36 +28,36 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use crate::certificates::Error;
 
-/// How long a verified certificate is not verified again: a signature check per request would cost more than most
-/// requests do, and an expired certificate is noticed soon enough.
-const REMEMBERED: Duration = Duration::from_mins(1);
-/// Certificates that are remembered. API servers have one or two each.
-const MOST: usize = 64;
+/// How long a verification is cached: a signature check per request would cost more than most
+/// requests, and an expired certificate is noticed soon enough.
+const VERIFICATION_LIFETIME: Duration = Duration::from_mins(1);
+/// Certificates in the cache. API servers have one or two each.
+const MAX_CACHED: usize = 64;
 
-/// Authorities of client certificates, and the names that count.
+/// CAs of client certificates, and the accepted common names.
 pub struct ClientAuthorities {
     verifier: Arc<dyn ClientCertVerifier>,
     names: Vec<String>,
     verified: Mutex<HashMap<Vec<u8>, (String, Instant)>>,
 }
 
-/// Why a client is not believed.
+/// Why a client is not authenticated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
-    /// It has shown no certificate.
+    /// It presented no certificate.
     #[error("no client certificate was presented")]
     Missing,
-    /// The certificate is of another authority, expired, or not for clients.
+    /// The certificate is of another CA, expired, or not for clients.
     #[error("the client certificate cannot be verified: {0}")]
     Unverified(String),
-    /// The certificate is good, but for another client.
+    /// The certificate is valid, but of another client.
     #[error(
         "the common name {name:?} of the client certificate is not accepted; accepted are: {accepted}"
     )]
     Name {
         /// The common name.
         name: String,
-        /// Those that would be accepted.
+        /// The accepted names.
         accepted: String,
     },
 }
@@ -71,8 +71,8 @@ impl fmt::Debug for ClientAuthorities {
 }
 
 impl ClientAuthorities {
-    /// Authorities in PEM. Only certificates with one of these common names count; all do if there are none, as for
-    /// `requestheader-allowed-names` of kube-apiserver.
+    /// CAs in PEM. Only certificates with one of these common names are accepted; all are if there
+    /// are none, as for `requestheader-allowed-names` of kube-apiserver.
     pub fn new(pem: &str, names: Vec<String>) -> Result<Self, Error> {
         let wrong = |why: String| Error::Tls {
             what: "client authority".to_owned(),
@@ -85,7 +85,7 @@ impl ClientAuthorities {
             added.map_err(|error| wrong(error.to_string()))?;
         }
         if roots.is_empty() {
-            return Err(wrong("no certificate in PEM is there".to_owned()));
+            return Err(wrong("the PEM data holds no certificate".to_owned()));
         }
         let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider());
         let verifier = verifier.build();
@@ -96,12 +96,13 @@ impl ClientAuthorities {
         })
     }
 
-    /// The common name of a client that has shown these certificates, its own first, if it is believed.
+    /// The common name of a client that presented this chain, its own certificate first, if it
+    /// verifies.
     pub fn verify(&self, chain: &[CertificateDer<'_>]) -> Result<String, Rejection> {
         let (own, others) = chain.split_first().ok_or(Rejection::Missing)?;
         let remembered = self.verified.lock().get(&own[..]).cloned();
         if let Some((name, at)) = remembered
-            && at.elapsed() < REMEMBERED
+            && at.elapsed() < VERIFICATION_LIFETIME
         {
             return Ok(name);
         }
@@ -116,7 +117,7 @@ impl ClientAuthorities {
             return Err(Rejection::Name { name, accepted });
         }
         let mut verified = self.verified.lock();
-        if verified.len() >= MOST {
+        if verified.len() >= MAX_CACHED {
             verified.clear();
         }
         verified.insert(own.to_vec(), (name.clone(), Instant::now()));
@@ -129,7 +130,7 @@ fn common_name(certificate: &CertificateDer<'_>) -> Result<String, String> {
         X509Certificate::from_der(certificate).map_err(|error| error.to_string())?;
     let name = certificate.subject().iter_common_name().next();
     let name = name.and_then(|name| name.as_str().ok());
-    // Names may be left out where the authority says enough.
+    // Common names may be absent where the CA alone identifies the client.
     Ok(name.unwrap_or_default().to_owned())
 }
 
@@ -137,7 +138,7 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(aws_lc_rs::default_provider())
 }
 
-/// Takes any certificate whose key the client has, and no certificate at all.
+/// Accepts any certificate whose key the client has, and no certificate at all.
 #[derive(Debug)]
 pub(crate) struct AnyCertificate {
     algorithms: WebPkiSupportedAlgorithms,
@@ -156,7 +157,7 @@ impl ClientCertVerifier for AnyCertificate {
         false
     }
 
-    /// No hints: clients present what they have, and authorities may change while sessions are open.
+    /// No hints: clients present what they have, and CAs may change while sessions are open.
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         &[]
     }

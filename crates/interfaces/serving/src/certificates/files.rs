@@ -1,11 +1,11 @@
-//! Certificates in files, which somebody else renews.
+//! Certificates in files, which are renewed externally.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::certificates::{Error, Pair, Renewal};
 
-/// Files in PEM; read again when they change.
+/// Files in PEM; reloaded when they change.
 #[derive(Debug, Clone)]
 pub struct Files {
     certificate: PathBuf,
@@ -15,12 +15,10 @@ pub struct Files {
 }
 
 impl Files {
-    /// How often files are looked at, if nobody is in a hurry: whoever renews them does so long before they
-    /// expire.
+    /// Default poll interval of the files: they are renewed long before they expire.
     pub const EVERY: Duration = Duration::from_secs(10);
 
-    /// Reads a certificate, with those it depends on, and its key. Whether they have changed is looked at so
-    /// often.
+    /// Reads a certificate chain and its key, and polls for changes at this interval.
     pub fn open(certificate: &Path, key: &Path, every: Duration) -> Result<Self, Error> {
         Ok(Self {
             pair: read(certificate, key)?,
@@ -30,7 +28,7 @@ impl Files {
         })
     }
 
-    /// What was in them.
+    /// The current content.
     pub fn pair(&self) -> &Pair {
         &self.pair
     }
@@ -71,7 +69,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_changed_is_told_once() -> anyhow::Result<()> {
+    async fn changed_files_are_reported_once() -> anyhow::Result<()> {
         let folder = tempfile::tempdir()?;
         let [certificate, key] = ["tls.crt", "tls.key"].map(|name| folder.path().join(name));
         let open = || Files::open(&certificate, &key, Files::EVERY);
@@ -83,10 +81,10 @@ mod tests {
         let mut files = open()?;
         assert_eq!(files.next().await?, None);
         std::fs::write(&certificate, "second")?;
-        let told = files.next().await?.map(|pair| pair.certificate);
-        assert_eq!(told.as_deref(), Some(&b"second"[..]));
+        let renewed = files.next().await?.map(|pair| pair.certificate);
+        assert_eq!(renewed.as_deref(), Some(&b"second"[..]));
         assert_eq!(files.next().await?, None);
-        // Who renews files may take them away for a moment.
+        // A renewal may remove files for a moment.
         std::fs::remove_file(&key)?;
         files.next().await.unwrap_err();
         std::fs::write(&key, "secret")?;

@@ -13,19 +13,19 @@ use tracing::{info, warn};
 use crate::certificates::clients::AnyCertificate;
 use crate::certificates::{Error, Pair};
 
-/// Where another certificate comes from, once in a while.
+/// A source of renewed certificates.
 pub trait Renewal: Send {
-    /// Why it does not come.
+    /// Why a renewal fails.
     type Error: Display + Send;
 
-    /// How often to look.
+    /// Poll interval.
     fn every(&self) -> Duration;
 
-    /// The certificate to use from now on, if it is another.
+    /// The certificate to use from now on, if it changed.
     fn next(&mut self) -> impl Future<Output = Result<Option<Pair>, Self::Error>> + Send;
 }
 
-/// The TLS settings of the moment; clones share them.
+/// The current TLS settings; clones share them.
 #[derive(Clone)]
 pub struct Tls {
     current: Arc<ArcSwap<ServerConfig>>,
@@ -39,15 +39,15 @@ impl fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// Settings with a certificate that can be used.
+    /// Settings with a valid certificate.
     pub fn new(pair: &Pair) -> Result<Self, Error> {
         Self::with_clients(pair, WebPkiClientVerifier::no_client_auth())
     }
 
-    /// The same, for a server that wants to see the certificates of its clients and verifies them itself, with
-    /// [`ClientAuthorities`](crate::certificates::ClientAuthorities). A client without one, or with one of another authority, can
-    /// still connect.
-    pub fn asking_clients(pair: &Pair) -> Result<Self, Error> {
+    /// The same, for a server that requests client certificates and verifies them itself, with
+    /// [`ClientAuthorities`](crate::certificates::ClientAuthorities). A client without one, or with
+    /// one of another CA, can still connect.
+    pub fn with_client_certificates(pair: &Pair) -> Result<Self, Error> {
         Self::with_clients(pair, Arc::new(AnyCertificate::new()))
     }
 
@@ -57,14 +57,14 @@ impl Tls {
         Ok(Self { current, clients })
     }
 
-    /// What new connections of a listener get, now and later.
+    /// Settings for new connections of a listener, which follow renewals.
     pub fn of_listener(&self) -> crate::Tls {
         let current = Arc::clone(&self.current);
         Box::new(move || current.load_full())
     }
 
-    /// Renews for as long as it is polled. What cannot be used is passed over: the former certificate may
-    /// still be good, and half of a new pair is nothing unusual while it is being written.
+    /// Renews for as long as it is polled. Invalid content is skipped: the former certificate may
+    /// still be valid, and half of a new pair is common while it is being written.
     pub async fn follow(self, mut renewal: impl Renewal) {
         loop {
             tokio::time::sleep(renewal.every()).await;

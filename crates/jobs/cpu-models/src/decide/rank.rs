@@ -1,4 +1,4 @@
-//! What a policy says of a model, and which of two models is better.
+//! The policy's view of a model, and the order of models.
 
 use std::cmp::Reverse;
 
@@ -8,22 +8,22 @@ use super::reason::RuledOut;
 use crate::policy::Policy;
 use crate::table::{Model, Vendor};
 
-/// What the policy says of a model, whatever the nodes.
+/// The assessment of a model by the policy alone, independent of the nodes.
 #[derive(Debug, Clone)]
-pub(crate) struct Judged {
+pub(crate) struct ModelAssessment {
     pub(crate) model: Option<Model>,
     pub(super) ruled_out: Option<RuledOut>,
 }
 
-impl Judged {
-    /// Year and generation; none for what was never sold.
+impl ModelAssessment {
+    /// Launch year and generation; `None` for models that were never sold.
     pub(crate) fn age(&self) -> Option<(i32, i32)> {
         let model = self.model.as_ref()?;
         Some((model.year?, model.generation))
     }
 }
 
-/// What makes one model better than another: the larger one is.
+/// Sort key of a model: the greatest is chosen.
 pub(super) type Rank<'n> = (
     bool,
     u32,
@@ -38,8 +38,8 @@ pub(super) type Rank<'n> = (
     Reverse<&'n str>,
 );
 
-/// What a policy says of a model by its name.
-pub(super) fn judge(policy: &Policy, name: &str) -> Judged {
+/// Checks a model against the policy.
+pub(super) fn assess(policy: &Policy, name: &str) -> ModelAssessment {
     let model = policy.model(name);
     let ruled_out = if policy.excludes(name) {
         Some(RuledOut::Excluded)
@@ -57,12 +57,13 @@ pub(super) fn judge(policy: &Policy, name: &str) -> Judged {
             }),
         }
     };
-    Judged { model, ruled_out }
+    ModelAssessment { model, ruled_out }
 }
 
-/// The order of choice: own vendor or nobody's before another's, then the year, the vendor's own,
-/// the number of nodes, the generation, mitigations, no TSX (microcode takes it away), the higher
-/// version, the base of a mainframe, the name. Names differ, so the order is total.
+/// Sort key: own or no vendor before a foreign one, then the year, own vendor before none, the
+/// number of supporting nodes, the generation, mitigations, no TSX (microcode updates remove it),
+/// the higher version, the base model of a mainframe, the name. Names are unique, so the order is
+/// total; the upstream proof of concept (kubevirt#9060) picks at random among models of one year.
 pub(super) fn rank<'n>(
     bias: Bias,
     vendor: &Vendor,
@@ -70,11 +71,11 @@ pub(super) fn rank<'n>(
     supporters: u32,
     name: &'n str,
 ) -> Rank<'n> {
-    let whose = model.and_then(|model| model.vendor.as_ref());
-    let own = whose == Some(vendor);
+    let model_vendor = model.and_then(|model| model.vendor.as_ref());
+    let own = model_vendor == Some(vendor);
     let variant = model.map(|model| model.variant).unwrap_or_default();
     (
-        own || whose.is_none(),
+        own || model_vendor.is_none(),
         if bias == Bias::Widest { supporters } else { 0 },
         model.and_then(|model| model.year).unwrap_or_default(),
         own,

@@ -1,10 +1,10 @@
-//! Why a model, or why none.
+//! Reasons for a choice.
 
 use serde::Serialize;
 
 use crate::table::Vendor;
 
-/// Why a machine gets the model of its host.
+/// Why a VM falls back to `host-model`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(
     rename_all = "camelCase",
@@ -12,42 +12,43 @@ use crate::table::Vendor;
     rename_all_fields = "camelCase"
 )]
 pub enum Fallback {
-    /// The node is not there.
-    #[error("node {node:?} is not known")]
+    /// The node is not in the index.
+    #[error("node {node:?} not found")]
     NodeUnknown {
         /// The node.
         node: String,
     },
-    /// The node does not say who made its CPU.
+    /// The node has no `cpu-vendor` label.
     #[error("node {node:?} has no label cpu-vendor.node.kubevirt.io/<vendor>")]
     VendorUnknown {
         /// The node.
         node: String,
     },
-    /// The node says several.
+    /// The node has several `cpu-vendor` labels, and its host model does not settle which one is
+    /// right.
     #[error(
-        "node {node:?} is labelled with several vendors ({}), and its host model does not tell which is right",
+        "node {node:?} has several cpu-vendor labels ({}), and its host model does not match exactly one of them",
         listed(vendors)
     )]
     VendorAmbiguous {
         /// The node.
         node: String,
-        /// What it says.
+        /// The vendors that it is labelled with.
         vendors: Vec<Vendor>,
     },
-    /// The node does not meet the affinity, and the affinity makes no sense.
-    #[error("the node affinity makes no sense: {errors}")]
+    /// The node does not match the required affinity, and the affinity is invalid.
+    #[error("the required node affinity is invalid: {errors}")]
     MalformedAffinity {
-        /// What is wrong.
+        /// The validation errors.
         errors: String,
     },
-    /// The node supports no model by its labels.
+    /// The node has no `cpu-model` label that is `true`.
     #[error("node {node:?} has no label cpu-model.node.kubevirt.io/<model> that is \"true\"")]
     NoModels {
         /// The node.
         node: String,
     },
-    /// The node supports models, but none that may be chosen.
+    /// The node supports models, but the policy admits none of them.
     #[error("none of the {models} models of node {node:?} may be chosen")]
     NoCandidates {
         /// The node.
@@ -55,21 +56,23 @@ pub enum Fallback {
         /// How many models it supports.
         models: u32,
     },
-    /// Models may be chosen, but too few nodes support them.
-    #[error("no model has enough nodes: {model}, which most support, has {supporters} of {needed}")]
+    /// The policy admits models, but too few nodes support them.
+    #[error(
+        "no model has enough nodes: {model}, with the most supporters, has {supporters} of {needed}"
+    )]
     TooFewSupporters {
         /// The model that most nodes support.
         model: String,
-        /// How many do.
+        /// How many nodes support it.
         supporters: u32,
-        /// How many have to.
+        /// How many are required.
         needed: u32,
     },
 }
 
 impl Fallback {
-    /// The reason in a word.
-    pub fn word(&self) -> &'static str {
+    /// The name of the reason, in CamelCase.
+    pub fn reason(&self) -> &'static str {
         match self {
             Self::NodeUnknown { .. } => "NodeUnknown",
             Self::VendorUnknown { .. } => "VendorUnknown",
@@ -90,44 +93,44 @@ impl Fallback {
     rename_all_fields = "camelCase"
 )]
 pub enum RuledOut {
-    /// The policy says never.
+    /// `spec.excludedModels` of the policy lists it.
     #[error("the policy excludes it")]
     Excluded,
-    /// KubeVirt is told that it is obsolete.
+    /// KubeVirt lists it as obsolete.
     #[error("it is obsolete")]
     Obsolete,
-    /// Nobody knows when it was launched.
-    #[error("no launch year is known; a CpuModelPolicy can tell it")]
+    /// No table knows its launch year.
+    #[error("its launch year is unknown; set it in spec.models of the CpuModelPolicy")]
     Unknown,
-    /// It stands for no CPU that was ever sold.
+    /// It is a generic model (`qemu64`) that represents no CPU ever sold.
     #[error("it is generic")]
     Generic,
-    /// It is too old.
+    /// It was launched before `spec.minimalLaunchYear`.
     #[error("it was launched in {year}, before {minimum}")]
     TooOld {
-        /// When.
+        /// Its launch year.
         year: i32,
-        /// The oldest year that will do.
+        /// The oldest year that the policy admits.
         minimum: i32,
     },
     /// It belongs to another vendor.
     #[error("it is a model of {vendor}")]
     ForeignVendor {
-        /// Whose it is.
+        /// The vendor of the model.
         vendor: Vendor,
     },
     /// Too few nodes support it.
     #[error("{supporters} of {needed} nodes support it")]
     TooFewSupporters {
-        /// How many do.
+        /// How many nodes support it.
         supporters: u32,
-        /// How many have to.
+        /// How many are required.
         needed: u32,
     },
     /// The node has the label, with another value than `true`.
-    #[error("the label of the node says {value:?}")]
+    #[error("the value of its node label is {value:?}, not \"true\"")]
     NotTrue {
-        /// The value.
+        /// The value of the label.
         value: String,
     },
 }

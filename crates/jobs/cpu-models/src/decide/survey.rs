@@ -1,5 +1,4 @@
-//! Decisions for many machines over the same nodes and policy: what they have in common is worked
-//! out once.
+//! Decisions for many VMs over the same nodes and policy; intermediate results are cached.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -8,9 +7,9 @@ use std::sync::Arc;
 use api::cpu::ForeignVendors;
 use fixedbitset::FixedBitSet;
 
-use super::rank::{Judged, Rank, judge, rank};
+use super::rank::{ModelAssessment, Rank, assess, rank};
 use super::reason::{Fallback, RuledOut};
-use super::{Candidate, Decision, Refused, Verdict};
+use super::{Candidate, Decision, ModelVerdict, Refused};
 use crate::demand::Demand;
 use crate::groups::GroupModel;
 use crate::index::node::NodeVendor;
@@ -20,9 +19,9 @@ use crate::names::{MODEL_LABEL, TRUE};
 use crate::policy::{Needed, Policy};
 use crate::table::Vendor;
 
-/// An architecture whose machines always have the CPU of their host.
+/// VMs on arm64 always use host-passthrough.
 const ARM64: &str = "arm64";
-/// A count that was not made yet.
+/// Marks a count that is not computed yet.
 const UNCOUNTED: u32 = u32::MAX;
 
 /// Decisions over the same nodes and policy.
@@ -31,24 +30,24 @@ pub struct Survey<'a> {
     index: &'a Index,
     policy: &'a Policy,
     /// By model.
-    judged: Vec<Option<Judged>>,
+    assessments: Vec<Option<ModelAssessment>>,
     by_demand: HashMap<Arc<str>, usize>,
     pools: Vec<Pool>,
-    /// By the labels that tell a host model: the nodes that know it.
+    /// By the labels of a host model: the nodes that know it.
     host_targets: HashMap<&'a [LabelId], Arc<FixedBitSet>>,
-    /// By name: models that machines have.
-    named: HashMap<String, Named>,
-    /// The best model of nodes that are alike.
-    best: HashMap<Alike<'a>, Option<ModelId>>,
+    /// By name: the models recorded for VMs. They need not be known to any node.
+    recorded: HashMap<String, RecordedModel>,
+    /// The best model, by node class.
+    best: HashMap<NodeClassKey<'a>, Option<ModelId>>,
 }
 
-/// Nodes where the same machines get the same model: pool, vendor, whether the node counts for
-/// itself alone, models.
-type Alike<'a> = (usize, usize, u32, &'a [ModelId]);
+/// Nodes of one class, where the same VM gets the same model: pool, vendor, `own` of the node,
+/// models.
+type NodeClassKey<'a> = (usize, usize, u32, &'a [ModelId]);
 
-/// A model that a machine has. It need not be one that a node supports.
+/// A model recorded for a VM.
 #[derive(Debug)]
-pub(crate) struct Named {
+pub(crate) struct RecordedModel {
     pub(crate) id: Option<ModelId>,
     pub(crate) age: Option<(i32, i32)>,
     pub(crate) vendor: Option<Vendor>,
@@ -61,75 +60,75 @@ pub(crate) struct Pool {
     vendors: Vec<(Vendor, VendorPool)>,
 }
 
-/// A model that is looked for once.
+/// The result of a search that runs once.
 #[derive(Debug, Clone, Copy)]
-enum Sought {
-    NotYet,
-    Done(Option<ModelId>),
+enum BestModel {
+    NotComputed,
+    Computed(Option<ModelId>),
 }
 
-/// Those of one vendor.
+/// The nodes of a pool that have one vendor.
 #[derive(Debug)]
 pub(crate) struct VendorPool {
     pub(crate) nodes: FixedBitSet,
     pub(crate) len: u32,
     /// How many of them support each model.
     counts: Vec<u32>,
-    /// The best model that a machine could get on any of them, once it was looked for.
-    best: Sought,
+    /// The best model that a VM could get on any of them.
+    best: BestModel,
 }
 
-/// The node of a machine, with what follows from it.
-pub(crate) struct Place<'a> {
+/// The node of a VM with its pool and threshold.
+pub(crate) struct NodeContext<'a> {
     pub(crate) at: u32,
     pub(crate) node: &'a Indexed,
     pub(crate) vendor: &'a Vendor,
     pub(crate) pool: usize,
     pub(crate) within: usize,
-    /// 1 if the node itself does not count for others, but does for the machine that is on it.
+    /// 1 if the node is not eligible for other VMs but counts for the VM that runs on it.
     pub(crate) own: u32,
-    /// Whether the node counts for all.
+    /// Whether the node is eligible for every VM.
     pub(crate) eligible: bool,
     pub(crate) needed: Needed,
 }
 
 impl<'a> Survey<'a> {
-    /// Nothing is worked out before it is asked for.
+    /// An empty cache; every result is computed on first use.
     pub fn new(index: &'a Index, policy: &'a Policy) -> Self {
         Self {
             index,
             policy,
-            judged: vec![None; index.model_places()],
+            assessments: vec![None; index.model_places()],
             by_demand: HashMap::new(),
             pools: Vec::new(),
             host_targets: HashMap::new(),
-            named: HashMap::new(),
+            recorded: HashMap::new(),
             best: HashMap::new(),
         }
     }
 
-    /// The nodes.
+    /// The index of nodes.
     pub fn index(&self) -> &'a Index {
         self.index
     }
 
-    /// The policy.
+    /// The policy in force.
     pub fn policy(&self) -> &'a Policy {
         self.policy
     }
 
-    /// What a machine gets that starts on a node.
-    pub fn choose(&mut self, machine: &Machine, node: &str) -> Verdict {
+    /// The model that a VM gets on the node that it starts on.
+    pub fn choose(&mut self, machine: &Machine, node: &str) -> ModelVerdict {
         if machine.demand.architecture() == Some(ARM64) {
-            return Verdict::HostPassthrough;
+            return ModelVerdict::HostPassthrough;
         }
-        match self.find_place(&machine.demand, node) {
+        match self.locate_node(&machine.demand, node) {
             Ok(place) => self.choose_at(&place),
-            Err(fallback) => Verdict::HostModel(fallback),
+            Err(fallback) => ModelVerdict::HostModel(fallback),
         }
     }
 
-    /// The first of these nodes that a machine could start on now, and how many of them there are.
+    /// The first of these nodes that is eligible for a VM, and how many of them are.
     pub fn first_eligible(
         &mut self,
         machine: &Machine,
@@ -146,7 +145,7 @@ impl<'a> Survey<'a> {
         Some((first, fit.count() + 1))
     }
 
-    /// The same with everything that led to it.
+    /// Like [`Self::choose`], with the candidates and the models ruled out.
     pub fn decide(&mut self, machine: &Machine, node: &str) -> Decision {
         let index = self.index;
         let indexed = index.place_of(node).and_then(|place| index.node(place));
@@ -156,7 +155,7 @@ impl<'a> Survey<'a> {
             host_model: indexed
                 .and_then(|node| index.host_model_of(node))
                 .map(str::to_owned),
-            verdict: Verdict::HostPassthrough,
+            verdict: ModelVerdict::HostPassthrough,
             threshold: None,
             candidates: Vec::new(),
             ruled_out: Vec::new(),
@@ -164,10 +163,10 @@ impl<'a> Survey<'a> {
         if machine.demand.architecture() == Some(ARM64) {
             return decision;
         }
-        let place = match self.find_place(&machine.demand, node) {
+        let place = match self.locate_node(&machine.demand, node) {
             Ok(place) => place,
             Err(fallback) => {
-                decision.verdict = Verdict::HostModel(fallback);
+                decision.verdict = ModelVerdict::HostModel(fallback);
                 return decision;
             }
         };
@@ -177,15 +176,15 @@ impl<'a> Survey<'a> {
         decision
     }
 
-    /// Fills in the models that would do, and those that would not.
-    fn list_models(&mut self, place: &Place<'a>, decision: &mut Decision) {
+    /// Fills in the candidates and the models ruled out.
+    fn list_models(&mut self, place: &NodeContext<'a>, decision: &mut Decision) {
         let index = self.index;
         let mut candidates = Vec::new();
         for &id in &*place.node.models {
             let Some(label) = index.model(id) else {
                 continue;
             };
-            match self.judge_at(place, id) {
+            match self.assess_at(place, id) {
                 Ok(supporters) => candidates.push((label.model_name(), id, supporters)),
                 Err(reason) => decision.ruled_out.push(Refused {
                     model: label.model_name().to_owned(),
@@ -209,7 +208,7 @@ impl<'a> Survey<'a> {
         candidates
             .sort_by_key(|(_, id, supporters)| Reverse(self.rank(place.vendor, *id, *supporters)));
         for (name, id, supporters) in candidates {
-            let model = self.judged(id).model.as_ref();
+            let model = self.assessment(id).model.as_ref();
             decision.candidates.push(Candidate {
                 model: name.to_owned(),
                 year: model.and_then(|model| model.year).unwrap_or_default(),
@@ -219,22 +218,23 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// The best model of a place, or why there is none.
-    fn choose_at(&mut self, place: &Place<'a>) -> Verdict {
+    /// The best model of a node, or the reason for the fallback.
+    fn choose_at(&mut self, place: &NodeContext<'a>) -> ModelVerdict {
         let best = self.best_at(place).and_then(|id| self.index.model(id));
         if let Some(label) = best {
-            return Verdict::Model(label.model_name().to_owned());
+            return ModelVerdict::Model(label.model_name().to_owned());
         }
         let mut widest: Option<(u32, Reverse<&str>)> = None;
         for &id in &*place.node.models {
             if let Some(label) = self.index.model(id)
-                && let Err(RuledOut::TooFewSupporters { supporters, .. }) = self.judge_at(place, id)
+                && let Err(RuledOut::TooFewSupporters { supporters, .. }) =
+                    self.assess_at(place, id)
             {
                 widest = widest.max(Some((supporters, Reverse(label.model_name()))));
             }
         }
         let node = place.node.name.to_string();
-        Verdict::HostModel(match widest {
+        ModelVerdict::HostModel(match widest {
             Some((supporters, Reverse(model))) => Fallback::TooFewSupporters {
                 model: model.to_owned(),
                 supporters,
@@ -248,15 +248,15 @@ impl<'a> Survey<'a> {
         })
     }
 
-    /// The best model of a place.
-    pub(crate) fn best_at(&mut self, place: &Place<'a>) -> Option<ModelId> {
-        let alike = (place.pool, place.within, place.own, &*place.node.models);
-        if let Some(known) = self.best.get(&alike) {
+    /// The best model of a node, from the cache if a node of the same class was asked for before.
+    pub(crate) fn best_at(&mut self, place: &NodeContext<'a>) -> Option<ModelId> {
+        let class = (place.pool, place.within, place.own, &*place.node.models);
+        if let Some(known) = self.best.get(&class) {
             return *known;
         }
         let mut fit = Vec::new();
         for &id in &*place.node.models {
-            if let Ok(supporters) = self.judge_at(place, id) {
+            if let Ok(supporters) = self.assess_at(place, id) {
                 fit.push((id, supporters));
             }
         }
@@ -264,24 +264,24 @@ impl<'a> Survey<'a> {
             .into_iter()
             .max_by_key(|(id, supporters)| self.rank(place.vendor, *id, *supporters));
         let best = best.map(|(id, _)| id);
-        self.best.insert(alike, best);
+        self.best.insert(class, best);
         best
     }
 
-    /// What makes a model that was judged before better than another.
+    /// The sort key of a model that was assessed before.
     fn rank(&self, vendor: &Vendor, id: ModelId, supporters: u32) -> Rank<'a> {
         let name = self.index.model(id).map_or("", |label| label.model_name());
-        let judged = self.judged[id as usize].as_ref();
-        let model = judged.and_then(|judged| judged.model.as_ref());
+        let assessment = self.assessments[id as usize].as_ref();
+        let model = assessment.and_then(|assessment| assessment.model.as_ref());
         rank(self.policy.bias, vendor, model, supporters, name)
     }
 
-    /// The node of a machine and its like; or why no model can be chosen there.
-    pub(crate) fn find_place(
+    /// The node of a VM with its pool and threshold; or why no model can be chosen there.
+    pub(crate) fn locate_node(
         &mut self,
         demand: &Demand,
         node: &str,
-    ) -> Result<Place<'a>, Fallback> {
+    ) -> Result<NodeContext<'a>, Fallback> {
         let index = self.index;
         let found = index
             .place_of(node)
@@ -307,7 +307,7 @@ impl<'a> Survey<'a> {
         };
         let pool = self.pool(demand);
         let selection = &self.pools[pool].selection;
-        // As for the scheduler, errors matter only if no other term matches the node.
+        // As in the scheduler, errors count only if no other term matches the node.
         if let Some(errors) = &selection.malformed
             && !selection.matching.contains(place as usize)
         {
@@ -320,7 +320,7 @@ impl<'a> Survey<'a> {
         let own = u32::from(selection.matching.contains(bit) && !eligible);
         let within = self.vendor_pool(pool, vendor);
         let len = self.pools[pool].vendors[within].1.len + own;
-        Ok(Place {
+        Ok(NodeContext {
             at: place,
             node: indexed,
             vendor,
@@ -332,29 +332,29 @@ impl<'a> Survey<'a> {
         })
     }
 
-    /// Whether a model may be chosen on nodes of a vendor, however many support it.
+    /// Whether the policy admits a model on nodes of a vendor, whatever the number of supporters.
     fn admits(&mut self, vendor: &Vendor, id: ModelId) -> Result<(), RuledOut> {
         let policy = self.policy;
-        let judged = self.judged(id);
-        if let Some(reason) = &judged.ruled_out {
+        let assessment = self.assessment(id);
+        if let Some(reason) = &assessment.ruled_out {
             return Err(reason.clone());
         }
-        let whose = judged
+        let model_vendor = assessment
             .model
             .as_ref()
             .and_then(|model| model.vendor.as_ref());
-        match whose.filter(|whose| *whose != vendor) {
-            Some(whose) if policy.foreign == ForeignVendors::Exclude => {
+        match model_vendor.filter(|model_vendor| *model_vendor != vendor) {
+            Some(model_vendor) if policy.foreign == ForeignVendors::Exclude => {
                 Err(RuledOut::ForeignVendor {
-                    vendor: whose.clone(),
+                    vendor: model_vendor.clone(),
                 })
             }
             _ => Ok(()),
         }
     }
 
-    /// How many nodes support a model that may be chosen; or why it may not.
-    fn judge_at(&mut self, place: &Place<'a>, id: ModelId) -> Result<u32, RuledOut> {
+    /// How many nodes support a model that may be chosen; or the rule that it fails.
+    fn assess_at(&mut self, place: &NodeContext<'a>, id: ModelId) -> Result<u32, RuledOut> {
         self.admits(place.vendor, id)?;
         let supporters = self.supporters(place, id);
         if supporters < place.needed.nodes {
@@ -366,8 +366,8 @@ impl<'a> Survey<'a> {
         Ok(supporters)
     }
 
-    /// How many nodes that a machine can go to support a model of its node, its own included.
-    pub(crate) fn supporters(&mut self, place: &Place<'a>, id: ModelId) -> u32 {
+    /// How many nodes that a VM can migrate to support a model of its node, its own included.
+    pub(crate) fn supporters(&mut self, place: &NodeContext<'a>, id: ModelId) -> u32 {
         self.count(place.pool, place.within, id) + place.own
     }
 
@@ -384,7 +384,7 @@ impl<'a> Survey<'a> {
         *count
     }
 
-    /// The best model that a machine could get on any node of one vendor.
+    /// The best model that a VM could get on any node of one vendor.
     pub(crate) fn best_anywhere(
         &mut self,
         pool: usize,
@@ -392,10 +392,11 @@ impl<'a> Survey<'a> {
         vendor: &Vendor,
     ) -> Option<ModelId> {
         let inner = &self.pools[pool].vendors[within].1;
-        if let Sought::Done(known) = inner.best {
+        if let BestModel::Computed(known) = inner.best {
             return known;
         }
-        // A model that nobody has is nobody's.
+        // At least one supporter, whatever the threshold: a model without supporters cannot be
+        // chosen.
         let needed = self.policy.threshold.needed(inner.len).nodes.max(1);
         let mut fit = Vec::new();
         for (id, _) in self.index.all_models() {
@@ -410,11 +411,11 @@ impl<'a> Survey<'a> {
             .into_iter()
             .max_by_key(|(id, supporters)| self.rank(vendor, *id, *supporters));
         let best = best.map(|(id, _)| id);
-        self.pools[pool].vendors[within].1.best = Sought::Done(best);
+        self.pools[pool].vendors[within].1.best = BestModel::Computed(best);
         best
     }
 
-    /// Those of the models that may be chosen on nodes of a vendor, the best first.
+    /// Those of the models that the policy admits on nodes of a vendor, best first.
     pub(crate) fn order(&mut self, vendor: &Vendor, models: &[ModelId]) -> Vec<GroupModel> {
         let pool = self.pool(&Demand::default());
         let within = self.vendor_pool(pool, vendor);
@@ -425,16 +426,16 @@ impl<'a> Survey<'a> {
             }
         }
         fit.sort_by_key(|(id, nodes)| Reverse(self.rank(vendor, *id, *nodes)));
-        let told = fit.into_iter().map(|(id, nodes)| GroupModel {
+        let listed = fit.into_iter().map(|(id, nodes)| GroupModel {
             model: self
                 .index
                 .model(id)
                 .map_or("", |label| label.model_name())
                 .to_owned(),
-            year: self.judged(id).age().map_or(0, |(year, _)| year),
+            year: self.assessment(id).age().map_or(0, |(year, _)| year),
             nodes,
         });
-        told.collect()
+        listed.collect()
     }
 
     /// The nodes that know the host model of a node.
@@ -446,30 +447,30 @@ impl<'a> Survey<'a> {
             .clone()
     }
 
-    /// A model by the name that a machine has recorded.
-    pub(crate) fn named(&mut self, name: &str) -> &Named {
-        if !self.named.contains_key(name) {
-            let judged = judge(self.policy, name);
-            let named = Named {
+    /// A model by its recorded name.
+    pub(crate) fn recorded_model(&mut self, name: &str) -> &RecordedModel {
+        if !self.recorded.contains_key(name) {
+            let assessment = assess(self.policy, name);
+            let model = RecordedModel {
                 id: self.index.model_named(name),
-                age: judged.age(),
-                vendor: judged.model.and_then(|model| model.vendor),
+                age: assessment.age(),
+                vendor: assessment.model.and_then(|model| model.vendor),
             };
-            self.named.insert(name.to_owned(), named);
+            self.recorded.insert(name.to_owned(), model);
         }
-        // It was put there if it was not.
-        &self.named[name]
+        // Inserted above if it was missing.
+        &self.recorded[name]
     }
 
-    pub(crate) fn judged(&mut self, id: ModelId) -> &Judged {
+    pub(crate) fn assessment(&mut self, id: ModelId) -> &ModelAssessment {
         let (index, policy) = (self.index, self.policy);
-        self.judged[id as usize].get_or_insert_with(|| {
+        self.assessments[id as usize].get_or_insert_with(|| {
             let name = index.model(id).map_or("", |label| label.model_name());
-            judge(policy, name)
+            assess(policy, name)
         })
     }
 
-    /// The nodes that meet a demand.
+    /// The pool of a demand, created on first use.
     pub(crate) fn pool(&mut self, demand: &Demand) -> usize {
         if let Some(place) = self.by_demand.get(demand.key()) {
             return *place;
@@ -487,7 +488,7 @@ impl<'a> Survey<'a> {
         &self.pools[pool]
     }
 
-    /// Those of one vendor.
+    /// The nodes of a pool that have one vendor.
     pub(crate) fn vendor_pool(&mut self, pool: usize, vendor: &Vendor) -> usize {
         let pool = &mut self.pools[pool];
         let known = pool.vendors.iter().position(|(known, _)| known == vendor);
@@ -505,7 +506,7 @@ impl<'a> Survey<'a> {
             nodes,
             len,
             counts,
-            best: Sought::NotYet,
+            best: BestModel::NotComputed,
         };
         pool.vendors.push((vendor.clone(), inner));
         pool.vendors.len() - 1

@@ -2,9 +2,9 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::index::node::NodeFacts;
+use crate::index::node::NodeInputs;
 use crate::policy::{Obsolete, Policy};
-use crate::test_values::{alike, hosted, index, labelled, machine, node};
+use crate::test_values::{hosted, identical_nodes, index, labelled, machine, node};
 
 mod hosts;
 mod stories;
@@ -15,7 +15,7 @@ fn policy(spec: Value) -> Policy {
     policy
 }
 
-fn verdict(index: &Index, spec: Value, node: &str) -> Verdict {
+fn verdict(index: &Index, spec: Value, node: &str) -> ModelVerdict {
     decide(index, &Policy::default(), &machine(spec), node).verdict
 }
 
@@ -44,14 +44,14 @@ fn reason(index: &Index, spec: Value, node: &str) -> &'static str {
 #[case(15, 5, Some("Skylake-Server"))]
 #[case(100, 4, Some("Penryn"))]
 #[case(100, 5, Some("Skylake-Server"))]
-fn the_threshold_decides(
+fn threshold_decides_between_newer_and_older_model(
     #[case] eligible: usize,
     #[case] supporters: usize,
     #[case] expected: Option<&str>,
 ) {
     let index = index([
-        alike("new", supporters, "Intel", &["Penryn", "Skylake-Server"]),
-        alike("old", eligible - supporters, "Intel", &["Penryn"]),
+        identical_nodes("new", supporters, "Intel", &["Penryn", "Skylake-Server"]),
+        identical_nodes("old", eligible - supporters, "Intel", &["Penryn"]),
     ]);
     assert_eq!(chosen(&index, "new0"), expected.unwrap_or("host-model"));
 }
@@ -63,18 +63,23 @@ fn the_threshold_decides(
 #[case(json!({ "threshold": { "support": "100%" } }), "Penryn")]
 #[case(json!({ "excludedModels": ["Penryn"] }), "host-model")]
 #[case(json!({ "models": [{ "name": "Penryn", "launchYear": 2006 }] }), "host-model")]
-fn the_policy_counts(#[case] spec: Value, #[case] expected: &str) {
-    let index = index([alike("a", 2, "Intel", &["Penryn", "Conroe", "qemu64"])]);
+fn policy_fields_change_the_choice(#[case] spec: Value, #[case] expected: &str) {
+    let index = index([identical_nodes(
+        "a",
+        2,
+        "Intel",
+        &["Penryn", "Conroe", "qemu64"],
+    )]);
     let decision = decide(&index, &policy(spec), &machine(json!({})), "a0");
     assert_eq!(decision.verdict.model(), expected);
 }
 
 #[test]
-fn every_model_that_is_not_chosen_has_its_reason() {
+fn every_model_ruled_out_has_a_reason() {
     let models = [
         "Penryn", "Conroe", "qemu64", "Novel", "EPYC", "Nehalem", "coreduo", "max",
     ];
-    let mut nodes = alike("a", 2, "Intel", &models);
+    let mut nodes = identical_nodes("a", 2, "Intel", &models);
     nodes[0] = labelled(
         nodes[0].clone(),
         &[
@@ -87,36 +92,36 @@ fn every_model_that_is_not_chosen_has_its_reason() {
         Obsolete::from_configuration(Some(&vec!["coreduo".to_owned()])),
     );
     let decision = decide(&index, &policy, &machine(json!({})), "a0");
-    assert_eq!(decision.verdict, Verdict::Model("Penryn".to_owned()));
-    let said: Vec<String> = decision
+    assert_eq!(decision.verdict, ModelVerdict::Model("Penryn".to_owned()));
+    let actual: Vec<String> = decision
         .ruled_out
         .iter()
         .map(|refused| format!("{}: {}", refused.model, refused.reason))
         .collect();
     assert_eq!(
-        said,
+        actual,
         [
-            "Broadwell: the label of the node says \"false\"",
+            "Broadwell: the value of its node label is \"false\", not \"true\"",
             "Conroe: it was launched in 2006, before 2007",
             "EPYC: it is a model of AMD",
             "Haswell: 1 of 2 nodes support it",
             "Nehalem: the policy excludes it",
-            "Novel: no launch year is known; a CpuModelPolicy can tell it",
+            "Novel: its launch year is unknown; set it in spec.models of the CpuModelPolicy",
             "coreduo: it is obsolete",
             "max: it is generic",
             "qemu64: it is generic",
         ]
     );
-    let told = serde_json::to_value(&decision).unwrap();
+    let serialised = serde_json::to_value(&decision).unwrap();
     assert_eq!(
-        told["verdict"],
+        serialised["verdict"],
         json!({ "kind": "model", "value": "Penryn" })
     );
     assert_eq!(
-        told["ruledOut"][1]["reason"],
+        serialised["ruledOut"][1]["reason"],
         json!({ "reason": "tooOld", "year": 2006, "minimum": 2007 })
     );
-    assert_eq!(told["threshold"]["nodes"], 2);
+    assert_eq!(serialised["threshold"]["nodes"], 2);
 }
 
 #[rstest]
@@ -144,7 +149,7 @@ fn every_model_that_is_not_chosen_has_its_reason() {
 #[case::feature(json!({ "features": ["avx2"] }), 1)]
 #[case::forbidden(json!({ "forbidden": ["avx2"] }), 3)]
 #[case::two_features(json!({ "features": ["avx2", "sgx"] }), 0)]
-fn only_nodes_that_the_machine_may_use_count(#[case] spec: Value, #[case] eligible: u32) {
+fn only_nodes_matching_the_demand_are_eligible(#[case] spec: Value, #[case] eligible: u32) {
     let with =
         |name: &str, labels: &[(&str, &str)]| labelled(node(name, "Intel", &["Penryn"]), labels);
     let index = Index::new([
@@ -174,20 +179,20 @@ fn term(key: &str, operator: &str, values: &[&str]) -> Value {
 #[case(term("cores", "Gt", &["many"]), "the value must be an integer")]
 #[case(term("cores", "Lt", &["1", "2"]), "exactly one value is required")]
 #[case(term("not a key", "Exists", &[]), "name part")]
-fn a_malformed_affinity_is_told(#[case] spec: Value, #[case] said: &str) {
-    let index = index([alike("a", 3, "Intel", &["Penryn"])]);
-    let Verdict::HostModel(fallback) = verdict(&index, spec, "a0") else {
+fn malformed_affinity_is_reported(#[case] spec: Value, #[case] part: &str) {
+    let index = index([identical_nodes("a", 3, "Intel", &["Penryn"])]);
+    let ModelVerdict::HostModel(fallback) = verdict(&index, spec, "a0") else {
         panic!("a model was chosen");
     };
-    assert_eq!(fallback.word(), "MalformedAffinity");
+    assert_eq!(fallback.reason(), "MalformedAffinity");
     let text = fallback.to_string();
-    assert!(text.contains(said), "{text}");
+    assert!(text.contains(part), "{text}");
     assert!(text.contains("nodeSelectorTerms[0]"), "{text}");
 }
 
 #[test]
-fn nodes_that_no_pod_could_go_to_do_not_count_unless_the_policy_says_so() {
-    let cordoned = NodeFacts {
+fn unschedulable_nodes_are_not_eligible_unless_the_policy_counts_them() {
+    let cordoned = NodeInputs {
         unschedulable: true,
         ..node("cordoned", "Intel", &["Penryn"])
     };
@@ -195,11 +200,11 @@ fn nodes_that_no_pod_could_go_to_do_not_count_unless_the_policy_says_so() {
         node("dead", "Intel", &["Penryn"]),
         &[("kubevirt.io/schedulable", "false")],
     );
-    let unready = NodeFacts {
+    let unready = NodeInputs {
         ready: false,
         ..node("unready", "Intel", &["Penryn"])
     };
-    let taint = |key: &str, effect: &str| NodeFacts {
+    let taint = |key: &str, effect: &str| NodeInputs {
         taints: serde_json::from_value(json!([{ "key": key, "value": "x", "effect": effect }]))
             .unwrap(),
         ..node(
@@ -246,10 +251,10 @@ fn nodes_that_no_pod_could_go_to_do_not_count_unless_the_policy_says_so() {
 }
 
 #[test]
-fn nodes_of_another_vendor_do_not_count() {
+fn nodes_of_another_vendor_are_not_eligible() {
     let index = index([
-        alike("amd", 3, "AMD", &["EPYC", "Penryn"]),
-        alike("intel", 2, "Intel", &["Penryn", "EPYC"]),
+        identical_nodes("amd", 3, "AMD", &["EPYC", "Penryn"]),
+        identical_nodes("intel", 2, "Intel", &["Penryn", "EPYC"]),
     ]);
     let decision = decide(&index, &Policy::default(), &machine(json!({})), "amd0");
     assert_eq!(decision.threshold.unwrap().eligible, 3);
@@ -258,11 +263,11 @@ fn nodes_of_another_vendor_do_not_count() {
 }
 
 #[test]
-fn a_foreign_model_is_the_last_resort_if_the_policy_allows_it() {
+fn foreign_model_is_the_last_resort_if_allowed() {
     let both = ["Opteron_G3", "IvyBridge-IBRS"];
     let index = index([
-        alike("a", 2, "AMD", &both),
-        alike("b", 2, "AMD", &["IvyBridge-IBRS"]),
+        identical_nodes("a", 2, "AMD", &both),
+        identical_nodes("b", 2, "AMD", &["IvyBridge-IBRS"]),
     ]);
     assert_eq!(chosen(&index, "a0"), "Opteron_G3");
     assert_eq!(reason(&index, json!({}), "b0"), "NoCandidates");
@@ -273,7 +278,7 @@ fn a_foreign_model_is_the_last_resort_if_the_policy_allows_it() {
 }
 
 #[test]
-fn a_label_that_says_false_is_no_support() {
+fn label_with_value_false_is_not_support() {
     let doubtful = labelled(
         node("b", "Intel", &["Penryn"]),
         &[("cpu-model.node.kubevirt.io/Haswell", "false")],
@@ -284,20 +289,20 @@ fn a_label_that_says_false_is_no_support() {
 }
 
 #[test]
-fn of_two_vendor_labels_the_one_of_the_host_model_is_right() {
+fn host_model_settles_contradicting_vendor_labels() {
     let amd = ("cpu-vendor.node.kubevirt.io/AMD", "true");
     let moved = |name: &str| labelled(node(name, "Intel", &["EPYC", "Penryn"]), &[amd]);
     let index = Index::new([
-        hosted(moved("told"), "EPYC-Rome"),
+        hosted(moved("settled"), "EPYC-Rome"),
         node("plain", "AMD", &["EPYC"]),
-        moved("untold"),
+        moved("unsettled"),
         hosted(moved("novel"), "Novel"),
     ]);
-    let decision = decide(&index, &Policy::default(), &machine(json!({})), "told");
+    let decision = decide(&index, &Policy::default(), &machine(json!({})), "settled");
     assert_eq!(decision.vendor, Some(Vendor::new("AMD")));
     assert_eq!(decision.host_model.as_deref(), Some("EPYC-Rome"));
     assert_eq!(decision.verdict.model(), "EPYC");
-    for unclear in ["untold", "novel"] {
+    for unclear in ["unsettled", "novel"] {
         assert_eq!(reason(&index, json!({}), unclear), "VendorAmbiguous");
     }
     assert_eq!(
@@ -313,7 +318,7 @@ fn of_two_vendor_labels_the_one_of_the_host_model_is_right() {
 #[case::no_models("empty", "NoModels")]
 #[case::no_good_models("generic", "NoCandidates")]
 #[case::alone("alone", "TooFewSupporters")]
-fn what_cannot_be_decided_falls_back_and_says_why(#[case] name: &str, #[case] word: &str) {
+fn undecidable_choice_falls_back_with_a_reason(#[case] name: &str, #[case] word: &str) {
     let bare = labelled(
         node("bare", "Intel", &["Penryn"]),
         &[("cpu-vendor.node.kubevirt.io/Intel", "")],
@@ -330,22 +335,22 @@ fn what_cannot_be_decided_falls_back_and_says_why(#[case] name: &str, #[case] wo
 }
 
 #[test]
-fn a_single_node_has_nobody_to_migrate_to() {
+fn single_node_falls_back_to_host_model() {
     let index = Index::new([node("only", "Intel", &["Penryn", "Haswell"])]);
-    let Verdict::HostModel(fallback) = verdict(&index, json!({}), "only") else {
+    let ModelVerdict::HostModel(fallback) = verdict(&index, json!({}), "only") else {
         panic!("a model was chosen");
     };
     assert_eq!(
         fallback.to_string(),
-        "no model has enough nodes: Haswell, which most support, has 1 of 2"
+        "no model has enough nodes: Haswell, with the most supporters, has 1 of 2"
     );
 }
 
 #[test]
-fn machines_of_arm_have_the_cpu_of_their_host() {
-    let index = index([alike("a", 3, "ARM", &["Neoverse-N1"])]);
+fn arm64_always_gets_host_passthrough() {
+    let index = index([identical_nodes("a", 3, "ARM", &["Neoverse-N1"])]);
     let verdict = verdict(&index, json!({ "architecture": "arm64" }), "a0");
-    assert_eq!(verdict, Verdict::HostPassthrough);
+    assert_eq!(verdict, ModelVerdict::HostPassthrough);
     assert_eq!(verdict.model(), "host-passthrough");
 }
 
@@ -358,11 +363,11 @@ fn machines_of_arm_have_the_cpu_of_their_host() {
 #[case("AMD", &["EPYC-v4", "EPYC-IBPB", "EPYC-v2", "EPYC", "EPYC-v1"])]
 #[case("AMD", &["EPYC-Rome-v4", "EPYC-Rome", "EPYC-Rome-v1"])]
 #[case("IBM", &["gen17a-base", "gen17a"])]
-fn equal_years_have_one_order(#[case] vendor: &str, #[case] order: &[&str]) {
+fn models_of_one_year_have_a_total_order(#[case] vendor: &str, #[case] order: &[&str]) {
     let mut labels = order.to_vec();
     for _ in 0..100 {
         labels.rotate_left(1);
-        let index = index([alike("a", 2, vendor, &labels)]);
+        let index = index([identical_nodes("a", 2, vendor, &labels)]);
         let decision = decide(&index, &Policy::default(), &machine(json!({})), "a0");
         let found: Vec<&str> = decision
             .candidates
@@ -375,19 +380,19 @@ fn equal_years_have_one_order(#[case] vendor: &str, #[case] order: &[&str]) {
 }
 
 #[test]
-fn of_one_year_the_model_with_more_nodes_comes_first() {
+fn more_supporters_win_within_a_year() {
     let index = index([
-        alike("a", 2, "Intel", &["Skylake-Server", "Skylake-Server-IBRS"]),
-        alike("b", 1, "Intel", &["Skylake-Server"]),
+        identical_nodes("a", 2, "Intel", &["Skylake-Server", "Skylake-Server-IBRS"]),
+        identical_nodes("b", 1, "Intel", &["Skylake-Server"]),
     ]);
     assert_eq!(chosen(&index, "a0"), "Skylake-Server");
 }
 
 #[test]
-fn a_bias_to_many_nodes_takes_the_older_model() {
+fn bias_widest_prefers_more_supporters() {
     let index = index([
-        alike("new", 3, "AMD", &["EPYC", "EPYC-Milan"]),
-        alike("old", 2, "AMD", &["EPYC"]),
+        identical_nodes("new", 3, "AMD", &["EPYC", "EPYC-Milan"]),
+        identical_nodes("old", 2, "AMD", &["EPYC"]),
     ]);
     assert_eq!(chosen(&index, "new0"), "EPYC-Milan");
     let wide = policy(json!({ "bias": "Widest" }));
@@ -397,9 +402,10 @@ fn a_bias_to_many_nodes_takes_the_older_model() {
 }
 
 #[test]
-fn obsolete_models_are_never_chosen_whatever_the_labels_say() {
-    // Between a change of the list and the next run of the labeller, nodes still offer the model.
-    let index = index([alike("a", 2, "Intel", &["Haswell", "Penryn"])]);
+fn obsolete_model_is_never_chosen_despite_labels() {
+    // Between a change of the list and the next run of the node labeller (up to 6.6 minutes), nodes
+    // still carry the label.
+    let index = index([identical_nodes("a", 2, "Intel", &["Haswell", "Penryn"])]);
     let haswell = vec!["Haswell".to_owned()];
     let policy = Policy::default().with_obsolete(Obsolete::from_configuration(Some(&haswell)));
     let decision = decide(&index, &policy, &machine(json!({})), "a0");

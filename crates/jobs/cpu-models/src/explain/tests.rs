@@ -1,23 +1,23 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::index::node::NodeFacts;
-use crate::test_values::{alike, index, labelled, machine, node};
+use crate::index::node::NodeInputs;
+use crate::test_values::{identical_nodes, index, labelled, machine, node};
 
 fn explained(index: &Index, spec: Value, node: &str) -> Explanation {
     explain(index, &Policy::default(), &machine(spec), node)
 }
 
 #[test]
-fn every_node_has_its_part_or_its_reason() {
-    let tainted = NodeFacts {
+fn every_node_is_listed_or_has_a_reason() {
+    let tainted = NodeInputs {
         taints: serde_json::from_value(
             json!([{ "key": "gpu", "value": "a", "effect": "NoSchedule" }]),
         )
         .unwrap(),
         ..node("tainted", "AMD", &["EPYC"])
     };
-    let zone = |node: NodeFacts| {
+    let zone = |node: NodeInputs| {
         labelled(
             node,
             &[("zone", "a"), ("cpu-feature.node.kubevirt.io/aes", "true")],
@@ -30,15 +30,15 @@ fn every_node_has_its_part_or_its_reason() {
             node("naples", "AMD", &["EPYC"]),
             node("intel", "Intel", &["Penryn"]),
             tainted,
-            NodeFacts {
+            NodeInputs {
                 unschedulable: true,
                 ..node("cordoned", "AMD", &["EPYC"])
             },
-            NodeFacts {
+            NodeInputs {
                 ready: false,
                 ..node("unready", "AMD", &["EPYC"])
             },
-            NodeFacts {
+            NodeInputs {
                 architecture: Some("s390x".to_owned()),
                 ..node("mainframe", "IBM", &["gen15a"])
             },
@@ -61,13 +61,13 @@ fn every_node_has_its_part_or_its_reason() {
     assert_eq!(explanation.decision.verdict.model(), "EPYC-Rome");
     assert_eq!(explanation.supporters, ["rome", "rome2"]);
     assert_eq!(explanation.others, ["naples"]);
-    let said: Vec<String> = explanation
+    let actual: Vec<String> = explanation
         .left_out
         .iter()
         .map(|out| format!("{}: {}", out.node, out.reason))
         .collect();
     assert_eq!(
-        said,
+        actual,
         [
             "cordoned: it is not schedulable",
             "elsewhere: it lacks the CPU feature aes",
@@ -76,14 +76,14 @@ fn every_node_has_its_part_or_its_reason() {
             "mainframe: its architecture is s390x",
             "tainted: its taint gpu=a:NoSchedule is not tolerated",
             "unready: it is not Ready",
-            "vendorless: it does not tell one vendor",
+            "vendorless: its CPU vendor is missing or ambiguous",
             "weak: it lacks the CPU feature aes",
         ]
     );
 }
 
 #[test]
-fn an_affinity_that_does_not_match_is_told_from_one_that_is_wrong() {
+fn unmatched_and_invalid_affinity_are_distinguished() {
     let index = Index::new([
         labelled(node("a", "AMD", &["EPYC"]), &[("zone", "a")]),
         node("b", "AMD", &["EPYC"]),
@@ -108,15 +108,15 @@ fn an_affinity_that_does_not_match_is_told_from_one_that_is_wrong() {
 }
 
 #[test]
-fn one_more_node_would_make_a_newer_model_possible() {
+fn gains_list_models_that_more_nodes_would_allow() {
     let index = index([
-        alike("milan", 1, "AMD", &["EPYC", "EPYC-Rome", "EPYC-Milan"]),
-        alike("rome", 1, "AMD", &["EPYC", "EPYC-Rome"]),
-        alike("naples", 6, "AMD", &["EPYC"]),
+        identical_nodes("milan", 1, "AMD", &["EPYC", "EPYC-Rome", "EPYC-Milan"]),
+        identical_nodes("rome", 1, "AMD", &["EPYC", "EPYC-Rome"]),
+        identical_nodes("naples", 6, "AMD", &["EPYC"]),
     ]);
     let explanation = explained(&index, json!({}), "milan0");
     assert_eq!(explanation.decision.verdict.model(), "EPYC-Rome");
-    // With a ninth node, three are needed: two more nodes have to come.
+    // A ninth node raises the threshold to three, so two more nodes are needed.
     let gains: Vec<(&str, u32)> = explanation
         .gains
         .iter()
@@ -133,7 +133,7 @@ fn one_more_node_would_make_a_newer_model_possible() {
 }
 
 #[test]
-fn a_fallback_says_which_models_are_within_reach() {
+fn fallback_lists_gains() {
     let index = Index::new([node("only", "AMD", &["EPYC", "EPYC-Rome"])]);
     let explanation = explained(&index, json!({}), "only");
     assert_eq!(explanation.decision.verdict.reason(), "TooFewSupporters");
@@ -148,16 +148,19 @@ fn a_fallback_says_which_models_are_within_reach() {
 }
 
 #[test]
-fn a_wide_margin_is_told_as_such() {
-    let index = index([alike("a", 20, "AMD", &["EPYC"])]);
+fn margin_is_unbounded_above_the_maximum_threshold() {
+    let index = index([identical_nodes("a", 20, "AMD", &["EPYC"])]);
     let margin = explained(&index, json!({}), "a0").margin.unwrap();
     assert_eq!(margin.may_go, 18, "two of two are enough");
-    assert_eq!(margin.may_come, None, "five are enough for ever");
+    assert_eq!(
+        margin.may_come, None,
+        "the default threshold never exceeds five"
+    );
 }
 
 #[test]
-fn nothing_is_listed_where_nothing_is_chosen() {
-    let index = index([alike("a", 2, "ARM", &["Neoverse-N1"])]);
+fn explanation_is_empty_without_a_choice() {
+    let index = index([identical_nodes("a", 2, "ARM", &["Neoverse-N1"])]);
     let arm = explained(&index, json!({ "architecture": "arm64" }), "a0");
     assert_eq!((arm.supporters.len(), arm.left_out.len()), (0, 0));
     let missing = explained(&index, json!({}), "gone");
@@ -166,9 +169,9 @@ fn nothing_is_listed_where_nothing_is_chosen() {
 }
 
 #[test]
-fn an_explanation_is_said_in_sentences() {
+fn explanation_renders_as_sentences() {
     let index = index([
-        alike(
+        identical_nodes(
             "milan",
             1,
             "AMD",
@@ -181,18 +184,18 @@ fn an_explanation_is_said_in_sentences() {
                 "Nehalem",
             ],
         ),
-        alike("rome", 2, "AMD", &["EPYC", "EPYC-Rome"]),
-        alike("naples", 5, "AMD", &["EPYC"]),
-        alike("intel", 10, "Intel", &["Penryn"]),
+        identical_nodes("rome", 2, "AMD", &["EPYC", "EPYC-Rome"]),
+        identical_nodes("naples", 5, "AMD", &["EPYC"]),
+        identical_nodes("intel", 10, "Intel", &["Penryn"]),
     ]);
     let explanation = explained(&index, json!({}), "milan0");
     assert_eq!(
         explanation.because(),
         [
-            "node milan0 is by AMD",
-            "nodes that have to support a model: 2, a third of 8 eligible nodes",
-            "EPYC-Rome, of 2019, is supported by 3 nodes: milan0, rome0, rome1",
-            "EPYC, of 2017, would come next: 8 nodes",
+            "node milan0: vendor AMD",
+            "supporting nodes required: 2, a third of 8 eligible nodes",
+            "EPYC-Rome (2019) is supported by 3 nodes: milan0, rome0, rome1",
+            "EPYC (2017) is the next candidate: 8 nodes",
         ]
     );
     assert_eq!(
@@ -212,14 +215,14 @@ fn an_explanation_is_said_in_sentences() {
     assert_eq!(
         explanation.next(),
         [
-            "EPYC-Milan, of 2021, needs 2 more nodes",
+            "EPYC-Milan (2021) needs 2 more nodes",
             "EPYC-Rome can spare 1 node",
-            "with 4 more nodes without it, EPYC-Rome is not possible any more",
+            "with 4 more nodes that do not support it, EPYC-Rome falls below the threshold",
         ]
     );
     let alone = Index::new([node("only", "AMD", &["EPYC"])]);
     assert_eq!(
         explained(&alone, json!({}), "only").because()[2],
-        "no model has enough nodes: EPYC, which most support, has 1 of 2"
+        "no model has enough nodes: EPYC, with the most supporters, has 1 of 2"
     );
 }

@@ -1,16 +1,16 @@
 use serde_json::json;
 
 use super::*;
-use crate::test_values::{alike, hosted, node};
+use crate::test_values::{hosted, identical_nodes, node};
 
 #[test]
-fn nodes_are_grouped_by_make() {
-    let rome = alike("rome", 2, "AMD", &["EPYC", "EPYC-Rome", "Penryn"]);
+fn nodes_are_grouped_by_class() {
+    let rome = identical_nodes("rome", 2, "AMD", &["EPYC", "EPYC-Rome", "Penryn"]);
     let rome = rome.into_iter().map(|node| hosted(node, "EPYC-Rome"));
     let naples = hosted(node("naples", "AMD", &["EPYC", "Novel"]), "EPYC");
     let index = Index::new(rome.chain([naples, node("bare", "Intel", &[])]));
     let groups = groups(&index, &Policy::default());
-    let told = groups.iter().map(|group| {
+    let actual = groups.iter().map(|group| {
         let models = group.models.iter();
         let models = models.map(|model| (model.model.as_str(), model.nodes));
         (
@@ -19,9 +19,9 @@ fn nodes_are_grouped_by_make() {
             models.collect::<Vec<_>>(),
         )
     });
-    let told: Vec<_> = told.collect();
+    let actual: Vec<_> = actual.collect();
     assert_eq!(
-        told,
+        actual,
         [
             (Some("EPYC-Rome"), 2, vec![("EPYC-Rome", 2), ("EPYC", 3)]),
             (Some("EPYC"), 1, vec![("EPYC", 3)]),

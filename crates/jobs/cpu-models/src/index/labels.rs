@@ -1,4 +1,4 @@
-//! Labels of nodes: each text kept once, with the nodes that have it.
+//! Interned node labels, each with the set of nodes that have it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -6,12 +6,12 @@ use std::sync::Arc;
 use super::set::NodeSet;
 use crate::names::{MODEL_LABEL, TRUE};
 
-/// A label, key and value, by its place.
+/// Index of a label (key and value) in [`Labels`].
 pub(crate) type LabelId = u32;
-/// A model, by its place. Places are used again when a model is gone.
+/// Index of a model. Indexes are reused when the last node with the model is gone.
 pub(crate) type ModelId = u32;
 
-/// All labels.
+/// All labels of all nodes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Labels {
     keys: HashMap<Arc<str>, Key>,
@@ -32,19 +32,19 @@ pub(crate) struct Label {
     pub(crate) key: Arc<str>,
     pub(crate) value: Arc<str>,
     pub(crate) nodes: NodeSet,
-    /// Set if the label says that a node supports a model.
+    /// Set if the label declares support for a model.
     pub(crate) model: Option<ModelId>,
 }
 
 impl Label {
-    /// The model that it stands for.
+    /// The name of the model that the label declares.
     pub(crate) fn model_name(&self) -> &str {
         self.key.strip_prefix(MODEL_LABEL).unwrap_or_default()
     }
 }
 
 impl Labels {
-    /// Puts a label on a node.
+    /// Records that a node has a label.
     pub(crate) fn put(&mut self, key: &str, value: &str, node: u32) -> LabelId {
         let id = self
             .find(key, value)
@@ -57,8 +57,8 @@ impl Labels {
         id
     }
 
-    /// Takes a label off a node, before the node gets another value of the same key. The last one off
-    /// takes its text along.
+    /// Records that a node no longer has a label; must run before another value of the same key is
+    /// recorded, because it also clears the key's node set. A label without nodes is freed.
     pub(crate) fn take(&mut self, id: LabelId, node: u32) {
         let label = &mut self.all[id as usize];
         label.nodes.remove(node);
@@ -89,7 +89,7 @@ impl Labels {
         &self.all[id as usize]
     }
 
-    /// The nodes that have a label with this key and value.
+    /// The nodes that have this label.
     pub(crate) fn with(&self, key: &str, value: &str) -> Option<&NodeSet> {
         Some(&self.label(self.find(key, value)?).nodes)
     }
@@ -99,18 +99,18 @@ impl Labels {
         Some(&self.keys.get(key)?.nodes)
     }
 
-    /// The values of a key, and the nodes that have them.
+    /// The values of a key, each with the nodes that have it.
     pub(crate) fn values(&self, key: &str) -> impl Iterator<Item = (&str, &NodeSet)> {
         let values = self.keys.get(key).into_iter().flat_map(|key| &key.values);
         values.map(|(value, id)| (&**value, &self.label(*id).nodes))
     }
 
-    /// One more than the highest place of a model.
+    /// The capacity for a table by [`ModelId`].
     pub(crate) fn model_places(&self) -> usize {
         self.models.len()
     }
 
-    /// The models that some node supports.
+    /// The models that at least one node supports.
     pub(crate) fn models(&self) -> impl Iterator<Item = (ModelId, &Label)> {
         let places = self.models.iter().enumerate();
         places.filter_map(|(place, id)| Some((place.try_into().ok()?, self.label((*id)?))))
@@ -157,7 +157,7 @@ impl Labels {
     }
 }
 
-/// Places are counted in 32 bits: four thousand million labels do not fit into memory.
+/// Indexes are 32 bits wide: four thousand million labels do not fit into memory.
 pub(super) fn next(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }

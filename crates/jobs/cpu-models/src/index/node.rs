@@ -1,4 +1,4 @@
-//! A node, as far as CPU models go.
+//! The fields of a node that matter for CPU models.
 
 use std::collections::BTreeMap;
 
@@ -9,23 +9,23 @@ use crate::table::{self, Vendor};
 
 /// What the index reads of a node.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct NodeFacts {
-    /// What it is called.
+pub struct NodeInputs {
+    /// `metadata.name`.
     pub name: String,
-    /// Its labels.
+    /// `metadata.labels`.
     pub labels: BTreeMap<String, String>,
-    /// Whether it is cordoned.
+    /// `spec.unschedulable`: whether it is cordoned.
     pub unschedulable: bool,
-    /// Whether it is Ready. A node that says nothing about it is taken to be.
+    /// Whether its Ready condition is `True`. A node without the condition counts as ready.
     pub ready: bool,
-    /// What keeps pods away from it.
+    /// `spec.taints`.
     pub taints: Vec<Taint>,
-    /// Its architecture, in the words of Go.
+    /// The architecture as GOARCH spells it.
     pub architecture: Option<String>,
 }
 
-impl NodeFacts {
-    /// The facts of a node.
+impl NodeInputs {
+    /// Reads a Node object.
     pub fn from_node(node: &Node) -> Self {
         let labels = node.metadata.labels.clone().unwrap_or_default();
         let spec = node.spec.as_ref();
@@ -46,17 +46,18 @@ impl NodeFacts {
         }
     }
 
-    /// What its labels say of its vendor.
+    /// The CPU vendor according to its labels.
     pub fn vendor(&self) -> NodeVendor {
         let labels = self.labels.iter();
         NodeVendor::of_labels(labels.map(|(key, value)| (key.as_str(), value.as_str())))
     }
 }
 
-/// The architecture of a node, in the words of Go.
+/// The architecture of a node as GOARCH spells it: `status.nodeInfo.architecture`, else the label
+/// `kubernetes.io/arch`.
 pub fn architecture_of(node: &Node) -> Option<&str> {
     let info = node.status.as_ref().and_then(|it| it.node_info.as_ref());
-    let told = info.map(|info| info.architecture.as_str());
+    let reported = info.map(|info| info.architecture.as_str());
     let labelled = || {
         Some(
             node.metadata
@@ -66,16 +67,16 @@ pub fn architecture_of(node: &Node) -> Option<&str> {
                 .as_str(),
         )
     };
-    told.filter(|name| !name.is_empty()).or_else(labelled)
+    reported.filter(|name| !name.is_empty()).or_else(labelled)
 }
 
-/// The model of the own CPU of a node.
+/// The host model of a node.
 pub fn host_model_of(node: &Node) -> Option<&str> {
     let labels = node.metadata.labels.as_ref()?;
     true_labels(labels, HOST_MODEL_LABEL).next()
 }
 
-/// The rests of the labels that begin with a prefix and hold.
+/// The suffixes of the labels with this prefix whose value is `true`.
 pub(crate) fn true_labels<'a>(
     labels: &'a BTreeMap<String, String>,
     prefix: &'a str,
@@ -89,21 +90,22 @@ pub(crate) fn true_labels<'a>(
         .map(|(rest, _)| rest)
 }
 
-/// Who made the CPU of a node, as its labels tell it.
+/// The CPU vendor of a node according to its labels.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NodeVendor {
-    /// No label tells.
+    /// It has no `cpu-vendor` label.
     #[default]
     Missing,
-    /// This one.
+    /// It has one, or its host model settles which of several is right.
     One(Vendor),
-    /// Several labels tell, and the model of its CPU does not say which is right.
+    /// It has several, and its host model does not settle which is right.
     Several(Vec<Vendor>),
 }
 
 impl NodeVendor {
-    /// KubeVirt never takes a vendor label off, so a node that was reinstalled on other hardware has
-    /// two. Its host model tells which of them is right.
+    /// Reads the vendor labels. The node labeller never removes `cpu-vendor` labels, so a node that
+    /// was reinstalled on other hardware under the same name has two. The vendor of its host model
+    /// settles which is right.
     pub(crate) fn of_labels<'a>(labels: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
         let (mut vendors, mut host_vendors) = (Vec::new(), Vec::new());
         for (key, _) in labels.filter(|(_, value)| *value == TRUE) {
@@ -125,7 +127,7 @@ impl NodeVendor {
         vendors.pop().map_or(Self::Missing, Self::One)
     }
 
-    /// The vendor, if it is clear.
+    /// The vendor, if it is unambiguous.
     pub fn one(&self) -> Option<&Vendor> {
         match self {
             Self::One(vendor) => Some(vendor),

@@ -1,4 +1,4 @@
-//! The nodes that meet a demand, as operations on bits.
+//! Queries over the index.
 
 use api::cpu::{Counted, NodeScope};
 use fixedbitset::FixedBitSet;
@@ -12,11 +12,11 @@ use crate::demand::Demand;
 /// The nodes that meet a demand.
 #[derive(Debug, Clone)]
 pub(crate) struct Selection {
-    /// Those that selector, affinity, features and architecture allow.
+    /// Those that match selector, affinity, features and architecture.
     pub(crate) matching: FixedBitSet,
-    /// Those of them that count: a machine could go there now.
+    /// Those of them that are eligible: a VM could migrate there now.
     pub(crate) eligible: FixedBitSet,
-    /// What is wrong with the affinity. Terms that are right still hold.
+    /// Errors of the affinity. As in the scheduler, its valid terms still match.
     pub(crate) malformed: Option<AffinityErrors>,
 }
 
@@ -33,7 +33,7 @@ impl Index {
             }
         }
         if let Some(wanted) = &demand.architecture {
-            // A node that does not say what it is may be anything.
+            // A node that reports no architecture may have any.
             for (name, nodes) in &self.architectures {
                 if name != wanted {
                     nodes.take_from(&mut matching);
@@ -59,7 +59,7 @@ impl Index {
         }
     }
 
-    /// Takes out the nodes that no pod with this demand would be bound to now.
+    /// Removes the nodes that the scheduler would not bind such a pod to now.
     fn leave_out(&self, nodes: &mut FixedBitSet, demand: &Demand, scope: NodeScope) {
         if scope.unschedulable == Counted::Ignore {
             self.unschedulable.take_from(nodes);
@@ -135,7 +135,7 @@ impl Index {
     }
 }
 
-/// Takes out what is not in a set; a set that is not there has nothing.
+/// Intersects with a set; `None` is the empty set.
 pub(super) fn keep(nodes: &mut FixedBitSet, set: Option<&NodeSet>) {
     match set {
         Some(set) => set.narrow(nodes),

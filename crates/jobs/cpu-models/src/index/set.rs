@@ -1,14 +1,14 @@
-//! Sets of nodes: a short list while there are few, bits when there are many.
+//! Sets of nodes: a sorted list while they are small, a bit set when they are large.
 //!
 //! Most labels of a large cluster are on one node (its name) or on thousands (its architecture).
-//! Bits for all of them would cost a kilobyte per label and ten thousand labels.
+//! Bit sets for all of them would cost a kilobyte per label, for ten thousand labels.
 
 use fixedbitset::FixedBitSet;
 
-/// Up to so many nodes are kept as a list.
+/// Largest size of a list.
 const FEW: usize = 32;
 
-/// A set of nodes by their places in the index.
+/// A set of nodes by their index.
 #[derive(Debug, Clone)]
 pub(crate) enum NodeSet {
     /// Sorted.
@@ -59,7 +59,8 @@ impl NodeSet {
                     bits.remove(node as usize);
                     *len -= 1;
                 }
-                // Half of the limit, so that a node that comes and goes does not copy every time.
+                // Half of the limit, so that a node that is added and removed repeatedly does not
+                // convert the set each time.
                 if *len <= FEW / 2 {
                     *self = Self::Few(bits.ones().filter_map(|bit| bit.try_into().ok()).collect());
                 }
@@ -85,7 +86,7 @@ impl NodeSet {
         self.len() == 0
     }
 
-    /// Adds all of it to `nodes`, which is large enough.
+    /// Adds all members to `nodes`, whose capacity the caller provides.
     pub(crate) fn add_to(&self, nodes: &mut FixedBitSet) {
         match self {
             Self::Few(list) => list.iter().for_each(|node| nodes.insert(*node as usize)),
@@ -93,7 +94,7 @@ impl NodeSet {
         }
     }
 
-    /// Takes everything that is not in it out of `nodes`.
+    /// Removes all others from `nodes`.
     pub(crate) fn narrow(&self, nodes: &mut FixedBitSet) {
         match self {
             Self::Few(list) => {
@@ -109,7 +110,7 @@ impl NodeSet {
         }
     }
 
-    /// Takes all of it out of `nodes`.
+    /// Removes all members from `nodes`.
     pub(crate) fn take_from(&self, nodes: &mut FixedBitSet) {
         match self {
             Self::Few(list) => {
@@ -123,7 +124,7 @@ impl NodeSet {
         }
     }
 
-    /// How many of it are in `nodes`.
+    /// How many members are in `nodes`.
     pub(crate) fn count_in(&self, nodes: &FixedBitSet) -> usize {
         match self {
             Self::Few(list) => {

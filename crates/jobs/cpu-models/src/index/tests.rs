@@ -5,7 +5,7 @@ use super::*;
 use crate::test_values::{labelled, node};
 
 #[test]
-fn a_node_is_read_as_the_server_writes_it() {
+fn node_object_is_parsed() {
     let read: k8s_openapi::api::core::v1::Node = serde_json::from_value(json!({
         "metadata": { "name": "a", "labels": {
             "cpu-vendor.node.kubevirt.io/Intel": "true", "host-model-cpu.node.kubevirt.io/Haswell": "true",
@@ -17,7 +17,7 @@ fn a_node_is_read_as_the_server_writes_it() {
         },
     }))
     .unwrap();
-    let facts = NodeFacts::from_node(&read);
+    let facts = NodeInputs::from_node(&read);
     assert!(facts.unschedulable);
     assert!(!facts.ready);
     assert_eq!(facts.taints.len(), 1);
@@ -27,19 +27,19 @@ fn a_node_is_read_as_the_server_writes_it() {
 }
 
 #[test]
-fn a_node_that_says_little_is_taken_to_be_ready() {
+fn node_without_conditions_counts_as_ready() {
     let read: k8s_openapi::api::core::v1::Node = serde_json::from_value(json!({
         "metadata": { "name": "a", "labels": { "kubernetes.io/arch": "s390x" } },
     }))
     .unwrap();
-    let facts = NodeFacts::from_node(&read);
+    let facts = NodeInputs::from_node(&read);
     assert!(facts.ready && !facts.unschedulable);
     assert_eq!(facts.architecture.as_deref(), Some("s390x"));
     assert_eq!(facts.vendor(), NodeVendor::Missing);
 }
 
 #[test]
-fn labels_of_a_vendor_may_be_spelt_in_two_ways() {
+fn vendor_aliases_are_equal() {
     let both = labelled(
         node("a", "Zhaoxin", &[]),
         &[("cpu-vendor.node.kubevirt.io/CentaurHauls", "true")],
@@ -53,7 +53,7 @@ fn labels_of_a_vendor_may_be_spelt_in_two_ways() {
 }
 
 #[test]
-fn what_is_gone_leaves_nothing_behind() {
+fn removed_nodes_leave_no_entries() {
     let mut index = Index::default();
     for round in 0..50 {
         let name = format!("n{round}");
@@ -71,7 +71,7 @@ fn what_is_gone_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_changed_label_moves_the_node() {
+fn changed_label_updates_the_index() {
     let mut index = Index::new([labelled(node("a", "Intel", &[]), &[("zone", "x")])]);
     index.upsert(&labelled(node("a", "Intel", &["Penryn"]), &[("zone", "y")]));
     assert!(index.with("zone", "x").is_none());
@@ -84,7 +84,7 @@ fn a_changed_label_moves_the_node() {
 }
 
 #[test]
-fn sets_change_their_form_and_keep_their_members() {
+fn set_conversion_keeps_members() {
     let mut set = NodeSet::default();
     let members: Vec<u32> = (0..200).map(|place| place * 7).collect();
     for place in &members {

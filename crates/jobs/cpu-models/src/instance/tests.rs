@@ -15,8 +15,7 @@ fn instance(spec: Value) -> VirtualMachineInstance {
     }
 }
 
-/// How many of three nodes a machine could start on: `plain`, `zone` with a label, `aes` with a
-/// feature.
+/// How many of three nodes a VM could start on: `plain`, `zone` with a label, `aes` with a feature.
 fn nodes_for(spec: Value, everywhere: &[(&str, &str)]) -> usize {
     let everywhere = everywhere.iter();
     let everywhere = everywhere.map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
@@ -47,7 +46,7 @@ fn nodes_for(spec: Value, everywhere: &[(&str, &str)]) -> usize {
     "nodeSelectorTerms": "everywhere",
 } } } }), &[], 0)]
 #[case::null(json!({ "affinity": { "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": null } } }), &[], 3)]
-fn an_instance_demands_what_its_pod_will(
+fn instance_demand_matches_its_pod(
     #[case] spec: Value,
     #[case] everywhere: &[(&str, &str)],
     #[case] nodes: usize,
@@ -63,20 +62,20 @@ fn annotated(model: &str, annotations: Value, status: Value) -> VirtualMachineIn
 }
 
 #[test]
-fn a_choice_is_found_in_the_annotation_or_in_the_status() {
-    let asked = json!({
-        ASKED_ANNOTATION: "best-match-model", MODEL_ANNOTATION: "EPYC",
+fn choice_is_read_from_annotation_or_status() {
+    let annotations = json!({
+        REQUESTED_MODEL_ANNOTATION: "best-match-model", MODEL_ANNOTATION: "EPYC",
         NODE_ANNOTATION: "a", REASON_ANNOTATION: "BestMatch",
     });
-    let chosen = annotated("EPYC", asked.clone(), json!(null));
+    let chosen = annotated("EPYC", annotations.clone(), json!(null));
     assert_eq!(recorded(&chosen), Some("EPYC"));
     assert!(is_ours(&chosen));
     let status = json!({ "prefferedModel": "EPYC-Rome" });
     let chosen = annotated("best-match-model", json!({}), status);
     assert_eq!(recorded(&chosen), Some("EPYC-Rome"));
-    // Whoever copies an instance into a template copies its annotations.
+    // Copying an instance into a template copies its annotations.
     for model in ["best-match-model", "Nehalem"] {
-        let copied = annotated(model, asked.clone(), json!(null));
+        let copied = annotated(model, annotations.clone(), json!(null));
         assert_eq!(recorded(&copied), None, "{model}");
         assert_eq!(is_ours(&copied), model == "best-match-model");
     }

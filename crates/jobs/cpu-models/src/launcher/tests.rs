@@ -26,7 +26,7 @@ fn avoided() -> Value {
 }
 
 #[test]
-fn the_first_pod_loses_the_impossible_label_and_keeps_features() {
+fn first_pod_drops_best_match_label_and_keeps_features() {
     let before = placement(
         json!({
             "cpu-model.node.kubevirt.io/best-match-model": "true",
@@ -66,7 +66,7 @@ fn every_term_avoids_obsolete_hosts_and_an_empty_term_still_matches_nothing() {
 }
 
 #[test]
-fn a_target_asks_for_the_model_and_the_vendor() {
+fn target_pod_selects_model_and_vendor() {
     let labels = map(json!({ "cpu-vendor.node.kubevirt.io/AMD": "true" }));
     let source = Source {
         node: "a",
@@ -90,12 +90,12 @@ fn a_target_asks_for_the_model_and_the_vendor() {
         !after
             .node_selector
             .contains_key("cpu-vendor.node.kubevirt.io/AMD"),
-        "a vendor that is asked for already stays"
+        "a selected vendor is kept"
     );
 }
 
 #[test]
-fn the_right_one_of_two_vendor_labels_is_asked_for() {
+fn target_pod_selects_vendor_of_host_model() {
     let labels = map(json!({
         "cpu-vendor.node.kubevirt.io/AMD": "true", "cpu-vendor.node.kubevirt.io/Intel": "true",
         "host-model-cpu.node.kubevirt.io/EPYC-Milan": "true",
@@ -115,7 +115,7 @@ fn the_right_one_of_two_vendor_labels_is_asked_for() {
 }
 
 #[test]
-fn a_fallback_asks_for_what_the_model_of_the_host_needs() {
+fn fallback_target_selects_host_model_and_features() {
     let labels = map(json!({
         "cpu-vendor.node.kubevirt.io/Intel": "true",
         "host-model-cpu.node.kubevirt.io/Skylake-Server-IBRS": "true",
@@ -141,7 +141,7 @@ fn a_fallback_asks_for_what_the_model_of_the_host_needs() {
         json!({ "nodeSelectorTerms": [{ "matchExpressions": [avoided()] }] })
     );
 
-    // Back again: the node in between has another model, but the first node decides.
+    // Migrating back: the node in between has another host model, but the first node decides.
     let between = map(json!({
         "cpu-vendor.node.kubevirt.io/Intel": "true",
         "host-model-cpu.node.kubevirt.io/Cascadelake-Server": "true",
@@ -156,7 +156,7 @@ fn a_fallback_asks_for_what_the_model_of_the_host_needs() {
 }
 
 #[test]
-fn a_demanded_feature_is_no_sign_of_a_migration() {
+fn required_feature_does_not_imply_a_migration() {
     let labels = map(json!({ "host-model-cpu.node.kubevirt.io/EPYC": "true" }));
     let selector = map(json!({ "cpu-feature.node.kubevirt.io/aes": "true" }));
     let source = Source {
@@ -164,12 +164,12 @@ fn a_demanded_feature_is_no_sign_of_a_migration() {
         labels: &labels,
         node_selector: &selector,
     };
-    let asked = host_model_labels(source).unwrap();
-    assert!(asked.contains_key("cpu-model-migration.node.kubevirt.io/EPYC"));
+    let labels_of_target = host_model_labels(source).unwrap();
+    assert!(labels_of_target.contains_key("cpu-model-migration.node.kubevirt.io/EPYC"));
 }
 
 #[test]
-fn a_source_without_host_model_is_told() {
+fn source_without_host_model_is_an_error() {
     let source = Source {
         node: "a",
         labels: &BTreeMap::new(),

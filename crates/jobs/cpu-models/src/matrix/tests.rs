@@ -1,9 +1,9 @@
 use super::*;
-use crate::test_values::{alike, hosted, node};
+use crate::test_values::{hosted, identical_nodes, node};
 
 #[test]
-fn makes_and_models_meet() {
-    let rome = alike("rome", 2, "AMD", &["EPYC", "EPYC-Rome"]);
+fn matrix_counts_support_by_class_and_model() {
+    let rome = identical_nodes("rome", 2, "AMD", &["EPYC", "EPYC-Rome"]);
     let rome = rome.into_iter().map(|node| hosted(node, "EPYC-Rome"));
     let naples = hosted(node("naples", "AMD", &["EPYC", "Novel"]), "EPYC");
     let index = Index::new(rome.chain([naples, node("intel", "Intel", &["Haswell"])]));

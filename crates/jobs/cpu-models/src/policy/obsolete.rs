@@ -1,8 +1,8 @@
-//! Models that KubeVirt is told never to use.
+//! Models that KubeVirt considers obsolete.
 
 use std::collections::BTreeSet;
 
-/// What KubeVirt takes for obsolete unless it is told otherwise; each also as `-v1`.
+/// KubeVirt's built-in list, used while `obsoleteCPUModels` is unset; each also as `-v1`.
 pub const BUILT_IN_OBSOLETE: [&str; 17] = [
     "486",
     "Conroe",
@@ -26,16 +26,16 @@ pub const BUILT_IN_OBSOLETE: [&str; 17] = [
 /// `spec.configuration.obsoleteCPUModels` of a KubeVirt.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Obsolete {
-    /// It is not set: the built-in list counts.
+    /// The field is unset: the built-in list applies.
     #[default]
     BuiltIn,
-    /// It is set, and takes the place of the built-in list.
+    /// The field is set, and replaces the built-in list.
     Listed(BTreeSet<String>),
 }
 
 impl Obsolete {
-    /// Reads the field. Only its keys count: `Haswell: false` makes Haswell obsolete too, and an
-    /// empty map makes nothing obsolete.
+    /// Reads the field. As in the node labeller, only the keys count: `Haswell: false` makes
+    /// Haswell obsolete too, and an empty map makes nothing obsolete.
     pub fn from_configuration<'a, K>(models: Option<K>) -> Self
     where
         K: IntoIterator<Item = &'a String>,
@@ -45,7 +45,7 @@ impl Obsolete {
         })
     }
 
-    /// Whether no node may offer this model.
+    /// Whether the list has this model.
     pub fn contains(&self, model: &str) -> bool {
         match self {
             Self::BuiltIn => {

@@ -8,12 +8,12 @@ fn read(spec: Value) -> (Policy, Vec<Complaint>) {
 }
 
 #[test]
-fn without_an_object_the_defaults_of_the_definition_count() {
+fn missing_policy_equals_crd_defaults() {
     let (policy, complaints) = read(json!({}));
     assert_eq!(complaints, []);
     assert_eq!(policy, Policy::default());
     assert_eq!(policy.minimal_launch_year, 2007);
-    // What the server fills in is what absence means.
+    // The values that the CRD's defaults fill in equal the built-in ones.
     let filled = json!({
         "minimalLaunchYear": 2007, "bias": "Newest", "foreignVendors": "Exclude", "threshold": {},
         "nodes": { "unschedulable": "Ignore", "notReady": "Ignore", "tainted": "Ignore" },
@@ -36,7 +36,7 @@ fn without_an_object_the_defaults_of_the_definition_count() {
 #[case(17, 5)]
 #[case(10_000, 5)]
 #[case(u32::MAX, 5)]
-fn a_third_but_two_to_five(#[case] eligible: u32, #[case] needed: u32) {
+fn default_threshold_is_a_third_between_two_and_five(#[case] eligible: u32, #[case] needed: u32) {
     assert_eq!(Policy::default().threshold.needed(eligible).nodes, needed);
 }
 
@@ -73,39 +73,39 @@ fn a_threshold_is_a_number_or_a_share_with_limits(
 #[case(json!({}), 9, "3, a third of 9 eligible nodes")]
 #[case(json!({}), 1, "2, a third of 1 eligible node, but not less than 2")]
 #[case(json!({}), 30, "5, a third of 30 eligible nodes, but not more than 5")]
-#[case(json!({ "support": 4 }), 30, "4, as the policy says")]
+#[case(json!({ "support": 4 }), 30, "4, set by the policy")]
 #[case(json!({ "support": "20%" }), 30, "6, 20% of 30 eligible nodes")]
-fn a_threshold_tells_how_it_came_about(
+fn threshold_display_explains_its_origin(
     #[case] threshold: Value,
     #[case] eligible: u32,
-    #[case] said: &str,
+    #[case] expected: &str,
 ) {
     let (policy, _) = read(json!({ "threshold": threshold }));
-    assert_eq!(policy.threshold.needed(eligible).to_string(), said);
+    assert_eq!(policy.threshold.needed(eligible).to_string(), expected);
 }
 
 #[rstest]
-#[case(json!({ "minimalLaunchYear": 7 }), "spec.minimalLaunchYear: 7 is no launch year")]
+#[case(json!({ "minimalLaunchYear": 7 }), "spec.minimalLaunchYear: 7 is not a launch year")]
 #[case(json!({ "threshold": { "support": 0 } }), "spec.threshold.support: \"0\" is neither")]
 #[case(json!({ "threshold": { "support": "0%" } }), "spec.threshold.support: \"0%\" is neither")]
 #[case(json!({ "threshold": { "support": "+5%" } }), "spec.threshold.support: \"+5%\" is neither")]
 #[case(json!({ "threshold": { "support": "101%" } }), "spec.threshold.support: \"101%\" is neither")]
 #[case(json!({ "threshold": { "support": "half" } }), "spec.threshold.support: \"half\" is neither")]
-#[case(json!({ "threshold": { "minimum": -1 } }), "spec.threshold.minimum: -1 is no number")]
+#[case(json!({ "threshold": { "minimum": -1 } }), "spec.threshold.minimum: -1 is not a number")]
 #[case(json!({ "threshold": { "minimum": 6, "maximum": 5 } }), "spec.threshold: minimum 6 is more")]
-#[case(json!({ "models": [{ "name": "x", "launchYear": 1 }] }), "spec.models[0].launchYear: 1 is no")]
-fn what_makes_no_sense_is_told_and_left_out(#[case] spec: Value, #[case] expected: &str) {
+#[case(json!({ "models": [{ "name": "x", "launchYear": 1 }] }), "spec.models[0].launchYear: 1 is not")]
+fn invalid_field_is_reported_and_ignored(#[case] spec: Value, #[case] expected: &str) {
     let (policy, complaints) = read(spec);
     assert_eq!(complaints.len(), 1);
-    let said = complaints[0].to_string();
-    assert!(said.starts_with(expected), "{said}");
+    let message = complaints[0].to_string();
+    assert!(message.starts_with(expected), "{message}");
     assert_eq!(policy.minimal_launch_year, 2007);
     assert_eq!(policy.threshold.share, Share::Third);
     assert_eq!(policy.model("x").and_then(|model| model.year), None);
 }
 
 #[test]
-fn a_policy_extends_and_corrects_the_table() {
+fn policy_overrides_the_table() {
     let (policy, _) = read(json!({ "models": [
         { "name": "EPYC-Venice", "launchYear": 2026, "vendor": "AMD", "generation": 110 },
         { "name": "Skylake-Server", "launchYear": 2017 },
@@ -116,7 +116,7 @@ fn a_policy_extends_and_corrects_the_table() {
     assert_eq!(
         year("EPYC-Venice-v2"),
         Some(2026),
-        "a family stands for its variants"
+        "an override of a family applies to its variants"
     );
     assert_eq!(year("Skylake-Server-v4"), Some(2017));
     assert_eq!(
@@ -154,10 +154,10 @@ fn the_obsolete_list_counts_by_its_keys() {
     let listed = Obsolete::from_configuration(Some(configured.keys()));
     assert!(listed.contains("Haswell"));
     assert!(listed.contains("Penryn"));
-    assert!(!listed.contains("Haswell-v1"), "names are names here");
+    assert!(!listed.contains("Haswell-v1"), "listed names match exactly");
     assert!(
         !listed.contains("Opteron_G1"),
-        "it takes the place of the built-in list"
+        "it replaces the built-in list"
     );
 
     let nothing = Obsolete::from_configuration(Some(&Vec::new()));

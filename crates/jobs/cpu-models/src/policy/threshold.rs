@@ -1,48 +1,49 @@
-//! How many nodes have to support a model.
+//! The number of nodes that have to support a model.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// The least that a share comes to: one node besides the machine's own.
+/// The default minimum: one node besides the VM's own, so that it can migrate at all. Minimum,
+/// maximum and a third are those of the upstream proof of concept (kubevirt PR 9060).
 pub(super) const MINIMUM: u32 = 2;
-/// The most that a third comes to.
+/// The default maximum of a third: large clusters need no more than this many targets.
 pub(super) const MAXIMUM: u32 = 5;
 
-/// A part of the nodes that are eligible.
+/// The part of the eligible nodes that is required.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Share {
     /// A third, rounded down.
     Third,
-    /// So many in a hundred, rounded down.
+    /// A percentage, rounded down.
     Percent(u32),
-    /// So many nodes, however many there are.
+    /// An absolute number of nodes.
     Nodes(u32),
 }
 
-/// How many nodes have to support a model.
+/// The rule for the number of nodes that have to support a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Threshold {
-    /// The part of the nodes.
+    /// The part of the eligible nodes.
     pub share: Share,
-    /// The least that it comes to.
+    /// Lower limit of the share.
     pub minimum: u32,
-    /// The most that it comes to.
+    /// Upper limit of the share, if any.
     pub maximum: Option<u32>,
 }
 
-/// What a threshold comes to.
+/// A threshold applied to a number of eligible nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Needed {
-    /// So many nodes.
+    /// How many nodes are required.
     pub nodes: u32,
-    /// Of so many that are eligible.
+    /// How many nodes are eligible.
     pub eligible: u32,
-    /// The part that was asked for.
+    /// The share that the policy asks for.
     pub share: Share,
-    /// The limit that decided instead.
+    /// The limit that replaced the share, if one did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
 }
@@ -51,18 +52,18 @@ pub struct Needed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Limit {
-    /// The share came to less.
+    /// The share was less than the minimum.
     Minimum,
-    /// The share came to more.
+    /// The share was more than the maximum.
     Maximum,
 }
 
 impl Threshold {
-    /// How many of so many eligible nodes are needed.
+    /// Applies the rule to a number of eligible nodes.
     pub fn needed(&self, eligible: u32) -> Needed {
         let plain = match self.share {
             Share::Third => eligible / 3,
-            // At most `eligible`, so it fits again.
+            // At most `eligible`, so it fits into 32 bits.
             Share::Percent(percent) => {
                 let part = u64::from(eligible) * u64::from(percent) / 100;
                 u32::try_from(part).unwrap_or(eligible)
@@ -104,7 +105,7 @@ impl fmt::Display for Needed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.nodes)?;
         if matches!(self.share, Share::Nodes(_)) {
-            return f.write_str(", as the policy says");
+            return f.write_str(", set by the policy");
         }
         let are = if self.eligible == 1 { "node" } else { "nodes" };
         write!(f, ", {} of {} eligible {are}", self.share, self.eligible)?;

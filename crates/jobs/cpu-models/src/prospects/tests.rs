@@ -1,13 +1,13 @@
 use serde_json::json;
 
 use super::*;
-use crate::test_values::{alike, index, machine};
+use crate::test_values::{identical_nodes, index, machine};
 
 #[test]
-fn a_machine_that_some_model_will_do_for_is_not_warned_about() {
+fn no_warning_if_some_node_offers_a_model() {
     let index = index([
-        alike("new", 2, "Intel", &["Icelake-Server"]),
-        alike("odd", 1, "AMD", &["EPYC"]),
+        identical_nodes("new", 2, "Intel", &["Icelake-Server"]),
+        identical_nodes("odd", 1, "AMD", &["EPYC"]),
     ]);
     let found = prospects(&index, &Policy::default(), &machine(json!({})));
     assert_eq!((found.nodes, found.without_model), (3, 1));
@@ -15,10 +15,10 @@ fn a_machine_that_some_model_will_do_for_is_not_warned_about() {
 }
 
 #[test]
-fn a_machine_that_no_model_will_do_for_is_warned_about() {
+fn warning_if_no_node_offers_a_model() {
     let index = index([
-        alike("intel", 1, "Intel", &["Icelake-Server"]),
-        alike("amd", 1, "AMD", &["EPYC"]),
+        identical_nodes("intel", 1, "Intel", &["Icelake-Server"]),
+        identical_nodes("amd", 1, "AMD", &["EPYC"]),
     ]);
     let found = prospects(&index, &Policy::default(), &machine(json!({})));
     assert_eq!((found.nodes, found.without_model), (2, 2));
@@ -28,7 +28,7 @@ fn a_machine_that_no_model_will_do_for_is_warned_about() {
 }
 
 #[test]
-fn nothing_is_said_where_there_are_no_nodes() {
+fn no_warning_without_nodes() {
     let found = prospects(&Index::default(), &Policy::default(), &machine(json!({})));
     assert_eq!(found, Prospects::default());
     assert_eq!(found.warning(), None);

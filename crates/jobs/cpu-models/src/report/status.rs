@@ -1,6 +1,6 @@
 //! The status of the policy.
 
-use api::condition::Said;
+use api::condition::ConditionContent;
 use api::cpu::{CpuModelPolicy, CpuModelPolicyStatus, Machines, NodeGroup};
 use jiff::Timestamp;
 
@@ -8,50 +8,50 @@ use super::Tally;
 use crate::groups::{Group, groups, unknown_models};
 use crate::index::Index;
 use crate::policy::{Complaint, Policy};
-use crate::words::CONDITIONS;
+use crate::reasons::CONDITIONS;
 
-/// How many machines and models are named at most.
-const NAMED: usize = 8;
-/// The most models that the definition of the kind takes.
-const MODELS: usize = 256;
+/// At most this many VMs are named in a condition.
+const MAX_NAMED_VMS: usize = 8;
+/// `maxItems` of `status.unknownModels` in the CRD; the API server rejects a longer list.
+const MAX_UNKNOWN_MODELS: usize = 256;
 
-/// What the status follows from.
-pub struct Facts<'a> {
-    /// The policy.
+/// The inputs of the status.
+pub struct StatusInputs<'a> {
+    /// The policy object.
     pub object: &'a CpuModelPolicy,
-    /// What in it makes no sense.
+    /// Its invalid fields.
     pub complaints: &'a [Complaint],
-    /// What it means.
+    /// The policy, parsed.
     pub policy: &'a Policy,
     /// The nodes.
     pub index: &'a Index,
-    /// Whether there are virtual machines in this cluster at all.
+    /// Whether the CRDs of kubevirt.io are installed.
     pub kubevirt_installed: bool,
-    /// Whether the API server asks before KubeVirt's objects are written.
+    /// Whether the MutatingWebhookConfiguration exists.
     pub admission_registered: bool,
-    /// How the machines fare.
+    /// The VMs by state.
     pub tally: Tally,
-    /// Those that no other node could take: some of them, by namespace and name.
+    /// Some of the VMs without a migration target, as namespace/name.
     pub no_target: &'a [String],
-    /// When.
+    /// The time of the status.
     pub now: Timestamp,
 }
 
-/// The status of the policy. Times move when something does.
-pub fn status(facts: &Facts<'_>) -> CpuModelPolicyStatus {
+/// The status of the policy. `lastTransitionTime` changes only when a condition's status does.
+pub fn status(facts: &StatusInputs<'_>) -> CpuModelPolicyStatus {
     let before = facts.object.status.as_ref();
     let conditions = [ready(facts), admission(facts), targets(facts)];
     debug_assert!(
-        conditions.iter().all(|said| said.is_among(CONDITIONS)),
-        "{conditions:?}: not explained in words.rs"
+        conditions.iter().all(|update| update.is_among(CONDITIONS)),
+        "{conditions:?}: not documented in reasons.rs"
     );
     let known = before
         .map(|it| it.conditions.as_slice())
         .unwrap_or_default();
     let generation = facts.object.metadata.generation;
-    let conditions = conditions.map(|said| said.condition(known, facts.now, generation));
+    let conditions = conditions.map(|update| update.condition(known, facts.now, generation));
     let mut unknown = unknown_models(facts.index, facts.policy);
-    unknown.truncate(MODELS);
+    unknown.truncate(MAX_UNKNOWN_MODELS);
     let count = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
     let tally = &facts.tally;
     CpuModelPolicyStatus {
@@ -59,7 +59,7 @@ pub fn status(facts: &Facts<'_>) -> CpuModelPolicyStatus {
         conditions: conditions.into(),
         groups: groups(facts.index, facts.policy)
             .into_iter()
-            .map(outline)
+            .map(node_group)
             .collect(),
         machines: Some(Machines {
             resolved: count(tally.resolved),
@@ -71,8 +71,8 @@ pub fn status(facts: &Facts<'_>) -> CpuModelPolicyStatus {
     }
 }
 
-/// What the status says of nodes that are alike.
-fn outline(group: Group) -> NodeGroup {
+/// A node class in the status.
+fn node_group(group: Group) -> NodeGroup {
     let newest = group.models.into_iter().next();
     NodeGroup {
         architecture: group.architecture,
@@ -83,62 +83,63 @@ fn outline(group: Group) -> NodeGroup {
     }
 }
 
-fn ready(facts: &Facts<'_>) -> Said {
+fn ready(facts: &StatusInputs<'_>) -> ConditionContent {
     if !facts.kubevirt_installed {
-        let message = "the kinds of kubevirt.io are not installed: there are no machines to choose models for; they are picked up when they come";
-        return Said::new("Ready", false, "KubeVirtNotInstalled", message);
+        let message =
+            "the CRDs of kubevirt.io are not installed; CPU models are chosen once they are";
+        return ConditionContent::new("Ready", false, "KubeVirtNotInstalled", message);
     }
     if !facts.complaints.is_empty() {
         let all: Vec<String> = facts.complaints.iter().map(ToString::to_string).collect();
-        return Said::new("Ready", false, "InvalidPolicy", all.join("; "));
+        return ConditionContent::new("Ready", false, "InvalidPolicy", all.join("; "));
     }
-    Said::new(
+    ConditionContent::new(
         "Ready",
         true,
         "Choosing",
-        "models are chosen as the policy says",
+        "CPU models are chosen according to the policy",
     )
 }
 
-fn admission(facts: &Facts<'_>) -> Said {
+fn admission(facts: &StatusInputs<'_>) -> ConditionContent {
     let kind = "AdmissionReady";
     if facts.admission_registered {
-        return Said::new(
+        return ConditionContent::new(
             kind,
             true,
             "Registered",
-            "the API server asks before machines are started",
+            "the MutatingWebhookConfiguration is registered",
         );
     }
     let message = format!(
-        "there is no MutatingWebhookConfiguration {}: machines that ask for best-match-model do not start; `medley webhook --register` makes it",
+        "MutatingWebhookConfiguration {} not found: VMs that request best-match-model do not start; run `medley webhook --register`",
         api::cpu::WEBHOOK
     );
-    Said::new(kind, false, "NotRegistered", message)
+    ConditionContent::new(kind, false, "NotRegistered", message)
 }
 
-fn targets(facts: &Facts<'_>) -> Said {
+fn targets(facts: &StatusInputs<'_>) -> ConditionContent {
     let kind = "TargetsRemain";
     let count = facts.tally.no_target;
     if count == 0 {
-        return Said::new(
+        return ConditionContent::new(
             kind,
             true,
             "EveryMachineCanMove",
-            "every machine has a node that it could migrate to",
+            "every VM has a migration target",
         );
     }
     let mut names: Vec<&str> = facts.no_target.iter().map(String::as_str).collect();
     names.sort_unstable();
-    names.truncate(NAMED);
+    names.truncate(MAX_NAMED_VMS);
     let more = count.saturating_sub(names.len());
     let more = match more {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
     let message = format!(
-        "no node could take {count} of the machines: {}{more}",
+        "{count} VMs have no migration target: {}{more}",
         names.join(", ")
     );
-    Said::new(kind, false, "NoMigrationTarget", message)
+    ConditionContent::new(kind, false, "NoMigrationTarget", message)
 }

@@ -7,7 +7,7 @@ use super::*;
 use crate::index::Index;
 use crate::policy::Policy;
 use crate::review::Stale;
-use crate::test_values::{alike, hosted, index};
+use crate::test_values::{hosted, identical_nodes, index};
 
 fn review(model: &str, stranded: Option<Stranded>, stale: Option<&str>) -> Review {
     Review {
@@ -32,7 +32,7 @@ fn reasons(before: Option<&Review>, now: &Review) -> Vec<(bool, &'static str)> {
 }
 
 #[test]
-fn what_did_not_change_is_not_told() {
+fn unchanged_review_emits_no_event() {
     for now in [
         review("EPYC", None, None),
         review("EPYC", Some(Stranded::NoTarget), Some("EPYC-Rome")),
@@ -42,7 +42,7 @@ fn what_did_not_change_is_not_told() {
 }
 
 #[test]
-fn every_change_is_told_once() {
+fn every_change_emits_one_event() {
     let fine = review("EPYC", None, None);
     assert_eq!(reasons(None, &fine), [(false, "CpuModelChosen")]);
     let few = review("EPYC", Some(Stranded::BelowThreshold), None);
@@ -55,17 +55,18 @@ fn every_change_is_told_once() {
     );
     let stale = review("EPYC", None, Some("EPYC-Rome"));
     assert_eq!(reasons(Some(&fine), &stale), [(false, "CpuModelStale")]);
-    // What is newest changes; that nothing is newer any more is nothing to do about.
+    // A newer best model is a change; that no model is newer any more needs no action from the
+    // user.
     let staler = review("EPYC", None, Some("EPYC-Milan"));
     assert_eq!(reasons(Some(&stale), &staler), [(false, "CpuModelStale")]);
     assert_eq!(reasons(Some(&staler), &fine), []);
-    // A machine that has nowhere to go from the start.
+    // A VM without a target from the start gets both events.
     let expected = [(false, "CpuModelChosen"), (true, "NoMigrationTarget")];
     assert_eq!(reasons(None, &none), expected);
 }
 
 #[test]
-fn machines_are_counted_by_how_they_fare() {
+fn tally_counts_vms_by_state() {
     let mut tally = Tally::default();
     tally.add(None);
     tally.add(Some(&review("EPYC", None, Some("EPYC-Rome"))));
@@ -82,7 +83,7 @@ fn machines_are_counted_by_how_they_fare() {
     assert_eq!(tally, expected);
 }
 
-struct World {
+struct StatusFixture {
     object: CpuModelPolicy,
     index: Index,
     kubevirt: bool,
@@ -91,7 +92,7 @@ struct World {
     now: i64,
 }
 
-impl World {
+impl StatusFixture {
     fn new() -> Self {
         Self {
             object: serde_json::from_value(json!({
@@ -100,9 +101,9 @@ impl World {
             }))
             .unwrap(),
             index: index([
-                alike("a", 2, "AMD", &["EPYC", "Elbonia"]),
+                identical_nodes("a", 2, "AMD", &["EPYC", "Elbonia"]),
                 vec![hosted(
-                    alike("b", 1, "AMD", &["EPYC"]).remove(0),
+                    identical_nodes("b", 1, "AMD", &["EPYC"]).remove(0),
                     "EPYC-Rome",
                 )],
             ]),
@@ -115,7 +116,7 @@ impl World {
 
     fn status(&self) -> Value {
         let (policy, complaints) = Policy::read(&self.object.spec);
-        let status = status(&Facts {
+        let status = status(&StatusInputs {
             object: &self.object,
             complaints: &complaints,
             policy: &policy,
@@ -138,11 +139,11 @@ impl World {
 }
 
 #[test]
-fn the_status_says_what_there_is() {
-    let mut world = World::new();
-    world.tally.resolved = 7;
-    world.tally.stale = 3;
-    let status = world.status();
+fn status_reports_tally_and_groups() {
+    let mut fixture = StatusFixture::new();
+    fixture.tally.resolved = 7;
+    fixture.tally.stale = 3;
+    let status = fixture.status();
     assert_eq!(status["observedGeneration"], 2);
     assert_eq!(status["machines"]["resolved"], 7);
     assert_eq!(status["machines"]["stale"], 3);
@@ -153,50 +154,47 @@ fn the_status_says_what_there_is() {
 }
 
 #[rstest]
-#[case("Ready", "True", "Choosing", |_: &mut World| {})]
-#[case("Ready", "False", "KubeVirtNotInstalled", |world: &mut World| world.kubevirt = false)]
-#[case("Ready", "False", "InvalidPolicy", |world: &mut World| world.object.spec.minimal_launch_year = Some(3))]
-#[case("AdmissionReady", "True", "Registered", |_: &mut World| {})]
-#[case("AdmissionReady", "False", "NotRegistered", |world: &mut World| world.admission = false)]
-#[case("TargetsRemain", "True", "EveryMachineCanMove", |_: &mut World| {})]
-#[case("TargetsRemain", "False", "NoMigrationTarget", |world: &mut World| world.tally.no_target = 2)]
-fn conditions_say_what_holds(
+#[case("Ready", "True", "Choosing", |_: &mut StatusFixture| {})]
+#[case("Ready", "False", "KubeVirtNotInstalled", |fixture: &mut StatusFixture| fixture.kubevirt = false)]
+#[case("Ready", "False", "InvalidPolicy", |fixture: &mut StatusFixture| fixture.object.spec.minimal_launch_year = Some(3))]
+#[case("AdmissionReady", "True", "Registered", |_: &mut StatusFixture| {})]
+#[case("AdmissionReady", "False", "NotRegistered", |fixture: &mut StatusFixture| fixture.admission = false)]
+#[case("TargetsRemain", "True", "EveryMachineCanMove", |_: &mut StatusFixture| {})]
+#[case("TargetsRemain", "False", "NoMigrationTarget", |fixture: &mut StatusFixture| fixture.tally.no_target = 2)]
+fn conditions_reflect_inputs(
     #[case] kind: &str,
     #[case] status: &str,
     #[case] reason: &str,
-    #[case] change: fn(&mut World),
+    #[case] change: fn(&mut StatusFixture),
 ) {
-    let mut world = World::new();
-    change(&mut world);
-    let condition = world.condition(kind);
+    let mut fixture = StatusFixture::new();
+    change(&mut fixture);
+    let condition = fixture.condition(kind);
     assert_eq!(condition["status"], status, "{condition}");
     assert_eq!(condition["reason"], reason, "{condition}");
     assert_eq!(condition["observedGeneration"], 2);
 }
 
 #[test]
-fn those_that_cannot_move_are_named() {
-    let mut world = World::new();
-    world.tally.no_target = 3;
-    let message = world.condition("TargetsRemain")["message"].clone();
-    assert_eq!(
-        message,
-        "no node could take 3 of the machines: a/b and 2 more"
-    );
+fn condition_names_vms_without_target() {
+    let mut fixture = StatusFixture::new();
+    fixture.tally.no_target = 3;
+    let message = fixture.condition("TargetsRemain")["message"].clone();
+    assert_eq!(message, "3 VMs have no migration target: a/b and 2 more");
 }
 
 #[test]
-fn times_move_when_something_does() {
-    let mut world = World::new();
-    let first = world.status();
-    world.object.status = serde_json::from_value(first.clone()).unwrap();
-    world.now = 2000;
-    assert_eq!(world.status(), first, "nothing changed");
-    world.admission = false;
+fn transition_time_changes_only_with_status() {
+    let mut fixture = StatusFixture::new();
+    let first = fixture.status();
+    fixture.object.status = serde_json::from_value(first.clone()).unwrap();
+    fixture.now = 2000;
+    assert_eq!(fixture.status(), first, "nothing changed");
+    fixture.admission = false;
     let time = |condition: Value| condition["lastTransitionTime"].clone();
     assert_eq!(
-        time(world.condition("AdmissionReady")),
+        time(fixture.condition("AdmissionReady")),
         "1970-01-01T00:33:20Z"
     );
-    assert_eq!(time(world.condition("Ready")), "1970-01-01T00:16:40Z");
+    assert_eq!(time(fixture.condition("Ready")), "1970-01-01T00:16:40Z");
 }

@@ -4,9 +4,9 @@ use rstest::rstest;
 use serde_json::json;
 
 use super::*;
-use crate::index::node::NodeFacts;
+use crate::index::node::NodeInputs;
 use crate::names::{FEATURE_LABEL, HOST_MODEL_FEATURE_LABEL, MIGRATION_LABEL, SCHEDULABLE_LABEL};
-use crate::test_values::{alike, hosted, index, labelled, machine, node};
+use crate::test_values::{hosted, identical_nodes, index, labelled, machine, node};
 
 fn running(node: &str, recorded: &str) -> Running {
     Running {
@@ -22,8 +22,8 @@ fn reviewed(index: &Index, running: &Running) -> Review {
 }
 
 #[test]
-fn a_machine_with_enough_nodes_is_fine() {
-    let index = index([alike("a", 3, "AMD", &["EPYC", "EPYC-Rome"])]);
+fn vm_with_enough_supporters_is_not_stranded() {
+    let index = index([identical_nodes("a", 3, "AMD", &["EPYC", "EPYC-Rome"])]);
     let review = reviewed(&index, &running("a0", "EPYC-Rome"));
     assert_eq!(review.model.as_deref(), Some("EPYC-Rome"));
     assert_eq!((review.supporters, review.targets), (3, 2));
@@ -35,14 +35,14 @@ fn a_machine_with_enough_nodes_is_fine() {
 #[case(1, Some(Stranded::NoTarget))]
 #[case(2, Some(Stranded::BelowThreshold))]
 #[case(3, None)]
-fn a_machine_is_stranded_when_its_model_goes(
+fn vm_is_stranded_below_the_threshold(
     #[case] supporters: usize,
     #[case] expected: Option<Stranded>,
 ) {
     // Nine eligible nodes need three supporters.
     let index = index([
-        alike("rome", supporters, "AMD", &["EPYC", "EPYC-Rome"]),
-        alike("naples", 9 - supporters, "AMD", &["EPYC"]),
+        identical_nodes("rome", supporters, "AMD", &["EPYC", "EPYC-Rome"]),
+        identical_nodes("naples", 9 - supporters, "AMD", &["EPYC"]),
     ]);
     let review = reviewed(&index, &running("rome0", "EPYC-Rome"));
     assert_eq!(review.stranded, expected);
@@ -50,10 +50,10 @@ fn a_machine_is_stranded_when_its_model_goes(
 }
 
 #[test]
-fn a_newer_model_makes_a_machine_stale_here_or_elsewhere() {
+fn newer_model_makes_vm_stale() {
     let index = index([
-        alike("rome", 3, "AMD", &["EPYC", "EPYC-Rome"]),
-        alike("naples", 3, "AMD", &["EPYC"]),
+        identical_nodes("rome", 3, "AMD", &["EPYC", "EPYC-Rome"]),
+        identical_nodes("naples", 3, "AMD", &["EPYC"]),
     ]);
     let stale = |node: &str, recorded: &str| reviewed(&index, &running(node, recorded)).stale;
     let rome = |here| {
@@ -75,19 +75,19 @@ fn a_newer_model_makes_a_machine_stale_here_or_elsewhere() {
 }
 
 #[test]
-fn machines_that_asked_for_their_model_are_not_stale() {
-    let index = index([alike("rome", 3, "AMD", &["EPYC", "EPYC-Rome"])]);
-    let mut asked = running("rome0", "EPYC");
-    asked.recorded = None;
-    asked.machine.requested = Requested::Named("EPYC".to_owned());
-    let review = reviewed(&index, &asked);
+fn vm_with_named_model_is_never_stale() {
+    let index = index([identical_nodes("rome", 3, "AMD", &["EPYC", "EPYC-Rome"])]);
+    let mut named = running("rome0", "EPYC");
+    named.recorded = None;
+    named.machine.requested = Requested::Named("EPYC".to_owned());
+    let review = reviewed(&index, &named);
     assert_eq!(review.stale, None);
     assert_eq!((review.model.as_deref(), review.targets), (Some("EPYC"), 2));
 }
 
 #[test]
-fn the_own_node_counts_even_if_nobody_else_may_go_there() {
-    let mut nodes = alike("a", 3, "AMD", &["EPYC"]);
+fn own_node_counts_as_supporter_even_if_not_eligible() {
+    let mut nodes = identical_nodes("a", 3, "AMD", &["EPYC"]);
     nodes[0].unschedulable = true;
     nodes[1] = labelled(nodes[1].clone(), &[(SCHEDULABLE_LABEL, "false")]);
     let index = Index::new(nodes);
@@ -100,10 +100,10 @@ fn the_own_node_counts_even_if_nobody_else_may_go_there() {
 }
 
 #[test]
-fn without_its_node_the_model_tells_where_a_machine_can_go() {
+fn vm_on_missing_node_uses_vendor_of_its_model() {
     let index = index([
-        alike("amd", 2, "AMD", &["EPYC"]),
-        alike("intel", 2, "Intel", &["EPYC", "Penryn"]),
+        identical_nodes("amd", 2, "AMD", &["EPYC"]),
+        identical_nodes("intel", 2, "Intel", &["EPYC", "Penryn"]),
     ]);
     let review = reviewed(&index, &running("gone", "EPYC"));
     assert!(!review.node_known);
@@ -113,7 +113,7 @@ fn without_its_node_the_model_tells_where_a_machine_can_go() {
     assert_eq!(lost.stranded, Some(Stranded::NoTarget));
 }
 
-fn host(name: &str, model: &str, needs: &[&str], has: &[&str], knows: &[&str]) -> NodeFacts {
+fn host(name: &str, model: &str, needs: &[&str], has: &[&str], knows: &[&str]) -> NodeInputs {
     let mut host = hosted(node(name, "Intel", &["Penryn"]), model);
     let put = |prefix: &str, rest: &&str| (format!("{prefix}{rest}"), "true".to_owned());
     host.labels
@@ -126,7 +126,7 @@ fn host(name: &str, model: &str, needs: &[&str], has: &[&str], knows: &[&str]) -
 }
 
 #[test]
-fn a_fallback_can_go_where_its_host_model_and_features_are() {
+fn fallback_targets_need_host_model_and_features() {
     let knows = ["Haswell", "Skylake-Server"];
     let index = Index::new([
         host(
@@ -149,7 +149,7 @@ fn a_fallback_can_go_where_its_host_model_and_features_are() {
     assert_eq!(targets("b"), 2);
     assert_eq!(targets("c"), 3);
 
-    // After a migration from b to a, what b asked for still counts.
+    // After a migration from b to a, the labels of b still apply.
     let mut moved = running("a", "host-model");
     let source = crate::launcher::Source {
         node: "b",
@@ -167,11 +167,11 @@ fn a_fallback_can_go_where_its_host_model_and_features_are() {
 #[rstest]
 #[case(Requested::BestMatch, None)]
 #[case(Requested::HostPassthrough, Some("host-passthrough"))]
-fn nothing_is_said_of_what_is_not_decided_or_not_comparable(
+fn undecided_and_passthrough_vms_are_not_reviewed(
     #[case] requested: Requested,
     #[case] model: Option<&str>,
 ) {
-    let index = index([alike("a", 3, "AMD", &["EPYC"])]);
+    let index = index([identical_nodes("a", 3, "AMD", &["EPYC"])]);
     let mut undecided = running("a0", "");
     undecided.recorded = None;
     undecided.machine.requested = requested;

@@ -21,7 +21,7 @@ fn pod(of: &str, node: &str, selector: &Value) -> Box<Pod> {
 }
 
 #[test]
-fn machines_that_run_are_told_with_what_their_pods_ask_for() {
+fn running_vms_carry_launcher_selectors() {
     let instances = [
         instance("b", "Running", HOST_MODEL),
         instance("a", "Running", "EPYC"),
@@ -34,12 +34,12 @@ fn machines_that_run_are_told_with_what_their_pods_ask_for() {
         pod("a", "here", &json!({ label: "true" })),
     ];
     let found = running(&instances, &pods, &Settings::default());
-    let told: Vec<(&str, usize)> = found
+    let actual: Vec<(&str, usize)> = found
         .iter()
         .map(|it| (it.machine.name.as_str(), it.carried.len()))
         .collect();
-    // Only of those with the model of their host it matters what their pods carry.
-    assert_eq!(told, [("a", 0), ("b", 1)]);
+    // Selectors are only recorded for VMs with `host-model`.
+    assert_eq!(actual, [("a", 0), ("b", 1)]);
     assert_eq!(found[1].node, "here");
     assert!(found[1].carried.contains_key(label));
 }

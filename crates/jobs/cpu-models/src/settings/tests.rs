@@ -20,14 +20,14 @@ fn without_objects_the_defaults_count() {
 }
 
 #[test]
-fn kubevirt_tells_what_is_obsolete_and_where_machines_run() {
-    let told = settings(json!({
+fn settings_come_from_kubevirt_configuration() {
+    let effective = settings(json!({
         "obsoleteCPUModels": { "Haswell": false },
         "developerConfiguration": { "nodeSelectors": { "zone": "a" } },
     }));
-    assert!(told.policy.obsolete.contains("Haswell"));
-    assert!(!told.policy.obsolete.contains("Conroe"));
-    assert_eq!(told.node_selector["zone"], "a");
+    assert!(effective.policy.obsolete.contains("Haswell"));
+    assert!(!effective.policy.obsolete.contains("Conroe"));
+    assert_eq!(effective.node_selector["zone"], "a");
     let spec = serde_json::from_value(json!({ "minimalLaunchYear": 1 })).unwrap();
     assert_eq!(Settings::new(Some(&spec), None).complaints.len(), 1);
 }
@@ -44,14 +44,14 @@ fn kubevirt_tells_what_is_obsolete_and_where_machines_run() {
     Some("amd64"),
     "best-match-model"
 )]
-fn a_machine_gets_its_own_model_or_the_default(
+fn own_model_wins_over_cluster_default(
     #[case] default: Option<&str>,
     #[case] model: Option<&str>,
     #[case] architecture: Option<&str>,
     #[case] expected: &str,
 ) {
-    let told = settings(json!({ "cpuModel": default }));
-    assert_eq!(told.requested(model, architecture).as_str(), expected);
-    let asks = told.asks_for_best_match(model, architecture);
+    let effective = settings(json!({ "cpuModel": default }));
+    assert_eq!(effective.requested(model, architecture).as_str(), expected);
+    let asks = effective.asks_for_best_match(model, architecture);
     assert_eq!(asks, expected == "best-match-model");
 }

@@ -1,4 +1,5 @@
-//! Models of Arm. KubeVirt labels no node with them; they are here for those who label by hand.
+//! Models of Arm. The node labeller sets no model labels on arm64; these serve clusters that label
+//! nodes by other means.
 
 use super::family::Family;
 

@@ -3,13 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// Who makes a CPU, as the labels of nodes spell it.
+/// The vendor of a CPU, as node labels spell it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Vendor(Arc<str>);
 
 impl Vendor {
-    /// A vendor as a label spells it. Zhaoxin's CPUs still say the name of the company that it came
-    /// from.
+    /// A vendor by the name in a label. Zhaoxin CPUs report the CPUID vendor of Centaur, the
+    /// company they descend from.
     pub fn new(name: &str) -> Self {
         Self(Arc::from(if name == "CentaurHauls" {
             "Zhaoxin"
@@ -23,7 +23,7 @@ impl Vendor {
         Self::new(name)
     }
 
-    /// The name.
+    /// The canonical name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -41,29 +41,29 @@ impl serde::Serialize for Vendor {
     }
 }
 
-/// Models that differ in their variant only.
+/// Models that differ only in their variant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Family {
-    /// What libvirt calls it.
+    /// The name in libvirt.
     pub name: &'static str,
-    /// Who makes it.
+    /// The vendor; `None` for generic models and those sold by several vendors.
     pub vendor: Option<&'static str>,
-    /// When it was launched.
+    /// The launch year.
     pub year: Option<i32>,
-    /// Its place among the models of its vendor.
+    /// Rank among the models of the vendor.
     pub generation: i32,
-    /// What `-v1`, `-v2` and so on stand for, as far as they differ.
+    /// The properties of `-v1`, `-v2` and so on, as far as they differ.
     pub versions: &'static [Version],
-    /// When the second, third and further general availability levels of a mainframe came.
+    /// Launch years of the second and further general availability levels of a mainframe.
     pub levels: &'static [i32],
 }
 
-/// What a version of a family has.
+/// The properties of a version of a family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Version {
-    /// The mitigations that guests of its time need.
+    /// Whether it has the mitigations against speculative execution attacks.
     pub mitigated: bool,
-    /// Transactional memory, which microcode updates take away.
+    /// Whether it has transactional memory (TSX), which microcode updates remove.
     pub tsx: bool,
 }
 
@@ -85,7 +85,7 @@ impl Family {
         }
     }
 
-    /// A family that nobody sells.
+    /// A generic family, which no vendor sells.
     pub(super) const fn generic(name: &'static str) -> Self {
         Self {
             name,
@@ -97,7 +97,7 @@ impl Family {
         }
     }
 
-    /// A family that several sold.
+    /// A family that several vendors sold.
     pub(super) const fn unbranded(name: &'static str, year: i32, generation: i32) -> Self {
         Self {
             year: Some(year),
@@ -106,12 +106,12 @@ impl Family {
         }
     }
 
-    /// The same with versions.
+    /// The same family with these versions.
     pub(super) const fn versions(self, versions: &'static [Version]) -> Self {
         Self { versions, ..self }
     }
 
-    /// The same with the years of further levels.
+    /// The same family with the years of further levels.
     pub(super) const fn levels(self, levels: &'static [i32]) -> Self {
         Self { levels, ..self }
     }

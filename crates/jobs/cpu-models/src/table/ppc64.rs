@@ -1,5 +1,5 @@
-//! Models of POWER. KubeVirt has no such nodes; the names are here to be told apart from unknown
-//! ones.
+//! Models of POWER. KubeVirt supports no such nodes; the names are listed so that they are not
+//! reported as unknown.
 
 use super::family::Family;
 

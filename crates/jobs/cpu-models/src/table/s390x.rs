@@ -4,7 +4,7 @@ use super::family::Family;
 
 const IBM: &str = "IBM";
 
-/// The smaller machine of a generation comes a year later with the same features.
+/// The smaller model of a generation launches a year later with the same features.
 pub(super) const FAMILIES: &[Family] = &[
     Family::new("z900", IBM, 2000, 10).levels(&[2001, 2002]),
     Family::new("z800", IBM, 2002, 11),

@@ -77,7 +77,7 @@ fn mainframes_have_bases_and_levels(#[case] name: &str, #[case] base: bool, #[ca
 #[case("kvm32-v1")]
 #[case("cpu64-rhel6")]
 #[case("max")]
-fn what_was_never_sold_has_no_year(#[case] name: &str) {
+fn generic_models_have_no_year(#[case] name: &str) {
     let model = lookup(name).unwrap();
     assert_eq!((model.year, model.vendor), (None, None));
 }
@@ -92,12 +92,12 @@ fn what_was_never_sold_has_no_year(#[case] name: &str) {
 #[case("epyc")]
 #[case("EPYC-v1-v2")]
 #[case("best-match-model")]
-fn other_names_are_not_known(#[case] name: &str) {
+fn unknown_names_are_not_found(#[case] name: &str) {
     assert_eq!(lookup(name), None);
 }
 
 #[test]
-fn a_version_newer_than_the_table_is_like_the_last_one() {
+fn version_beyond_the_table_equals_the_last_known() {
     let variant = lookup("Haswell-v9").unwrap().variant;
     assert_eq!(
         (variant.version, variant.mitigated, variant.tsx),
@@ -106,19 +106,15 @@ fn a_version_newer_than_the_table_is_like_the_last_one() {
 }
 
 #[test]
-fn names_are_there_once_and_generations_tell_models_of_a_year_apart() {
+fn names_are_unique_and_generations_order_a_year() {
     let all: Vec<&Family> = listed().collect();
-    assert_eq!(families().count(), all.len(), "a name is there twice");
+    assert_eq!(families().count(), all.len(), "duplicate name");
     for (place, one) in all.iter().enumerate() {
         for other in &all[place + 1..] {
             let same = one.vendor.is_some()
                 && (one.vendor, one.year, one.generation)
                     == (other.vendor, other.year, other.generation);
-            assert!(
-                !same,
-                "{} and {} cannot be told apart",
-                one.name, other.name
-            );
+            assert!(!same, "{} and {} have the same rank", one.name, other.name);
         }
     }
 }

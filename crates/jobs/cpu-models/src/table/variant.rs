@@ -1,49 +1,50 @@
-//! The part of a name that comes after the family: `-noTSX-IBRS`, `-v4`, `-base`, `.2`.
+//! The suffixes of a model name: `-noTSX-IBRS`, `-v4`, `-base`, `.2`.
 
 use super::family::{Family, Version};
 
-/// What a name says besides its family.
+/// What the suffixes of a name add to its family.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Variant {
-    /// The version that is meant: of `-vN`, or the one that a suffix is another name of.
+    /// The version: of `-vN`, or the one that a suffix is an alias of.
     pub version: u32,
-    /// Whether the mitigations for speculation are in.
+    /// Whether it has the mitigations against speculative execution attacks.
     pub mitigated: bool,
-    /// Whether transactional memory is in.
+    /// Whether it has transactional memory.
     pub tsx: bool,
-    /// Whether it is the base of a mainframe: what all machines of its kind have.
+    /// Whether it is the base model of a mainframe, with the features that every machine of the
+    /// generation has.
     pub base: bool,
-    /// The general availability level of a mainframe, 1 if the name says none.
+    /// The general availability level of a mainframe, 1 if the name has none.
     pub level: u32,
-    named: Named,
+    suffixes: NameSuffixes,
 }
 
-/// What the name itself says.
+/// The suffixes of the name, before the family's versions are applied.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Named {
+struct NameSuffixes {
     version: Option<u32>,
     mitigated: bool,
     no_tsx: bool,
 }
 
 impl Variant {
-    /// The variant, with what the family knows about its versions.
+    /// Applies the versions of the family.
     pub(super) fn completed(mut self, family: &Family) -> Self {
         let known = family.versions;
         let wanted = Version {
-            mitigated: self.named.mitigated,
-            tsx: !self.named.no_tsx && known.first().is_some_and(|first| first.tsx),
+            mitigated: self.suffixes.mitigated,
+            tsx: !self.suffixes.no_tsx && known.first().is_some_and(|first| first.tsx),
         };
-        if let Some(version) = self.named.version {
-            // Versions newer than the table keep what the last one had.
+        if let Some(version) = self.suffixes.version {
+            // Versions newer than the table have the properties of the last known one.
             let index = usize::try_from(version).unwrap_or(usize::MAX).max(1) - 1;
             let has = known.get(index).or_else(|| known.last()).copied();
             let has = has.unwrap_or(wanted);
             self.version = version;
-            self.mitigated = has.mitigated || self.named.mitigated;
-            self.tsx = has.tsx && !self.named.no_tsx;
+            self.mitigated = has.mitigated || self.suffixes.mitigated;
+            self.tsx = has.tsx && !self.suffixes.no_tsx;
         } else {
-            // A suffix is another name of the first version with what it says. A family whose first
+            // A suffix is an alias of the first version with its properties. A family whose first
             // version is mitigated needs no suffix for it.
             let mitigated = wanted.mitigated || known.first().is_some_and(|first| first.mitigated);
             let same =
@@ -56,14 +57,14 @@ impl Variant {
         self
     }
 
-    /// The year of the level, if it is not the first.
+    /// The launch year of a level above the first.
     pub(super) fn year(&self, family: &Family) -> Option<i32> {
         let index = usize::try_from(self.level).ok()?.checked_sub(2)?;
         family.levels.get(index).copied()
     }
 }
 
-/// The ways to read a name, the longest family first: nothing is taken off before it has to be.
+/// The possible splits of a name into family and variant, longest family first.
 pub(crate) fn readings(name: &str) -> impl Iterator<Item = (&str, Variant)> {
     let plain = Variant {
         version: 1,
@@ -73,15 +74,15 @@ pub(crate) fn readings(name: &str) -> impl Iterator<Item = (&str, Variant)> {
     std::iter::successors(Some((name, plain)), |(rest, variant)| strip(rest, *variant))
 }
 
-/// Takes one suffix off.
+/// Strips one suffix.
 fn strip(name: &str, mut variant: Variant) -> Option<(&str, Variant)> {
     if let Some(rest) = name.strip_suffix("-noTSX") {
-        variant.named.no_tsx = true;
+        variant.suffixes.no_tsx = true;
         return Some((rest, variant));
     }
     for suffix in ["-IBRS", "-IBPB"] {
         if let Some(rest) = name.strip_suffix(suffix) {
-            variant.named.mitigated = true;
+            variant.suffixes.mitigated = true;
             return Some((rest, variant));
         }
     }
@@ -93,15 +94,15 @@ fn strip(name: &str, mut variant: Variant) -> Option<(&str, Variant)> {
     let number = number(digits)?;
     if name.as_bytes().get(rest.len()) == Some(&b'.') {
         variant.level = number;
-    } else if variant.named.version.is_none() {
-        variant.named.version = Some(number);
+    } else if variant.suffixes.version.is_none() {
+        variant.suffixes.version = Some(number);
     } else {
         return None;
     }
     Some((rest, variant))
 }
 
-/// A number in plain digits.
+/// Parses plain decimal digits.
 fn number(digits: &str) -> Option<u32> {
     let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     plain.then(|| digits.parse().ok()).flatten()

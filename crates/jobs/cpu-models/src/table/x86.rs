@@ -1,4 +1,5 @@
-//! Models of x86. Years are those that QEMU documents, else those of the launch.
+//! Models of x86. Years are those documented by QEMU (docs/system/cpu-models-x86.rst.inc), else
+//! those of the launch.
 
 use super::family::{Family, Version};
 
@@ -20,19 +21,19 @@ const HASWELL: &[Version] = &[
 ];
 /// Plain, with IBRS, and from then on without TSX.
 const SKYLAKE: &[Version] = &[has(false, true), has(true, true), has(true, false)];
-/// Made with mitigations; from the third version on without TSX.
+/// Mitigated from the start; from the third version on without TSX.
 const CASCADE_LAKE: &[Version] = &[has(true, true), has(true, true), has(true, false)];
-/// Made with mitigations; from the second version on without TSX.
+/// Mitigated from the start; from the second version on without TSX.
 const ICE_LAKE: &[Version] = &[has(true, true), has(true, false)];
-/// Made with mitigations and with TSX.
+/// Mitigated from the start, with TSX.
 const WITH_TSX: &[Version] = &[has(true, true)];
-/// Made with mitigations and without TSX.
+/// Mitigated from the start, without TSX.
 const MITIGATED: &[Version] = &[has(true, false)];
 /// Plain, and from the second version on with IBPB.
 const IBPB: &[Version] = &[has(false, false), has(true, false)];
 
-/// The generation orders models that were launched in the same year: what has the larger feature
-/// set comes later, small cores before large ones.
+/// The generation orders models of the same launch year: the larger feature set ranks higher, small
+/// cores below large ones.
 pub(super) const FAMILIES: &[Family] = &[
     Family::unbranded("486", 1989, 0),
     Family::unbranded("pentium", 1993, 1),

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::machine::Requested;
-use crate::test_values::{alike, index, machine, node};
+use crate::test_values::{identical_nodes, index, machine, node};
 
 fn running(name: &str, node: &str, recorded: &str) -> Running {
     let mut machine = machine(json!({}));
@@ -17,7 +17,7 @@ fn running(name: &str, node: &str, recorded: &str) -> Running {
     }
 }
 
-fn told(outcome: &Outcome) -> Vec<(&str, Vec<Effect>)> {
+fn effects_by_vm(outcome: &Outcome) -> Vec<(&str, Vec<Effect>)> {
     let changes = outcome.changes.iter();
     changes
         .map(|change| (change.name.as_str(), change.effects.clone()))
@@ -25,11 +25,11 @@ fn told(outcome: &Outcome) -> Vec<(&str, Vec<Effect>)> {
 }
 
 #[test]
-fn without_a_node_machines_have_to_move_or_are_stranded() {
+fn removed_node_strands_or_moves_vms() {
     let policy = Policy::default();
     let now = index([
-        alike("rome", 2, "AMD", &["EPYC", "EPYC-Rome"]),
-        alike("naples", 3, "AMD", &["EPYC"]),
+        identical_nodes("rome", 2, "AMD", &["EPYC", "EPYC-Rome"]),
+        identical_nodes("naples", 3, "AMD", &["EPYC"]),
     ]);
     let mut then = now.clone();
     assert!(then.remove("rome1"));
@@ -38,13 +38,13 @@ fn without_a_node_machines_have_to_move_or_are_stranded() {
         running("goes", "rome1", "EPYC-Rome"),
         running("old", "naples0", "EPYC"),
     ];
-    let world = |index| World {
+    let view = |index| World {
         index,
         policy: &policy,
     };
-    let outcome = what_if(world(&now), world(&then), &machines);
+    let outcome = what_if(view(&now), view(&then), &machines);
     assert_eq!(
-        told(&outcome),
+        effects_by_vm(&outcome),
         [
             (
                 "stays",
@@ -67,11 +67,11 @@ fn without_a_node_machines_have_to_move_or_are_stranded() {
 }
 
 #[test]
-fn a_new_node_makes_machines_stale_and_frees_stranded_ones() {
+fn added_node_makes_vms_stale_and_frees_stranded_ones() {
     let policy = Policy::default();
     let now = index([
-        alike("rome", 1, "AMD", &["EPYC", "EPYC-Rome"]),
-        alike("naples", 3, "AMD", &["EPYC"]),
+        identical_nodes("rome", 1, "AMD", &["EPYC", "EPYC-Rome"]),
+        identical_nodes("naples", 3, "AMD", &["EPYC"]),
     ]);
     let mut then = now.clone();
     then.upsert(&node("rome9", "AMD", &["EPYC", "EPYC-Rome"]));
@@ -79,14 +79,14 @@ fn a_new_node_makes_machines_stale_and_frees_stranded_ones() {
         running("stranded", "rome0", "EPYC-Rome"),
         running("old", "rome0", "EPYC"),
     ];
-    let world = |index| World {
+    let view = |index| World {
         index,
         policy: &policy,
     };
-    let outcome = what_if(world(&now), world(&then), &machines);
+    let outcome = what_if(view(&now), view(&then), &machines);
     let model = "EPYC-Rome".to_owned();
     assert_eq!(
-        told(&outcome),
+        effects_by_vm(&outcome),
         [
             (
                 "stranded",
@@ -98,25 +98,25 @@ fn a_new_node_makes_machines_stale_and_frees_stranded_ones() {
 }
 
 #[test]
-fn another_policy_is_another_world() {
+fn policy_change_is_compared() {
     let (now, strict) = (Policy::default(), json!({ "threshold": { "support": 4 } }));
     let (strict, _) = Policy::read(&serde_json::from_value(strict).unwrap());
-    let index = index([alike("a", 3, "AMD", &["EPYC"])]);
-    let mut asked = running("asked", "a0", "EPYC");
-    asked.machine.requested = Requested::Named("EPYC".to_owned());
-    let machines = [running("vm", "a0", "EPYC"), asked];
-    let world = |policy| World {
+    let index = index([identical_nodes("a", 3, "AMD", &["EPYC"])]);
+    let mut named = running("named", "a0", "EPYC");
+    named.machine.requested = Requested::Named("EPYC".to_owned());
+    let machines = [running("vm", "a0", "EPYC"), named];
+    let view = |policy| World {
         index: &index,
         policy,
     };
-    let outcome = what_if(world(&now), world(&strict), &machines);
+    let outcome = what_if(view(&now), view(&strict), &machines);
     assert_eq!(
-        told(&outcome),
+        effects_by_vm(&outcome),
         [
             ("vm", vec![Effect::BecomesStranded]),
-            ("asked", vec![Effect::BecomesStranded])
+            ("named", vec![Effect::BecomesStranded])
         ]
     );
-    let same = what_if(world(&now), world(&now), &machines);
+    let same = what_if(view(&now), view(&now), &machines);
     assert_eq!(same.changes, []);
 }

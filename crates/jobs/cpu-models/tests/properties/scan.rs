@@ -1,47 +1,47 @@
-//! The choice of a model the straightforward way: every node is looked at, again and again.
+//! The choice of a model by a naive scan of all nodes.
 //!
-//! The tests hold the index against it, and the benchmark measures both.
+//! The properties compare the index with it, and the benchmark measures both.
 
 use std::cmp::Reverse;
 
 use api::cpu::{Bias, Counted, ForeignVendors};
 use cpu_models::index::node::NodeVendor;
 use cpu_models::names::{FEATURE_LABEL, HOST_MODEL, MODEL_LABEL, SCHEDULABLE_LABEL};
-use cpu_models::{NodeFacts, Policy};
+use cpu_models::{NodeInputs, Policy};
 use machinery::field::Path;
 use machinery::node_affinity::{NodeSelector, RequiredNodeAffinity, untolerated_taint};
 use serde_json::{Value, json};
 
-/// What a machine demands, as its spec says it.
+/// The demands of a VM, as in its spec.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Wish {
     /// `nodeSelector` and `affinity`.
     pub(crate) spec: Value,
     /// `tolerations`.
     pub(crate) tolerations: Vec<Value>,
-    /// CPU features that are required.
+    /// Required CPU features.
     pub(crate) features: Vec<String>,
-    /// CPU features that are forbidden.
+    /// Forbidden CPU features.
     pub(crate) forbidden: Vec<String>,
     /// The architecture.
     pub(crate) architecture: Option<String>,
 }
 
-/// Nodes as they would lie in a cache.
+/// The nodes, preprocessed as a cache would hold them.
 pub(crate) struct Scan {
     nodes: Vec<Node>,
 }
 
 struct Node {
-    facts: NodeFacts,
+    facts: NodeInputs,
     object: Value,
     vendor: NodeVendor,
     taints: Vec<Value>,
 }
 
 impl Scan {
-    pub(crate) fn new(nodes: impl IntoIterator<Item = NodeFacts>) -> Self {
-        let node = |facts: NodeFacts| {
+    pub(crate) fn new(nodes: impl IntoIterator<Item = NodeInputs>) -> Self {
+        let node = |facts: NodeInputs| {
             let taints = serde_json::to_value(&facts.taints).unwrap_or_default();
             Node {
                 object: json!({ "metadata": { "name": facts.name, "labels": facts.labels } }),
@@ -55,7 +55,7 @@ impl Scan {
         }
     }
 
-    /// The model that a machine gets on `initial`.
+    /// The model that a VM gets on the node `initial`.
     pub(crate) fn choose(&self, policy: &Policy, wish: &Wish, initial: &str) -> String {
         choose(&self.nodes, policy, wish, initial)
     }
@@ -132,7 +132,7 @@ fn choose(nodes: &[Node], policy: &Policy, wish: &Wish, initial: &str) -> String
         .to_owned()
 }
 
-/// Whether a term of the affinity makes no sense.
+/// Whether a term of the affinity is invalid.
 fn is_malformed(wish: &Wish) -> bool {
     let required = wish
         .spec
@@ -157,12 +157,12 @@ fn allows(wish: &Wish, affinity: &RequiredNodeAffinity, node: &Node) -> bool {
         && wish.forbidden.iter().all(lacks)
 }
 
-/// Whether a pod could go to a node now, as far as the policy cares.
+/// Whether a node is eligible under the policy.
 fn is_reachable(policy: &Policy, wish: &Wish, node: &Node) -> bool {
     let (scope, facts) = (policy.scope, &node.facts);
     let effects = ["NoSchedule", "NoExecute"];
     let key = |taint: &Value| taint["key"].as_str().unwrap_or_default().to_owned();
-    let says = |wanted: &str| {
+    let has_taint = |wanted: &str| {
         let mut taints = node.taints.iter();
         taints.any(|taint| {
             key(taint) == wanted && effects.iter().any(|effect| taint["effect"] == *effect)
@@ -170,10 +170,11 @@ fn is_reachable(policy: &Policy, wish: &Wish, node: &Node) -> bool {
     };
     let alive = facts.labels.get(SCHEDULABLE_LABEL);
     let alive = alive.is_some_and(|value| value == "true");
-    let schedulable = alive && !facts.unschedulable && !says("node.kubernetes.io/unschedulable");
+    let schedulable =
+        alive && !facts.unschedulable && !has_taint("node.kubernetes.io/unschedulable");
     let ready = facts.ready
-        && !says("node.kubernetes.io/not-ready")
-        && !says("node.kubernetes.io/unreachable");
+        && !has_taint("node.kubernetes.io/not-ready")
+        && !has_taint("node.kubernetes.io/unreachable");
     let of_node = |taint: &Value| key(taint).starts_with("node.kubernetes.io/");
     let tolerated = |taint: &Value| {
         of_node(taint)

@@ -1,4 +1,4 @@
-//! Clusters, machines and policies at random.
+//! Random clusters, VMs and policies.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use cpu_models::names::{
     SCHEDULABLE_LABEL, VENDOR_LABEL,
 };
 use cpu_models::policy::Obsolete;
-use cpu_models::{Machine, NodeFacts, Policy, Requested};
+use cpu_models::{Machine, NodeInputs, Policy, Requested};
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use serde_json::{Value, json};
@@ -31,27 +31,27 @@ const MODELS: [&str; 12] = [
     "Novel",
 ];
 
-/// A change of a cluster.
+/// A change of the cluster.
 #[derive(Debug, Clone)]
-pub(crate) enum Step {
-    /// A node is there, or looks different.
-    Put(Box<NodeFacts>),
-    /// A node is gone.
+pub(crate) enum NodeChange {
+    /// A node is added or updated.
+    Put(Box<NodeInputs>),
+    /// A node is removed.
     Remove(String),
 }
 
-pub(crate) fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let step = prop_oneof![
-        3 => node().prop_map(|node| Step::Put(Box::new(node))),
-        1 => name().prop_map(Step::Remove),
+pub(crate) fn node_changes() -> impl Strategy<Value = Vec<NodeChange>> {
+    let change = prop_oneof![
+        3 => node().prop_map(|node| NodeChange::Put(Box::new(node))),
+        1 => name().prop_map(NodeChange::Remove),
     ];
-    prop::collection::vec(step, 0..40)
+    prop::collection::vec(change, 0..40)
 }
 
-/// Nodes with different names.
-pub(crate) fn nodes() -> impl Strategy<Value = Vec<NodeFacts>> {
+/// Nodes with distinct names.
+pub(crate) fn nodes() -> impl Strategy<Value = Vec<NodeInputs>> {
     prop::collection::vec(node(), 1..14).prop_map(|nodes| {
-        let by_name: BTreeMap<String, NodeFacts> = nodes
+        let by_name: BTreeMap<String, NodeInputs> = nodes
             .into_iter()
             .map(|node| (node.name.clone(), node))
             .collect();
@@ -63,7 +63,7 @@ fn name() -> impl Strategy<Value = String> {
     (0..10_u8).prop_map(|number| format!("n{number}"))
 }
 
-pub(crate) fn node() -> impl Strategy<Value = NodeFacts> {
+pub(crate) fn node() -> impl Strategy<Value = NodeInputs> {
     let vendors = subsequence(vec!["AMD", "Intel"], 0..=2);
     let vendors = prop_oneof![4 => select(vec![vec!["AMD"], vec!["Intel"]]), 1 => vendors];
     let rarely = || prop::bool::weighted(0.15);
@@ -118,7 +118,7 @@ pub(crate) fn node() -> impl Strategy<Value = NodeFacts> {
             if let Some(host) = host {
                 put(format!("{HOST_MODEL_LABEL}{host}"), "true");
             }
-            NodeFacts {
+            NodeInputs {
                 name,
                 labels: all,
                 unschedulable,

@@ -5,7 +5,7 @@ use crate::cdi::cron::OUTDATED;
 use crate::hco::metrics::{ANNOTATED, ENABLED, SUPPORTED};
 
 #[test]
-fn alerts_look_at_what_is_measured() {
+fn alert_expressions_use_exported_metrics() {
     let measured = [SUPPORTED, ANNOTATED, ENABLED, OUTDATED];
     for (alert, metric) in ALERTS.iter().zip(measured) {
         assert!(alert.expression.contains(metric), "{}", alert.name);

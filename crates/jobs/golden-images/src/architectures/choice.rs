@@ -1,7 +1,8 @@
-//! The one rule that says which architecture a name without architecture stands for.
+//! The rule for the default architecture.
 //!
-//! The same function decides for the cluster (`defaultWorkloadArchitecture`), for every pointer, and
-//! for templates: they can never disagree.
+//! One function decides for the cluster (`defaultWorkloadArchitecture`), for every pointer
+//! DataSource and for templates, so that they cannot disagree; upstream's HCO and SSP use three
+//! different rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -9,54 +10,54 @@ use std::fmt;
 use super::Counts;
 use crate::policy::Override;
 
-/// How it is with the image for an architecture.
+/// The state of the image for an architecture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Health {
-    /// It can be used.
+    /// It can be cloned.
     Ready,
-    /// It is on its way, or nothing is known.
+    /// It is being imported, or its state is unknown.
     Pending,
-    /// It could not be had, and never could.
+    /// Every import of it failed.
     Failed,
 }
 
-/// What there is to choose from.
+/// The inputs of the choice.
 #[derive(Debug, Clone, Copy)]
 pub struct Candidates<'a> {
-    /// Architectures that the nodes have and the image has.
+    /// Architectures that both the nodes and the image have.
     pub supported: &'a BTreeSet<&'a str>,
-    /// Architectures of the control plane, in the order in which they are listed.
+    /// Architectures of the control plane, in order of precedence.
     pub control_plane: &'a [&'a str],
-    /// How many nodes run virtual machines of each; may be unknown.
+    /// The number of workload nodes by architecture; may be empty.
     pub nodes: &'a Counts,
-    /// What somebody asked for.
+    /// The default architectures that the policy sets.
     pub wanted: Override<'a>,
-    /// How it is with the images; what is missing is pending.
+    /// The state of the images; a missing one is pending.
     pub health: &'a BTreeMap<&'a str, Health>,
 }
 
-/// Why an architecture was chosen.
+/// The rule that an architecture was chosen by.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Why {
-    /// There is none.
+    /// There is no candidate.
     #[default]
     NoCandidate,
-    /// A policy says so for the image.
+    /// The policy sets it for the image.
     ImagePolicy,
-    /// A policy says so for all images.
+    /// The policy sets it for all images.
     ClusterPolicy,
-    /// There is no other.
+    /// It is the only candidate.
     OnlyOne,
     /// The control plane has it.
     ControlPlane,
-    /// Most nodes have it.
+    /// Most workload nodes have it.
     MostNodes,
-    /// It is the first in the alphabet: nothing else tells them apart.
+    /// It is the first alphabetically of those with the most nodes.
     First,
 }
 
 impl Why {
-    /// All of them.
+    /// All rules.
     pub const ALL: [Self; 7] = [
         Self::NoCandidate,
         Self::ImagePolicy,
@@ -67,24 +68,26 @@ impl Why {
         Self::First,
     ];
 
-    /// The rule, in a sentence.
+    /// The rule as a sentence.
     pub fn rule(self) -> &'static str {
         match self {
-            Self::NoCandidate => "no node and the image have an architecture in common",
+            Self::NoCandidate => "the nodes and the image have no architecture in common",
             Self::ImagePolicy => {
-                "the GoldenImagePolicy says so for this image (spec.images[].defaultArchitecture)"
+                "the GoldenImagePolicy sets it for this image (spec.images[].defaultArchitecture)"
             }
             Self::ClusterPolicy => {
-                "the GoldenImagePolicy says so for all images (spec.defaultArchitecture)"
+                "the GoldenImagePolicy sets it for all images (spec.defaultArchitecture)"
             }
             Self::OnlyOne => "it is the only architecture that nodes and the image have in common",
             Self::ControlPlane => "the control plane has it",
             Self::MostNodes => "most nodes that run virtual machines have it",
-            Self::First => "as many nodes have another one, and it is the first in the alphabet",
+            Self::First => {
+                "another architecture has as many nodes, and this one is the first alphabetically"
+            }
         }
     }
 
-    /// A word for it.
+    /// The name of the rule, in CamelCase.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::NoCandidate => "NoCandidate",
@@ -104,48 +107,49 @@ impl fmt::Display for Why {
     }
 }
 
-/// What was chosen.
+/// The result of the choice.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Choice {
-    /// The architecture; none if there is none.
+    /// The default architecture; `None` if there is no candidate.
     pub architecture: Option<String>,
-    /// Why.
+    /// The rule that it was chosen by.
     pub why: Why,
-    /// What would have been chosen, if its image could be had.
+    /// The architecture that the rule prefers, if its image failed.
     pub instead_of: Option<String>,
-    /// What somebody asked for and cannot have.
+    /// The architecture that the policy sets, if it is not supported.
     pub refused: Option<String>,
 }
 
 impl Choice {
-    /// The reason in what [`Self::describe`] said.
+    /// The rule in a text by [`Self::describe`].
     pub fn why_of(described: &str) -> Option<Why> {
         let (_, rest) = described.split_once('(')?;
         let (word, _) = rest.split_once(')')?;
         Why::ALL.into_iter().find(|why| why.as_str() == word)
     }
 
-    /// The choice and its reason, in a few words.
+    /// The choice and its rule as text.
     pub fn describe(&self) -> String {
         let mut text = match &self.architecture {
             Some(architecture) => format!("{architecture} ({})", self.why),
             None => format!("none ({})", self.why),
         };
         if let Some(other) = &self.instead_of {
-            text = format!("{text}, because the image for {other} cannot be had");
+            text = format!("{text}, because the image for {other} cannot be imported");
         }
         if let Some(other) = &self.refused {
-            text = format!("{text}; {other} was asked for, but is not supported");
+            text = format!("{text}; {other} was requested, but is not supported");
         }
         text
     }
 }
 
-/// Chooses.
+/// Chooses the default architecture.
 ///
-/// What the policy asks for the image goes first, then what it asks for all, then the only one, the
-/// first of the control plane, that of most nodes, and the first in the alphabet among equals. If the
-/// image for that architecture could never be had, the rule is asked again about those that can.
+/// Precedence: the policy for the image, the policy for all images, the only candidate, the first
+/// of the control plane, the one with the most nodes, the first alphabetically. If every import of
+/// the image for that architecture failed, the rule is applied again to those that are ready, then
+/// to those that are pending.
 pub fn choose(candidates: &Candidates<'_>) -> Choice {
     let (first, why) = pick(candidates.supported, candidates);
     let refused = [candidates.wanted.image, candidates.wanted.cluster]

@@ -25,8 +25,8 @@ fn nodes(texts: &[&str]) -> Vec<Value> {
     texts.map(|(index, text)| node(index, text)).collect()
 }
 
-fn look(texts: &[&str], placement: Option<&Value>) -> Architectures {
-    decide(&Facts {
+fn architectures_of(texts: &[&str], placement: Option<&Value>) -> Architectures {
+    decide(&ArchitectureInputs {
         nodes: &nodes(texts),
         placement,
         wanted: Override::default(),
@@ -40,7 +40,7 @@ fn counts(pairs: &[(&str, usize)]) -> Counts {
         .collect()
 }
 
-/// The table of upstream's own tests, and of the proposal: the control plane, else the majority, else
+/// The table of upstream's tests and of the proposal: the control plane, else the majority, else
 /// the alphabet.
 #[rstest]
 #[case(&["worker s390x", "worker arm64", "worker amd64"], Some("amd64"), Why::First)]
@@ -50,12 +50,12 @@ fn counts(pairs: &[(&str, usize)]) -> Counts {
 #[case(&["control-plane s390x", "worker arm64"], Some("arm64"), Why::OnlyOne)]
 #[case(&["control-plane arm64", "control-plane amd64", "worker arm64", "worker amd64"], Some("amd64"), Why::ControlPlane)]
 #[case(&[], None, Why::NoCandidate)]
-fn the_default_follows_one_rule(
+fn default_architecture_follows_precedence(
     #[case] texts: &[&str],
     #[case] expected: Option<&str>,
     #[case] why: Why,
 ) {
-    let found = look(texts, None);
+    let found = architectures_of(texts, None);
     assert_eq!(found.default.architecture.as_deref(), expected);
     assert_eq!(found.default.why, why);
 }
@@ -83,10 +83,7 @@ fn the_default_follows_one_rule(
     }),
     &[("s390x", 1)]
 )]
-fn workloads_are_where_the_placement_says(
-    #[case] placement: Value,
-    #[case] expected: &[(&str, usize)],
-) {
+fn placement_selects_workload_nodes(#[case] placement: Value, #[case] expected: &[(&str, usize)]) {
     let texts = [
         "control-plane amd64",
         "worker+disk=fast amd64",
@@ -94,28 +91,28 @@ fn workloads_are_where_the_placement_says(
         "worker arm64",
         "control-plane+disk=fast s390x",
     ];
-    let found = look(&texts, Some(&placement));
+    let found = architectures_of(&texts, Some(&placement));
     assert_eq!(found.workload, counts(expected));
     assert_eq!(
         found.control_plane,
         counts(&[("amd64", 1), ("s390x", 1)]),
-        "the placement of workloads does not matter"
+        "the placement of workloads is irrelevant"
     );
 }
 
 #[test]
-fn a_placement_that_makes_no_sense_is_told() {
+fn invalid_placement_is_reported() {
     let placement = json!({ "affinity": { "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": {
         "nodeSelectorTerms": [{ "matchExpressions": [{ "key": "a", "operator": "Near" }] }],
     } } } });
-    let found = look(&["worker amd64"], Some(&placement));
+    let found = architectures_of(&["worker amd64"], Some(&placement));
     assert_eq!(found.workload, Counts::new());
     assert!(found.placement_error.unwrap().contains("Near"));
 }
 
 #[test]
-fn architectures_that_no_machine_can_have_are_set_aside() {
-    let found = look(
+fn unsupported_architectures_are_ignored() {
+    let found = architectures_of(
         &[
             "worker amd64",
             "worker riscv64",
@@ -131,11 +128,11 @@ fn architectures_that_no_machine_can_have_are_set_aside() {
 }
 
 #[test]
-fn a_node_that_runs_windows_runs_no_virtual_machines() {
+fn windows_node_is_not_a_workload_node() {
     let mut all = nodes(&["worker amd64", "worker arm64"]);
     all[0]["status"]["nodeInfo"]["operatingSystem"] = json!("windows");
     all[1]["status"]["nodeInfo"]["operatingSystem"] = json!("linux");
-    let found = decide(&Facts {
+    let found = decide(&ArchitectureInputs {
         nodes: &all,
         placement: None,
         wanted: Override::default(),
@@ -144,17 +141,17 @@ fn a_node_that_runs_windows_runs_no_virtual_machines() {
 }
 
 #[test]
-fn old_control_planes_are_called_masters() {
-    let found = look(&["master arm64", "worker+control-plane amd64"], None);
+fn master_label_counts_as_control_plane() {
+    let found = architectures_of(&["master arm64", "worker+control-plane amd64"], None);
     assert_eq!(found.control_plane, counts(&[("amd64", 1), ("arm64", 1)]));
     assert!(!found.is_single_node());
-    assert!(look(&["master+worker arm64"], None).is_single_node());
+    assert!(architectures_of(&["master+worker arm64"], None).is_single_node());
 }
 
 #[test]
-fn nonsense_is_no_node() {
+fn malformed_nodes_are_ignored() {
     let all = [json!(null), json!([1]), json!({ "status": 5 })];
-    let found = decide(&Facts {
+    let found = decide(&ArchitectureInputs {
         nodes: &all,
         placement: Some(&json!("anywhere")),
         wanted: Override::default(),
@@ -177,7 +174,7 @@ fn chosen(image: Option<&str>, cluster: Option<&str>, health: &[(&'static str, H
 #[case(None, Some("arm64"), "arm64", Why::ClusterPolicy)]
 #[case(Some("riscv64"), Some("arm64"), "arm64", Why::ClusterPolicy)]
 #[case(None, Some("riscv64"), "amd64", Why::ControlPlane)]
-fn a_policy_is_followed_where_it_can_be(
+fn supported_policy_default_wins(
     #[case] image: Option<&str>,
     #[case] cluster: Option<&str>,
     #[case] expected: &str,
@@ -194,21 +191,21 @@ fn a_policy_is_followed_where_it_can_be(
 }
 
 #[test]
-fn an_image_that_cannot_be_had_is_no_default() {
+fn failed_image_is_not_the_default() {
     let failed = ("amd64", Health::Failed);
     let choice = chosen(None, None, &[failed, ("s390x", Health::Ready)]);
     assert_eq!(choice.architecture.as_deref(), Some("s390x"));
     assert_eq!(choice.instead_of.as_deref(), Some("amd64"));
-    // Nothing is ready: better one that is on its way.
+    // None is ready: a pending one is preferred.
     let choice = chosen(None, None, &[failed]);
     assert_eq!(choice.architecture.as_deref(), Some("arm64"));
     assert_eq!(choice.why, Why::MostNodes);
-    // Nothing can be had: the name says where it would be.
+    // All failed: the pointer keeps the preferred architecture.
     let all = [failed, ("arm64", Health::Failed), ("s390x", Health::Failed)];
     let choice = chosen(None, None, &all);
     assert_eq!(choice.architecture.as_deref(), Some("amd64"));
     assert_eq!(choice.instead_of, None);
-    // On its way is good enough, so that names do not wander while images arrive.
+    // Pending is good enough, so that the default does not change while images are being imported.
     let choice = chosen(
         None,
         None,

@@ -1,15 +1,16 @@
-//! Who may copy what is in another namespace, as CDI asks it.
+//! Permission to clone from another namespace, with the same checks as CDI.
 //!
-//! The right is to create `datavolumes/source` there. Whoever may make pods there may read the volumes
-//! anyway, and needs no other right; for a snapshot, that takes claims as well.
+//! The permission is `create` on `datavolumes/source` there. A user who may create pods there can
+//! read its PVCs anyway, and needs no other; for a snapshot, that user must also be able to create
+//! PVCs.
 
 use api::cdi::{DataSourceRef, Named, Source};
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReviewSpec};
 
-/// Who makes copies, if nobody says otherwise.
+/// The service account that clones unless the spec names another.
 pub const ACCOUNT: &str = "default";
 
-/// A service account, as the cluster is asked about it.
+/// A service account as the subject of a SubjectAccessReview.
 pub fn service_account(namespace: &str, name: &str) -> SubjectAccessReviewSpec {
     SubjectAccessReviewSpec {
         user: Some(format!("system:serviceaccount:{namespace}:{name}")),
@@ -22,7 +23,7 @@ pub fn service_account(namespace: &str, name: &str) -> SubjectAccessReviewSpec {
     }
 }
 
-/// The rights of which one list is enough to copy something.
+/// The alternative sets of permissions; one complete set is enough to clone.
 pub fn rights(of: &Source) -> Vec<Vec<ResourceAttributes>> {
     let (of, snapshot): (&Named, bool) = match of.which() {
         Some(DataSourceRef::Pvc(of)) => (of, false),
@@ -48,7 +49,7 @@ pub fn rights(of: &Source) -> Vec<Vec<ResourceAttributes>> {
     ]
 }
 
-/// What is said to whoever may not, in the words of CDI.
+/// The denial message, in CDI's words.
 pub fn denial(user: &str, namespace: &str) -> String {
     format!("User {user} has insufficient permissions in clone source namespace {namespace}")
 }

@@ -1,4 +1,4 @@
-//! What is accepted as a DataImportCron, as the webhook of CDI has it.
+//! Validation of DataImportCrons, as in CDI's webhook.
 
 #[cfg(test)]
 mod tests;
@@ -7,82 +7,82 @@ use api::cdi::{DataImportCron, DataImportCronSpec, DataVolumeSource, HttpSource,
 use machinery::cron::Schedule;
 use machinery::names::LABEL_MAX;
 
-/// Why a DataImportCron is refused.
+/// Why a DataImportCron is rejected. Most messages are CDI's word for word.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// There is nothing to import.
+    /// No source is set.
     #[error("Missing source; spec.template.spec.source has to be registry, pvc or http")]
     NoSource,
-    /// There is more than one thing to import.
+    /// More than one source is set.
     #[error("Multiple data sources: {0}; one is accepted")]
     ManySources(String),
-    /// A source that has no versions.
+    /// The kind of source has no versions to poll.
     #[error("source {0} is not supported; registry, pvc and http are accepted")]
     Source(String),
-    /// A field that cannot be set here.
+    /// The field is not allowed in a template.
     #[error("{0} must not be set in the template of a DataImportCron")]
     Forbidden(&'static str),
-    /// An image is named twice, or not at all.
+    /// Both `url` and `imageStream` are set, or neither.
     #[error("Source registry should have either URL or ImageStream")]
     UrlOrStream,
-    /// An image is somewhere else.
+    /// The scheme of the URL is not supported.
     #[error("Illegal registry source URL scheme {0:?}; docker is accepted")]
     Scheme(String),
-    /// Nobody pulls this way.
+    /// The pull method is unknown.
     #[error("ImportMethod {0} is neither pod, node or \"\"")]
     PullMethod(String),
-    /// Image streams are known to nodes alone.
+    /// Only nodes can pull from image streams.
     #[error("Source registry ImageStream is supported only with node pull import method")]
     StreamByPod,
-    /// A file is not on a web server.
+    /// The URL is not an HTTP URL, or contains credentials.
     #[error(
         "Illegal http source URL {0:?}; http:// or https:// and a host without a password are accepted"
     )]
     HttpUrl(String),
-    /// A checksum cannot be compared with anything.
+    /// The checksum is malformed, or its algorithm is too weak.
     #[error(
         "Illegal http source checksum {0:?}; sha256: and 64, or sha512: and 128 hexadecimal digits are accepted"
     )]
     Checksum(String),
-    /// A header is none. It may be a secret, so that it is not shown.
+    /// The header is malformed. It may be a secret, so the message does not contain it.
     #[error("Illegal http source extraHeaders[{0}]; \"Name: value\" is accepted")]
     Header(usize),
-    /// A schedule makes no sense.
+    /// The schedule cannot be parsed.
     #[error("Illegal cron schedule {schedule:?}: {why}")]
     Schedule {
-        /// What is there.
+        /// Its value.
         schedule: String,
-        /// What is wrong with it.
+        /// The error of the parser.
         why: String,
     },
-    /// Fewer than none are kept.
+    /// `importsToKeep` is negative.
     #[error("Illegal ImportsToKeep value {0}; 0 and more are accepted")]
     ImportsToKeep(i32),
-    /// Nobody collects this way.
+    /// `garbageCollect` is unknown.
     #[error("Illegal GarbageCollect value {0:?}; Outdated and Never are accepted")]
     GarbageCollect(String),
-    /// Nobody retains this way.
+    /// `retentionPolicy` is unknown.
     #[error("Illegal RetentionPolicy value {0:?}; None and All are accepted")]
     Retention(String),
-    /// There is nothing that points to imports.
+    /// `managedDataSource` is empty.
     #[error("Illegal ManagedDataSource value {0:?}; a name is needed")]
     NoDataSource(String),
-    /// A name is the value of a label.
+    /// A name is too long. Both names become label values.
     #[error("{what} {value:?} has {length} characters; 63 are accepted")]
     TooLong {
-        /// What has the name.
+        /// The field.
         what: &'static str,
-        /// The name.
+        /// Its value.
         value: String,
-        /// How long it is.
+        /// Its length.
         length: usize,
     },
-    /// A specification stays as it is.
+    /// The specification is immutable.
     #[error("Cannot update DataImportCron Spec")]
     Changed,
 }
 
-/// Everything wrong with a DataImportCron that is created, or changed from `old`.
+/// All errors of a DataImportCron that is created, or updated from `old`.
 pub fn review(old: Option<&DataImportCron>, new: &DataImportCron) -> Vec<Refusal> {
     if let Some(old) = old {
         return if old.spec == new.spec {
@@ -98,7 +98,7 @@ pub fn review(old: Option<&DataImportCron>, new: &DataImportCron) -> Vec<Refusal
     wrong
 }
 
-/// Everything wrong with a specification.
+/// All errors of a specification.
 pub fn spec_errors(spec: &DataImportCronSpec) -> Vec<Refusal> {
     let mut wrong = Vec::new();
     let volume = &spec.template.spec;
@@ -155,18 +155,18 @@ fn too_long(what: &'static str, value: &str, wrong: &mut Vec<Refusal>) {
 }
 
 fn source_errors(source: &DataVolumeSource, wrong: &mut Vec<Refusal>) {
-    let mut there = Vec::new();
+    let mut kinds = Vec::new();
     if source.registry.is_some() {
-        there.push("registry".to_owned());
+        kinds.push("registry".to_owned());
     }
     if source.pvc.is_some() {
-        there.push("pvc".to_owned());
+        kinds.push("pvc".to_owned());
     }
     if source.http.is_some() {
-        there.push("http".to_owned());
+        kinds.push("http".to_owned());
     }
-    there.extend(source.rest.keys().cloned());
-    match there.as_slice() {
+    kinds.extend(source.rest.keys().cloned());
+    match kinds.as_slice() {
         [] => wrong.push(Refusal::NoSource),
         [_] => {}
         many => wrong.push(Refusal::ManySources(many.join(", "))),
@@ -186,7 +186,8 @@ fn http_errors(http: &HttpSource, wrong: &mut Vec<Refusal>) {
         .strip_prefix("http://")
         .or_else(|| url.strip_prefix("https://"));
     let host = rest.and_then(|rest| rest.split(['/', '?', '#']).next());
-    // Whatever stands before an @ would be shown to everybody; there is secretRef for it.
+    // User information in a URL would be readable by everyone who can read the object; secretRef
+    // exists for it.
     if !host.is_some_and(|host| !host.is_empty() && !host.contains('@')) {
         wrong.push(Refusal::HttpUrl(url.to_owned()));
     }
@@ -202,7 +203,7 @@ fn http_errors(http: &HttpSource, wrong: &mut Vec<Refusal>) {
     );
 }
 
-/// MD5 and SHA-1, which CDI takes as well, prove nothing: files can be made to fit them.
+/// CDI also accepts MD5 and SHA-1, for which collisions can be constructed.
 fn is_checksum(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
     let (digits, length) = match text.split_once(':') {
@@ -228,8 +229,8 @@ fn registry_errors(registry: &RegistrySource, wrong: &mut Vec<Refusal>) {
     }
     if let Some(url) = registry.url.as_ref().filter(|url| !url.is_empty()) {
         let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
-        // CDI takes oci-archive as well: a file of the importer pod or, where the controller polls, of the
-        // controller. Neither is the author's to read.
+        // CDI also accepts oci-archive: a file of the importer pod or, where the controller polls,
+        // of the controller. The author of a DataImportCron must not read either.
         if scheme != "docker" {
             wrong.push(Refusal::Scheme(scheme.to_owned()));
         }

@@ -1,4 +1,4 @@
-//! The volume that a DataVolume becomes: what it asks for, and what the storage profile adds.
+//! The PVC of a DataVolume: its own fields, completed from the storage profile.
 
 #[cfg(test)]
 mod tests;
@@ -15,26 +15,27 @@ use super::failure::{Failure, Reason};
 use super::size::{Overhead, required, usable};
 use crate::action::annotation;
 
-/// The group of snapshots.
+/// The API group of snapshots.
 const SNAPSHOTS: &str = "snapshot.storage.k8s.io";
-/// What the annotations of CDI begin with that tell an importer what to do.
+/// Prefix of CDI's annotations with instructions for the importer.
 const IMPORT: &str = "cdi.kubevirt.io/storage.import.";
-/// Makes claims bind a volume of this kind, and is the default.
+/// The default volume mode.
 const FILESYSTEM: &str = "Filesystem";
 
-/// The storage that a volume goes to.
+/// The storage that a PVC is created in.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Storage<'a> {
-    /// The storage class; none if there is no default.
+    /// The storage class; `None` if there is no default.
     pub class: Option<&'a str>,
-    /// What is known about it.
+    /// Its storage profile.
     pub profile: Option<&'a StorageProfile>,
-    /// What a file system takes.
+    /// The share that a filesystem needs for itself.
     pub overhead: Overhead,
 }
 
-/// The claim of a DataVolume, as it is to be made. `from` is what it is a copy of, and how big that is;
-/// if that is in another namespace, so has the claim to be (`copy::interim`).
+/// The PVC to create for a DataVolume. `from` is the clone source and its size. If that is in
+/// another namespace, the PVC has to be created there as well (`copy::interim`), because storage
+/// clones within a namespace.
 pub fn claim(
     volume: &DataVolume,
     storage: &Storage<'_>,
@@ -42,12 +43,12 @@ pub fn claim(
 ) -> Result<Value, Failure> {
     let spec = &volume.spec;
     let profiled = spec.pvc.is_none();
-    let Some(asked) = spec.pvc.as_ref().or(spec.storage.as_ref()) else {
-        return Err(unclear("spec.storage or spec.pvc is needed"));
+    let Some(requested) = spec.pvc.as_ref().or(spec.storage.as_ref()) else {
+        return Err(invalid_storage("spec.storage or spec.pvc is required"));
     };
-    let mut wanted = json!(asked);
-    let (modes, mode) = properties(asked, storage, profiled);
-    let bytes = size(asked, from.and_then(|(_, size)| size))?;
+    let mut wanted = json!(requested);
+    let (modes, mode) = properties(requested, storage, profiled);
+    let bytes = size(requested, from.and_then(|(_, size)| size))?;
     let bytes = if profiled && mode == FILESYSTEM {
         required(storage.overhead, bytes)
     } else {
@@ -56,7 +57,7 @@ pub fn claim(
     wanted["accessModes"] = json!(modes);
     wanted["volumeMode"] = json!(mode);
     wanted["resources"]["requests"]["storage"] = json!(bytes.to_string());
-    if let Some(class) = asked.storage_class_name.as_deref().or(storage.class) {
+    if let Some(class) = requested.storage_class_name.as_deref().or(storage.class) {
         wanted["storageClassName"] = json!(class);
     }
     if let Some((source, _)) = from {
@@ -89,14 +90,18 @@ pub fn claim(
     }))
 }
 
-fn unclear(what: &str) -> Failure {
-    let message = format!("the volume cannot be made: {what}");
+fn invalid_storage(what: &str) -> Failure {
+    let message = format!("cannot create the PersistentVolumeClaim: {what}");
     Failure::new(Reason::ImportFailed, message)
 }
 
-/// Who may use a volume, and what it is: what is asked for, else the best that the profile has.
-fn properties(asked: &StorageSpec, storage: &Storage<'_>, profiled: bool) -> (Vec<String>, String) {
-    let asked_mode = asked.rest.get("volumeMode").and_then(Value::as_str);
+/// Access modes and volume mode: those requested, else the first fitting set of the profile.
+fn properties(
+    requested: &StorageSpec,
+    storage: &Storage<'_>,
+    profiled: bool,
+) -> (Vec<String>, String) {
+    let requested_mode = requested.rest.get("volumeMode").and_then(Value::as_str);
     let status = storage.profile.and_then(|it| it.status.as_ref());
     let sets = status.and_then(|status| status.rest.get("claimPropertySets"));
     let sets = sets.and_then(Value::as_array).filter(|_| profiled);
@@ -107,49 +112,49 @@ fn properties(asked: &StorageSpec, storage: &Storage<'_>, profiled: bool) -> (Ve
     let fitting = sets.into_iter().flatten().find(|set| {
         let modes = texts(set);
         let mode = set["volumeMode"].as_str();
-        asked.access_modes.iter().all(|it| modes.contains(it))
-            && (asked_mode.is_none() || mode == asked_mode)
+        requested.access_modes.iter().all(|it| modes.contains(it))
+            && (requested_mode.is_none() || mode == requested_mode)
     });
     let modes = match fitting {
-        _ if !asked.access_modes.is_empty() => asked.access_modes.clone(),
+        _ if !requested.access_modes.is_empty() => requested.access_modes.clone(),
         Some(set) if !texts(set).is_empty() => texts(set),
-        // What every storage can do.
+        // Every storage supports it.
         _ => vec!["ReadWriteOnce".to_owned()],
     };
     let known = fitting.and_then(|set| set["volumeMode"].as_str());
-    let mode = asked_mode.or(known).unwrap_or(FILESYSTEM);
+    let mode = requested_mode.or(known).unwrap_or(FILESYSTEM);
     (modes, mode.to_owned())
 }
 
-/// How many bytes are asked for, of the disk.
-fn size(asked: &StorageSpec, otherwise: Option<&str>) -> Result<u64, Failure> {
-    let requests = asked.resources.as_ref().map(|it| &it.requests);
+/// The requested size of the disk in bytes.
+fn size(requested: &StorageSpec, otherwise: Option<&str>) -> Result<u64, Failure> {
+    let requests = requested.resources.as_ref().map(|it| &it.requests);
     let text = requests.and_then(|it| it.get("storage")).map(|it| &*it.0);
     let Some(text) = text.or(otherwise) else {
-        return Err(unclear(
-            "resources.requests.storage is missing; a size such as 10Gi is needed",
+        return Err(invalid_storage(
+            "resources.requests.storage is missing; set a size such as 10Gi",
         ));
     };
     bytes(text).ok_or_else(|| {
-        unclear(&format!(
-            "resources.requests.storage {text:?} is no size; one such as 10Gi is needed"
+        invalid_storage(&format!(
+            "resources.requests.storage {text:?} is not a quantity; set a size such as 10Gi"
         ))
     })
 }
 
-/// A quantity as a number of bytes.
+/// A quantity in bytes; `None` if it is not positive.
 pub fn bytes(text: &str) -> Option<u64> {
     let quantity: Quantity = text.parse().ok()?;
     u64::try_from(quantity.value()).ok().filter(|it| *it > 0)
 }
 
-/// Makes a claim a copy of something in its namespace.
+/// Sets `dataSource`: the clone source in the PVC's namespace.
 fn copy(wanted: &mut Value, source: &Source) -> Result<(), Failure> {
     let (group, kind, of) = match source.which() {
         Some(DataSourceRef::Pvc(of)) => (None, "PersistentVolumeClaim", of),
         Some(DataSourceRef::Snapshot(of)) => (Some(SNAPSHOTS), "VolumeSnapshot", of),
         Some(DataSourceRef::DataSource(_)) | None => {
-            return Err(unclear("what it is a copy of stands for nothing"));
+            return Err(invalid_storage("the clone source refers to nothing"));
         }
     };
     let mut reference = json!({ "kind": kind, "name": of.name });
@@ -160,7 +165,7 @@ fn copy(wanted: &mut Value, source: &Source) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What the claim says about its import, by the names of CDI.
+/// The instructions for the importer, as CDI's annotations.
 fn instructions(volume: &DataVolume) -> BTreeMap<String, String> {
     let source = volume.spec.source.as_ref();
     let Some(registry) = source.and_then(|it| it.registry.as_ref()) else {
@@ -186,7 +191,7 @@ fn instructions(volume: &DataVolume) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// How many bytes of disk a claim has room for.
+/// The capacity of a PVC for a disk, in bytes.
 pub fn room(claim: &PersistentVolumeClaim, overhead: Overhead) -> Option<u64> {
     let spec = claim.spec.as_ref()?;
     let requests = spec.resources.as_ref()?.requests.as_ref()?;
@@ -197,14 +202,14 @@ pub fn room(claim: &PersistentVolumeClaim, overhead: Overhead) -> Option<u64> {
     })
 }
 
-/// Whether a claim was made for a DataVolume, or is one that somebody had already.
+/// Whether the DataVolume controls a PVC; otherwise the PVC existed before it.
 pub fn is_of(claim: &PersistentVolumeClaim, volume: &DataVolume) -> bool {
     let owners = claim.metadata.owner_references.iter().flatten();
     let mut owners = owners.filter(|owner| owner.controller == Some(true));
     owners.any(|owner| Some(&owner.uid) == volume.metadata.uid.as_ref())
 }
 
-/// Whether a claim is to be bound although nobody uses it.
-pub fn binds_at_once(volume: &DataVolume) -> bool {
+/// Whether the PVC is to be bound although no pod uses it.
+pub fn binds_immediately(volume: &DataVolume) -> bool {
     annotation(&volume.metadata, api::cdi::annotations::IMMEDIATE_BIND).is_some()
 }

@@ -1,17 +1,18 @@
-//! A DataVolume that is a copy: of a volume, of a snapshot, or of what a DataSource stands for.
+//! A DataVolume that is a clone of a PVC, of a snapshot, or of what a DataSource refers to.
 //!
-//! The storage copies, whoever it is. A pointer is followed by `status.source`, which is empty for as
-//! long as there is nothing to copy; other DataSources by what they say themselves.
+//! The storage provisioner clones. A pointer DataSource is resolved by `status.source`, which stays
+//! empty until there is something to clone; other DataSources by their spec.
 //!
-//! Storage copies within a namespace. From another one, the copy is made there, and handed over:
+//! Storage clones within a namespace. From another namespace, the clone is created there and its
+//! volume is transferred:
 //!
 //! ```text
-//! there:  original --storage--> interim claim --bound--> volume
-//! here:                         claim that names it <--claimRef--'
+//! there:  source --storage--> interim PVC --bound--> PersistentVolume
+//! here:                       PVC that names it <--claimRef--'
 //! ```
 //!
-//! The claim is there before the volume is its own, and goes with its DataVolume: whatever is broken
-//! off, nothing is left behind.
+//! The PVC exists before the volume is transferred to it, and its DataVolume owns it: if the
+//! transfer is interrupted at any step, nothing is left behind.
 
 #[cfg(test)]
 mod tests;
@@ -24,76 +25,76 @@ use serde_json::{Value, json};
 use super::data_volume::Claim;
 use super::failure::Reason;
 use crate::action::{annotation, label, name_of, named};
-use crate::conditions::Said;
+use crate::conditions::ConditionUpdate;
 
-/// On a claim beside an original: the DataVolume that it is made for, as `namespace/name`.
+/// Annotation of an interim PVC: the DataVolume that it is created for, as `namespace/name`.
 const COPY_FOR: &str = "medley.dev/copy-for";
-/// The same by its uid, as a label.
+/// Label of an interim PVC: the uid of that DataVolume.
 const COPY_UID: &str = "medley.dev/copy-for-uid";
-/// The phase in which a volume moves from one namespace to another, as CDI calls it.
-const HANDING_OVER: &str = "NamespaceTransferInProgress";
+/// CDI's phase for the transfer of a volume between namespaces.
+const TRANSFER_PHASE: &str = "NamespaceTransferInProgress";
 
-/// What is known.
+/// The inputs of the decision.
 #[derive(Debug, Clone, Copy)]
-pub struct Facts<'a> {
+pub struct CloneInputs<'a> {
     /// The DataVolume.
     pub volume: &'a DataVolume,
-    /// The DataSource that it names, if it names one that is there.
+    /// The DataSource that it names, if it exists.
     pub source: Option<&'a DataSource>,
-    /// The volume that it becomes.
+    /// The state of its PVC.
     pub claim: Claim,
-    /// What there is in the namespace of the original, if that is another one.
+    /// The state in the namespace of the source, if that is another one.
     pub transfer: Option<&'a Transfer>,
-    /// Now.
+    /// The current time.
     pub now: Timestamp,
 }
 
-/// What there is of a copy in the namespace of its original.
+/// The state of a clone in the namespace of its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transfer {
-    /// How it is with the claim there.
+    /// The state of the interim PVC.
     pub interim: Claim,
-    /// The volume of that claim, when it has one.
+    /// The PersistentVolume of that PVC, once it is bound.
     pub volume: Option<String>,
-    /// Whether the volume belongs to the claim of the DataVolume by now.
+    /// Whether the volume refers to the DataVolume's own PVC by now.
     pub is_handed_over: bool,
-    /// Why it may not be copied, if nobody allows that.
+    /// Why the clone is not permitted, if it is not.
     pub denied: Option<String>,
 }
 
 impl Transfer {
-    /// What the claim there waits for, if nothing will come of it.
-    fn waits(&self) -> String {
+    /// Why the interim PVC cannot be bound, if it cannot.
+    fn unbindable_reason(&self) -> String {
         if self.interim != Claim::WaitsForConsumer {
             return String::new();
         }
-        "the storage class binds volumes when somebody uses them, and nobody does in the namespace of the original; one that binds them at once is needed".to_owned()
+        "the storage class has volumeBindingMode WaitForFirstConsumer, and no pod uses the PVC in the namespace of the source; use a storage class with volumeBindingMode Immediate".to_owned()
     }
 }
 
-/// What is to be done.
+/// The next step of a clone.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
-    /// The claim is to be made, as a copy of this.
+    /// Create the PVC as a clone of this.
     Make(Source),
-    /// A claim is to be made beside the original, as a copy of it.
+    /// Create the interim PVC as a clone of this, in its namespace.
     MakeThere(Source),
-    /// The claim is to be made, for this volume.
+    /// Create the PVC for this volume.
     Take(String),
-    /// This volume is to be handed over to the claim.
+    /// Transfer this volume to the PVC.
     HandOver(String),
-    /// The claim beside the original is not needed any more.
+    /// Delete the interim PVC.
     Clean,
 }
 
-/// What follows.
+/// The decision about a clone.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
-    /// What to do.
+    /// The next step, if any.
     pub step: Option<Step>,
-    /// What the status has to be.
+    /// The desired status.
     pub status: DataVolumeStatus,
-    /// Whether it is not so.
+    /// Whether it differs from the current one.
     pub status_changed: bool,
 }
 
@@ -108,14 +109,14 @@ pub fn source_of(volume: &DataVolume) -> Option<Named> {
     Some(named(&namespace.unwrap_or(home), &reference.name))
 }
 
-/// Whether a DataVolume is a copy.
+/// Whether a DataVolume is a clone.
 pub fn is_copy(volume: &DataVolume) -> bool {
     let source = volume.spec.source.as_ref();
     volume.spec.source_ref.is_some()
         || source.is_some_and(|it| it.pvc.is_some() || it.rest.contains_key("snapshot"))
 }
 
-/// What a DataVolume is a copy of, given the DataSource that it names; the error says what is missing.
+/// The source of a clone, given the DataSource that it names; the error states what is missing.
 pub fn original(volume: &DataVolume, source: Option<&DataSource>) -> Result<Source, String> {
     if let Some(source) = &volume.spec.source {
         if let Some(of) = &source.pvc {
@@ -128,11 +129,14 @@ pub fn original(volume: &DataVolume, source: Option<&DataSource>) -> Result<Sour
         }
     }
     let Some(name) = source_of(volume) else {
-        return Err("sourceRef names no DataSource; kind DataSource is accepted".to_owned());
+        return Err(
+            "spec.sourceRef does not name a DataSource; only kind DataSource is supported"
+                .to_owned(),
+        );
     };
     let Some(source) = source else {
         return Err(format!(
-            "DataSource {}/{} is not there",
+            "DataSource {}/{} not found",
             name.namespace, name.name
         ));
     };
@@ -155,17 +159,18 @@ pub fn original(volume: &DataVolume, source: Option<&DataSource>) -> Result<Sour
     }
 }
 
-/// The namespace of an original that is not in that of its copy.
+/// The namespace of a source, if it differs from that of its clone.
 pub fn elsewhere(original: &Source, volume: &DataVolume) -> Option<String> {
     let Some(DataSourceRef::Pvc(of) | DataSourceRef::Snapshot(of)) = original.which() else {
         return None;
     };
     let home = name_of(&volume.metadata).namespace;
-    let there = Some(&of.namespace).filter(|it| !it.is_empty() && **it != home);
-    there.cloned()
+    let other = Some(&of.namespace).filter(|it| !it.is_empty() && **it != home);
+    other.cloned()
 }
 
-/// What the claim beside the original is called. Nobody chooses the uid of a DataVolume.
+/// The name of the interim PVC. Users cannot choose the uid of a DataVolume, so they cannot choose
+/// the name.
 pub fn interim_name(volume: &DataVolume) -> String {
     format!(
         "copy-{}",
@@ -173,13 +178,13 @@ pub fn interim_name(volume: &DataVolume) -> String {
     )
 }
 
-/// The DataVolume that a claim beside an original is made for: its name and its uid.
+/// The DataVolume that an interim PVC is created for: its name and its uid.
 pub fn made_for(claim: &ObjectMeta) -> Option<(Named, &str)> {
     let (namespace, name) = annotation(claim, COPY_FOR)?.split_once('/')?;
     Some((named(namespace, name), label(claim, COPY_UID)?))
 }
 
-/// The claim beside the original, made of that of the DataVolume.
+/// The interim PVC, with the spec of the DataVolume's own.
 pub fn interim(volume: &DataVolume, claim: &Value, namespace: &str) -> Value {
     let meta = &volume.metadata;
     let Named {
@@ -189,7 +194,7 @@ pub fn interim(volume: &DataVolume, claim: &Value, namespace: &str) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
-        // Owners have to be in the same namespace: whoever looks after the DataVolume removes it.
+        // Owner references do not cross namespaces, so the controller of the DataVolume deletes it.
         "metadata": {
             "name": interim_name(volume),
             "namespace": namespace,
@@ -200,7 +205,7 @@ pub fn interim(volume: &DataVolume, claim: &Value, namespace: &str) -> Value {
     })
 }
 
-/// The claim of a DataVolume for a volume that is there already, which it does not have to fill.
+/// The DataVolume's PVC for an existing volume: bound by name, without a clone source.
 pub fn taking(mut claim: Value, volume: &str) -> Value {
     if let Some(spec) = claim["spec"].as_object_mut() {
         spec.remove("dataSource");
@@ -209,7 +214,7 @@ pub fn taking(mut claim: Value, volume: &str) -> Value {
     claim
 }
 
-/// What makes a volume that of a claim, whoever had it before.
+/// The patch that binds a PersistentVolume to another PVC.
 pub fn hand_over(claim: &ObjectMeta) -> Value {
     json!({ "spec": { "claimRef": {
         "apiVersion": "v1", "kind": "PersistentVolumeClaim",
@@ -218,8 +223,8 @@ pub fn hand_over(claim: &ObjectMeta) -> Value {
     } } })
 }
 
-/// Decides about a DataVolume that is a copy.
-pub fn decide(facts: &Facts<'_>) -> Decision {
+/// Decides about a DataVolume that is a clone.
+pub fn decide(facts: &CloneInputs<'_>) -> Decision {
     let volume = facts.volume;
     let before = volume.status.clone().unwrap_or_default();
     let mut status = before.clone();
@@ -228,7 +233,7 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
         .is_some_and(|it| it.interim != Claim::Missing)
         .then_some(Step::Clean);
     if before.phase.as_deref() == Some("Succeeded") {
-        // Whatever becomes of the original.
+        // A finished clone no longer depends on its source.
         return Decision {
             step: clean,
             status,
@@ -248,26 +253,28 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
             step = Some(Step::Make(original.clone()));
             ("CloneScheduled", String::new())
         }
-        (Claim::Missing, Ok(original), Some(there)) => match (&there.volume, &there.denied) {
-            (Some(of), _) => {
-                step = Some(Step::Take(of.clone()));
-                (HANDING_OVER, String::new())
-            }
-            (None, Some(why)) if there.interim == Claim::Missing => {
-                denied = Some(why.clone());
-                ("CloneScheduled", why.clone())
-            }
-            (None, _) => {
-                if there.interim == Claim::Missing {
-                    step = Some(Step::MakeThere(original.clone()));
+        (Claim::Missing, Ok(original), Some(transfer)) => {
+            match (&transfer.volume, &transfer.denied) {
+                (Some(of), _) => {
+                    step = Some(Step::Take(of.clone()));
+                    (TRANSFER_PHASE, String::new())
                 }
-                (copying(original), there.waits())
+                (None, Some(why)) if transfer.interim == Claim::Missing => {
+                    denied = Some(why.clone());
+                    ("CloneScheduled", why.clone())
+                }
+                (None, _) => {
+                    if transfer.interim == Claim::Missing {
+                        step = Some(Step::MakeThere(original.clone()));
+                    }
+                    (copying(original), transfer.unbindable_reason())
+                }
             }
-        },
-        (Claim::Pending | Claim::WaitsForConsumer, _, Some(there)) => {
-            let of = there.volume.clone().filter(|_| !there.is_handed_over);
+        }
+        (Claim::Pending | Claim::WaitsForConsumer, _, Some(transfer)) => {
+            let of = transfer.volume.clone().filter(|_| !transfer.is_handed_over);
             step = of.map(Step::HandOver);
-            (HANDING_OVER, String::new())
+            (TRANSFER_PHASE, String::new())
         }
         (Claim::WaitsForConsumer, _, None) => ("WaitForFirstConsumer", String::new()),
         (Claim::Pending, Ok(original), None) => (copying(original), String::new()),
@@ -284,11 +291,12 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
         (false, Some(_)) => Reason::NotAuthorized.as_str(),
         (false, None) => phase,
     };
-    Said::new("Running", running, reason, message).put(&mut status.conditions, facts.now);
+    ConditionUpdate::new("Running", running, reason, message)
+        .put(&mut status.conditions, facts.now);
     let reason = if done { "Ready" } else { phase };
-    Said::new("Ready", done, reason, "").put(&mut status.conditions, facts.now);
+    ConditionUpdate::new("Ready", done, reason, "").put(&mut status.conditions, facts.now);
     let reason = if done { "Bound" } else { "Pending" };
-    Said::new("Bound", done, reason, "").put(&mut status.conditions, facts.now);
+    ConditionUpdate::new("Bound", done, reason, "").put(&mut status.conditions, facts.now);
     Decision {
         step,
         status_changed: status != before,
@@ -296,7 +304,7 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
     }
 }
 
-/// How the storage makes a copy.
+/// The phase of a clone in progress.
 fn copying(original: &Source) -> &'static str {
     if original.snapshot.is_some() {
         "CloneFromSnapshotSourceInProgress"

@@ -1,6 +1,6 @@
-//! What a DataImportCron has to do: import what is new, point to it, and keep what is to be kept.
+//! DataImportCron: imports new versions, points the DataSource to them, and collects old ones.
 //!
-//! Whatever fails, the DataSource goes on standing for the last import that succeeded.
+//! On any failure, the DataSource keeps referring to the last import that succeeded.
 
 mod collect;
 mod current;
@@ -23,47 +23,47 @@ use serde_json::{Value, json};
 
 use super::failure::{Failure, Reason, Trouble};
 use super::origin::architecture;
-use super::poll::{self, Polled, When};
+use super::poll::{self, PollResult, When};
 use crate::action::{Action, Kind, Wanted, label, metadata_patch, name_of, named};
-use crate::conditions::{self, Said, whole};
+use crate::conditions::{self, ConditionUpdate, whole};
 use crate::policy::Policy;
 
-/// What is known.
+/// The inputs of the decision.
 #[derive(Debug, Clone, Copy)]
-pub struct Facts<'a> {
+pub struct CronInputs<'a> {
     /// The DataImportCron.
     pub cron: &'a DataImportCron,
-    /// What the registry was asked last, if this program asked it.
-    pub polled: Option<&'a Polled>,
-    /// Why nobody has asked it yet, if something is in the way.
+    /// The last answer of the source, if this process polled it.
+    pub polled: Option<&'a PollResult>,
+    /// Why the poll did not happen, if something prevents it.
     pub hindered: Option<&'a Failure>,
-    /// Why its source may not be imported, if somebody has to allow that and does not.
+    /// Why the source may not be imported, if permission is required and missing.
     pub denied: Option<&'a Failure>,
     /// The DataSource that it manages.
     pub source: Option<&'a DataSource>,
-    /// Another DataImportCron that is there and manages the same DataSource, by its label.
+    /// Another existing DataImportCron that manages the same DataSource, by its label.
     pub rival: Option<&'a str>,
-    /// DataVolumes that bear its label, or the name of an import.
+    /// DataVolumes with its label, or with the name of an import.
     pub imports: &'a [DataVolume],
-    /// Volumes that bear its label, or the name of an import.
+    /// PVCs with its label, or with the name of an import.
     pub claims: &'a [Claim],
-    /// Snapshots that bear its label, or the name of an import.
+    /// Snapshots with its label, or with the name of an import.
     pub snapshots: &'a [VolumeSnapshot],
-    /// The storage that imports go to.
+    /// The storage that imports are written to.
     pub storage: &'a Storage,
     /// The architectures of the nodes that could pull.
     pub nodes: &'a BTreeSet<String>,
-    /// Volumes and snapshots that are being cloned.
+    /// Names of PVCs and snapshots that are being cloned.
     pub busy: &'a BTreeSet<String>,
-    /// How images are kept.
+    /// The policy in force.
     pub policy: &'a Policy,
-    /// Something that differs from cluster to cluster.
+    /// A value that differs between clusters, so that their polls spread.
     pub seed: u64,
-    /// Now.
+    /// The current time.
     pub now: Timestamp,
 }
 
-/// A volume.
+/// The fields of a PVC that matter for imports.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Claim {
     /// Its metadata.
@@ -72,7 +72,7 @@ pub struct Claim {
     pub bound: bool,
     /// `Filesystem` or `Block`.
     pub mode: Option<String>,
-    /// How big it is.
+    /// `status.capacity.storage`.
     pub capacity: Option<String>,
 }
 
@@ -91,69 +91,70 @@ impl From<&PersistentVolumeClaim> for Claim {
     }
 }
 
-/// The storage that imports go to.
+/// The storage that imports are written to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Storage {
-    /// The storage class; none if there is no default.
+    /// The storage class; `None` if there is no default.
     pub class: Option<String>,
     /// Whether imports are kept as snapshots.
     pub snapshots: bool,
     /// The class of the snapshots.
     pub snapshot_class: Option<String>,
-    /// Whether a volume is used by one node at a time.
+    /// Whether only one node at a time can use a volume.
     pub read_write_once: bool,
 }
 
-/// What follows.
+/// The decision about a DataImportCron.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
-    /// What to do, in this order.
+    /// The writes, in this order.
     pub actions: Vec<Action>,
-    /// What the status has to be.
+    /// The desired status.
     pub status: DataImportCronStatus,
-    /// Whether it is not so.
+    /// Whether it differs from the current one.
     pub status_changed: bool,
-    /// When to ask the registry.
+    /// When to poll the source.
     pub poll: When,
-    /// What is wrong, if something is.
+    /// The current failure, if any.
     pub failure: Option<Failure>,
-    /// What is told, on the change.
+    /// The events to emit; only changes produce one.
     pub events: Vec<Event>,
-    /// Whether everything of a DataImportCron that is being deleted is gone.
+    /// Whether all owned objects of a DataImportCron that is being deleted are gone.
     pub finished: bool,
-    /// Whether the last import is not the newest, and whether that is because there is no storage.
+    /// The value of the metric; `None` while the DataImportCron is being deleted, or while another
+    /// one manages its DataSource.
     pub outdated: Option<Outdated>,
 }
 
-/// Something that users are told.
+/// An event to emit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// Whether something is wrong.
+    /// Whether it is of type Warning.
     pub warning: bool,
-    /// In a word.
+    /// The reason, in CamelCase.
     pub reason: &'static str,
-    /// In a sentence.
+    /// The message.
     pub message: String,
 }
 
-/// `kubevirt_cdi_dataimportcron_outdated`.
+/// The value of `kubevirt_cdi_dataimportcron_outdated`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outdated {
     /// Whether there is no default storage class.
     pub pending: bool,
-    /// Whether the last import is not the newest.
+    /// Whether the last import is not the newest version.
     pub outdated: bool,
 }
 
-/// How the metric of [`Outdated`] is called; its labels are `namespace`, `cron_name` and `pending`.
+/// The name of the metric of [`Outdated`]; its labels are `namespace`, `cron_name` and `pending`.
 pub const OUTDATED: &str = "kubevirt_cdi_dataimportcron_outdated";
 
-/// A decision in the making.
+/// A decision under construction.
 struct Draft<'a> {
-    facts: &'a Facts<'a>,
+    facts: &'a CronInputs<'a>,
     namespace: &'a str,
     name: &'a str,
-    /// Annotations as they will be.
+    /// The desired annotations.
     annotations: BTreeMap<String, String>,
     actions: Vec<Action>,
     status: DataImportCronStatus,
@@ -162,7 +163,7 @@ struct Draft<'a> {
 }
 
 /// Decides what a DataImportCron has to do.
-pub fn decide(facts: &Facts<'_>) -> Decision {
+pub fn decide(facts: &CronInputs<'_>) -> Decision {
     let cron = facts.cron;
     let namespace = cron.metadata.namespace.as_deref().unwrap_or_default();
     let name = cron.metadata.name.as_deref().unwrap_or_default();
@@ -177,30 +178,30 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
         failure: None,
     };
     if cron.metadata.deletion_timestamp.is_some() {
-        let finished = collect::leave(&mut draft);
+        let finished = collect::clean_up(&mut draft);
         return draft.finish(When::Never, finished, None);
     }
     if let Some(rival) = facts.rival {
         let source = &cron.spec.managed_data_source;
         let message = format!("DataSource {source} is already managed by DataImportCron {rival}");
-        draft.say("UpToDate", false, TAKEN, &message);
+        draft.set_condition("UpToDate", false, ALREADY_MANAGED, &message);
         let before = cron.status.as_ref().map(|status| &status.conditions);
         if before != Some(&draft.status.conditions) {
             draft.events.push(Event {
                 warning: true,
-                reason: TAKEN,
+                reason: ALREADY_MANAGED,
                 message,
             });
         }
         return draft.finish(When::Never, false, None);
     }
-    draft.note_poll();
+    draft.record_poll();
     let mut poll = draft.next_poll();
     let desired = draft.desired();
     import::advance(&mut draft, desired.as_deref());
     if draft.failure.as_ref().map(|it| it.reason) == Some(Reason::NotAuthorized) {
-        // Nobody tells when rights change.
-        let again = facts.now.checked_add(RIGHTS);
+        // RBAC changes produce no watch event for this object.
+        let again = facts.now.checked_add(PERMISSION_RECHECK_DELAY);
         poll = poll.or(again.map_or(When::Never, When::At));
     }
     let outdated = !draft
@@ -231,48 +232,52 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// What was said of a failure before, without when it is tried again.
-    fn said_of(&self, reason: Reason) -> Option<&str> {
+    /// The message of an earlier failure, without the time of its next try.
+    fn previous_message(&self, reason: Reason) -> Option<&str> {
         let known = conditions::get(&self.status.conditions, "UpToDate")?;
         if known.reason.as_deref() != Some(reason.as_str()) {
             return None;
         }
-        let said = known.message.as_deref()?;
-        Some(said.rsplit_once(NEXT_TRY).map_or(said, |(start, _)| start))
+        let message = known.message.as_deref()?;
+        Some(
+            message
+                .rsplit_once(NEXT_TRY_SEPARATOR)
+                .map_or(message, |(start, _)| start),
+        )
     }
 
-    fn say(&mut self, kind: &'static str, status: bool, reason: &str, message: &str) {
-        let said = Said::new(kind, status, reason, message);
-        said.put(&mut self.status.conditions, self.facts.now);
+    fn set_condition(&mut self, kind: &'static str, status: bool, reason: &str, message: &str) {
+        let update = ConditionUpdate::new(kind, status, reason, message);
+        update.put(&mut self.status.conditions, self.facts.now);
     }
 
-    /// Something is wrong: the conditions say so by name.
+    /// Records a failure: condition UpToDate, and an event if the reason changed.
     fn fail(&mut self, failure: Failure, next: Option<Timestamp>) {
         let mut message = failure.message.clone();
         if let Some(next) = next {
-            message = format!("{message}{NEXT_TRY}{}", format_time(next));
+            message = format!("{message}{NEXT_TRY_SEPARATOR}{}", format_time(next));
         }
         let reason = failure.reason.as_str();
-        let news = self.facts.cron.status.as_ref().is_none_or(|status| {
+        let is_new_reason = self.facts.cron.status.as_ref().is_none_or(|status| {
             !status
                 .conditions
                 .iter()
                 .any(|known| known.kind == "UpToDate" && known.reason.as_deref() == Some(reason))
         });
-        if news {
+        if is_new_reason {
             self.events.push(Event {
                 warning: true,
                 reason,
                 message: failure.message.clone(),
             });
         }
-        self.say("UpToDate", false, reason, &message);
+        self.set_condition("UpToDate", false, reason, &message);
         self.failure = Some(failure);
     }
 
-    /// Writes down what a registry said. Anybody may write the digest, too: what is written last
-    /// counts until the registry is asked again.
-    fn note_poll(&mut self) {
+    /// Records the answer of a poll. Other writers may set the digest annotation, too (CDI's
+    /// external pollers do): the last written value counts until the next poll.
+    fn record_poll(&mut self) {
         let Some(polled) = self.facts.polled else {
             return;
         };
@@ -311,7 +316,7 @@ impl<'a> Draft<'a> {
         parse_time(text).ok()
     }
 
-    /// Failures in a row, as they will be.
+    /// The failures in a row, including this decision's.
     fn trouble(&self) -> Option<Trouble> {
         Trouble::read(&ObjectMeta {
             annotations: Some(self.annotations.clone()),
@@ -321,7 +326,7 @@ impl<'a> Draft<'a> {
 
     fn next_poll(&self) -> When {
         if import::no_node(self).is_some() {
-            // Nobody could answer.
+            // No node could pull.
             return When::Never;
         }
         let spec = &self.facts.cron.spec;
@@ -331,11 +336,12 @@ impl<'a> Draft<'a> {
             poll::delay(&question.url, self.facts.seed, policy.jitter)
         });
         let scheduled = poll::when(&spec.schedule, self.last_poll(), self.facts.now, delay);
-        if let Some(asked) = self.asked_poll() {
-            return asked.or(scheduled);
+        if let Some(requested) = self.requested_poll() {
+            return requested.or(scheduled);
         }
         match self.trouble() {
-            // What failed is asked again sooner than scheduled, but not before its time.
+            // A failed poll is repeated before the schedule is due, but not before its backoff is
+            // over.
             Some(trouble) if scheduled != When::Never => {
                 if trouble.next <= self.facts.now {
                     When::Now
@@ -347,9 +353,9 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// The poll that somebody asks for, by the annotation by which CDI puts polls off: it is as good
-    /// as one that is scheduled, whatever failed before, and is over when the source was polled since.
-    fn asked_poll(&self) -> Option<When> {
+    /// A poll requested through the annotation by which CDI postpones polls: it counts like a
+    /// scheduled one, ignores the backoff, and is done when the source was polled since.
+    fn requested_poll(&self) -> Option<When> {
         let at = parse_time(self.annotation(annotations::NEXT_CRON_TIME)?).ok()?;
         if self.last_poll().is_some_and(|last| last >= at) {
             return None;
@@ -367,7 +373,7 @@ impl<'a> Draft<'a> {
         architecture(&cron.metadata, cron.spec.template.spec.source.as_ref()?)
     }
 
-    /// What is to be imported: what is held on to, or what the registry has.
+    /// The digest to import: the pinned one, else the one that the source offers.
     fn desired(&self) -> Option<String> {
         let cron = self.facts.cron;
         let base = label(&cron.metadata, labels::DATA_SOURCE_NAME);
@@ -381,7 +387,7 @@ impl<'a> Draft<'a> {
         written.map(str::to_owned)
     }
 
-    /// Changes the annotations of the DataImportCron, if they are not as they have to be.
+    /// Patches the annotations of the DataImportCron, if they differ.
     fn annotate(&mut self) {
         let live = self.facts.cron.metadata.annotations.clone();
         let live = live.unwrap_or_default();
@@ -424,7 +430,7 @@ impl<'a> Draft<'a> {
     }
 
     fn import_of(&self, name: &str) -> Option<&'a DataVolume> {
-        let facts: &'a Facts<'a> = self.facts;
+        let facts: &'a CronInputs<'a> = self.facts;
         facts
             .imports
             .iter()
@@ -432,7 +438,7 @@ impl<'a> Draft<'a> {
     }
 
     fn claim_of(&self, name: &str) -> Option<&'a Claim> {
-        let facts: &'a Facts<'a> = self.facts;
+        let facts: &'a CronInputs<'a> = self.facts;
         facts
             .claims
             .iter()
@@ -440,7 +446,7 @@ impl<'a> Draft<'a> {
     }
 
     fn snapshot_of(&self, name: &str) -> Option<&'a VolumeSnapshot> {
-        let facts: &'a Facts<'a> = self.facts;
+        let facts: &'a CronInputs<'a> = self.facts;
         facts
             .snapshots
             .iter()
@@ -462,20 +468,22 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// Somebody else keeps the DataSource current.
-const TAKEN: &str = "ErrDataSourceAlreadyManaged";
+/// Reason: another DataImportCron manages the DataSource. It is CDI's.
+const ALREADY_MANAGED: &str = "ErrDataSourceAlreadyManaged";
 
-/// When to look again whether somebody allows what was not allowed.
-const RIGHTS: jiff::SignedDuration = jiff::SignedDuration::from_secs(60);
+/// Delay before a denied permission is checked again.
+const PERMISSION_RECHECK_DELAY: jiff::SignedDuration = jiff::SignedDuration::from_secs(60);
 
-/// What is said before the time of the next try.
-const NEXT_TRY: &str = "; next try at ";
+/// Separates the message of a failure from the time of the next try;
+/// [`Draft::previous_message`] splits there.
+const NEXT_TRY_SEPARATOR: &str = "; next try at ";
 
-/// Where an image stream says that the image is.
+/// CDI's annotation for the pull reference of an image stream.
 const IMAGE_STREAM_REFERENCE: &str = "cdi.kubevirt.io/storage.import.imageStreamDockerRef";
 
-/// Whether a label of a DataImportCron goes on to what it makes: those of KubeVirt do.
-pub(super) fn is_passed_on(name: &str) -> bool {
+/// Whether a label of a DataImportCron is copied to its objects: those of the domain kubevirt.io
+/// are.
+pub(super) fn is_inherited_label(name: &str) -> bool {
     let Some((domain, rest)) = name.split_once('/') else {
         return false;
     };
@@ -492,11 +500,11 @@ pub(super) fn is_passed_on(name: &str) -> bool {
     kubevirt && word(rest, ".-")
 }
 
-/// Labels of what a DataImportCron makes.
-fn passed_on(cron: &DataImportCron) -> BTreeMap<String, String> {
+/// The labels of objects that a DataImportCron creates.
+fn inherited_labels(cron: &DataImportCron) -> BTreeMap<String, String> {
     let own = cron.metadata.labels.iter().flatten();
     let mut passed: BTreeMap<String, String> = own
-        .filter(|(name, _)| is_passed_on(name))
+        .filter(|(name, _)| is_inherited_label(name))
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect();
     let name = name_of(&cron.metadata).name;
@@ -507,7 +515,7 @@ fn passed_on(cron: &DataImportCron) -> BTreeMap<String, String> {
     passed
 }
 
-/// A failure that comes of the specification.
+/// The failure for a digest that no name can be derived from.
 fn invalid_digest(digest: &str, why: &str) -> Failure {
     Failure::new(
         Reason::InvalidDigest,
@@ -515,7 +523,7 @@ fn invalid_digest(digest: &str, why: &str) -> Failure {
     )
 }
 
-/// A time as imports remember it.
+/// The patch that records the last use of an import.
 fn use_time(now: Timestamp) -> Value {
     json!({ "metadata": { "annotations": { annotations::LAST_USE_TIME: format_time(now) } } })
 }

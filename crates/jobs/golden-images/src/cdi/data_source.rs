@@ -1,7 +1,7 @@
-//! What a DataSource stands for in the end, and whether it can be cloned.
+//! Resolution of a DataSource: the cloneable object, and whether it is ready.
 //!
-//! A pointer stands for what its target stands for: one hop, in its own namespace. Labels go from
-//! volumes to the DataSources that stand for them, and never to pointers.
+//! A pointer resolves to the source of its target: one hop, in its own namespace. Labels are copied
+//! from PVCs to the DataSources that refer to them, and never to pointers.
 
 #[cfg(test)]
 mod tests;
@@ -12,79 +12,79 @@ use api::cdi::{DataSource, DataSourceRef, DataSourceStatus, Named, Source, label
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::cron::is_passed_on;
+use super::cron::is_inherited_label;
 use crate::action::{Wanted, metadata_patch, name_of, named};
-use crate::conditions::Said;
+use crate::conditions::ConditionUpdate;
 
 /// Labels of an object.
 pub type Labels = BTreeMap<String, String>;
 
-/// What is known.
+/// The inputs of the decision.
 #[derive(Clone, Copy)]
-pub struct Facts<'a> {
+pub struct DataSourceInputs<'a> {
     /// The DataSource.
     pub source: &'a DataSource,
-    /// Finds other DataSources.
+    /// Looks up other DataSources.
     pub sources: &'a dyn Fn(&Named) -> Option<&'a DataSource>,
-    /// Finds volumes: their labels.
+    /// Looks up PVCs: their labels.
     pub claims: &'a dyn Fn(&Named) -> Option<&'a Labels>,
-    /// Finds DataVolumes: their labels and phase.
+    /// Looks up DataVolumes: their labels and phase.
     pub imports: &'a dyn Fn(&Named) -> Option<(&'a Labels, &'a str)>,
-    /// Finds snapshots: their labels, and whether they can be used.
+    /// Looks up snapshots: their labels, and whether they are ready to use.
     pub snapshots: &'a dyn Fn(&Named) -> Option<(&'a Labels, bool)>,
-    /// Now.
+    /// The current time.
     pub now: Timestamp,
 }
 
-/// What follows.
+/// The decision about a DataSource.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
-    /// Whether it can be cloned, and why not.
-    pub verdict: Verdict,
-    /// What the status has to be.
+    /// Whether it can be cloned; if not, why.
+    pub verdict: DataSourceVerdict,
+    /// The desired status.
     pub status: DataSourceStatus,
-    /// Whether it is not so.
+    /// Whether it differs from the current one.
     pub status_changed: bool,
-    /// What labels have to change, as a merge patch.
+    /// The merge patch for its labels, if they differ.
     pub labels: Option<Value>,
 }
 
-/// Whether a DataSource can be cloned.
+/// Whether a DataSource can be cloned. The messages are CDI's word for word.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Verdict {
-    /// It can.
+pub enum DataSourceVerdict {
+    /// Its source is ready.
     #[error("DataSource is ready to be consumed")]
     Ready,
-    /// It points elsewhere.
+    /// It points to another namespace.
     #[error("DataSource cannot reference a DataSource in another namespace")]
     CrossNamespaceReference,
     /// It points to itself.
     #[error("DataSource cannot self-reference")]
     SelfReference,
-    /// What it points to is not there.
+    /// Its target does not exist.
     #[error("datasources.cdi.kubevirt.io {0:?} not found")]
     TargetNotFound(String),
-    /// What it points to is a pointer.
+    /// Its target is a pointer, too.
     #[error("DataSource reference chain exceeds maximum depth of 1")]
     MaxReferenceDepthReached,
-    /// It stands for nothing.
+    /// It has no source.
     #[error("No source PVC set")]
     NoSource,
-    /// The volume is not there.
+    /// The PVC does not exist.
     #[error("PVC not found")]
     NoClaim,
-    /// The volume is on its way.
+    /// The PVC is being imported; the phase of its DataVolume.
     #[error("Import DataVolume phase {0}")]
     Importing(String),
-    /// The snapshot is not there.
+    /// The snapshot does not exist.
     #[error("Snapshot not found")]
     NoSnapshot,
-    /// The snapshot is on its way.
+    /// The snapshot is not ready to use.
     #[error("Snapshot phase is not ready")]
     SnapshotNotReady,
 }
 
-impl Verdict {
+impl DataSourceVerdict {
     /// The reason of the condition.
     pub fn reason(&self) -> &str {
         match self {
@@ -100,16 +100,16 @@ impl Verdict {
     }
 }
 
-/// Decides whether a DataSource can be cloned, and what it stands for.
-pub fn decide(facts: &Facts<'_>) -> Decision {
+/// Decides whether a DataSource can be cloned, and what it resolves to.
+pub fn decide(facts: &DataSourceInputs<'_>) -> Decision {
     let own = facts.source;
     let home = name_of(&own.metadata);
     let is_pointer = own.spec.source.data_source.is_some();
     let (verdict, source, passed) = match resolve(facts, &home) {
         Err(verdict) => (verdict, Source::default(), Labels::new()),
         Ok(source) => {
-            let (verdict, passed) = look(facts, source, &home);
-            let source = if verdict == Verdict::Ready {
+            let (verdict, passed) = inspect_source(facts, source, &home);
+            let source = if verdict == DataSourceVerdict::Ready {
                 source.clone()
             } else {
                 Source::default()
@@ -120,14 +120,14 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
     let before = own.status.clone().unwrap_or_default();
     let mut status = before.clone();
     status.source = source;
-    Said::new(
+    ConditionUpdate::new(
         "Ready",
-        verdict == Verdict::Ready,
+        verdict == DataSourceVerdict::Ready,
         verdict.reason(),
         verdict.to_string(),
     )
     .put(&mut status.conditions, facts.now);
-    let wanted: Wanted<'_> = if verdict == Verdict::Ready && !is_pointer {
+    let wanted: Wanted<'_> = if verdict == DataSourceVerdict::Ready && !is_pointer {
         let passed = passed.iter();
         passed
             .filter(|(name, _)| is_copied(name))
@@ -144,35 +144,42 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
     }
 }
 
-/// Which labels of a volume its DataSource gets. Who keeps it current is not for a volume to say.
+/// Whether a label of a PVC is copied to its DataSource. Ownership by a DataImportCron is not.
 fn is_copied(name: &str) -> bool {
-    is_passed_on(name) && name != labels::DATA_IMPORT_CRON && name != labels::CLEANUP
+    is_inherited_label(name) && name != labels::DATA_IMPORT_CRON && name != labels::CLEANUP
 }
 
-/// What a DataSource stands for, through a pointer if it is one.
-fn resolve<'a>(facts: &Facts<'a>, home: &Named) -> Result<&'a Source, Verdict> {
+/// The source of a DataSource, through one pointer if it is one.
+fn resolve<'a>(
+    facts: &DataSourceInputs<'a>,
+    home: &Named,
+) -> Result<&'a Source, DataSourceVerdict> {
     let own: &'a DataSource = facts.source;
     let Some(to) = &own.spec.source.data_source else {
         return Ok(&own.spec.source);
     };
     if !to.namespace.is_empty() && to.namespace != home.namespace {
-        return Err(Verdict::CrossNamespaceReference);
+        return Err(DataSourceVerdict::CrossNamespaceReference);
     }
     if to.name == home.name {
-        return Err(Verdict::SelfReference);
+        return Err(DataSourceVerdict::SelfReference);
     }
     let target = (facts.sources)(&named(&home.namespace, &to.name));
     let Some(target) = target else {
-        return Err(Verdict::TargetNotFound(to.name.clone()));
+        return Err(DataSourceVerdict::TargetNotFound(to.name.clone()));
     };
     if target.spec.source.data_source.is_some() {
-        return Err(Verdict::MaxReferenceDepthReached);
+        return Err(DataSourceVerdict::MaxReferenceDepthReached);
     }
     Ok(&target.spec.source)
 }
 
-/// Whether what a source stands for is there, and the labels of it.
-fn look(facts: &Facts<'_>, source: &Source, home: &Named) -> (Verdict, Labels) {
+/// Whether the object of a source is ready, and its labels.
+fn inspect_source(
+    facts: &DataSourceInputs<'_>,
+    source: &Source,
+    home: &Named,
+) -> (DataSourceVerdict, Labels) {
     let at = |name: &Named| {
         let namespace = if name.namespace.is_empty() {
             &home.namespace
@@ -190,18 +197,18 @@ fn look(facts: &Facts<'_>, source: &Source, home: &Named) -> (Verdict, Labels) {
             passed.extend(import.map(|(own, _)| own.clone()).unwrap_or_default());
             passed.extend(claim.cloned().unwrap_or_default());
             let verdict = match (claim, import) {
-                (None, None) => Verdict::NoClaim,
-                (_, Some((_, "Succeeded"))) | (Some(_), None) => Verdict::Ready,
-                (_, Some((_, ""))) => Verdict::Importing("Pending".to_owned()),
-                (_, Some((_, phase))) => Verdict::Importing(phase.to_owned()),
+                (None, None) => DataSourceVerdict::NoClaim,
+                (_, Some((_, "Succeeded"))) | (Some(_), None) => DataSourceVerdict::Ready,
+                (_, Some((_, ""))) => DataSourceVerdict::Importing("Pending".to_owned()),
+                (_, Some((_, phase))) => DataSourceVerdict::Importing(phase.to_owned()),
             };
             (verdict, passed)
         }
         Some(DataSourceRef::Snapshot(name)) => match (facts.snapshots)(&at(name)) {
-            None => (Verdict::NoSnapshot, Labels::new()),
-            Some((own, true)) => (Verdict::Ready, own.clone()),
-            Some((_, false)) => (Verdict::SnapshotNotReady, Labels::new()),
+            None => (DataSourceVerdict::NoSnapshot, Labels::new()),
+            Some((own, true)) => (DataSourceVerdict::Ready, own.clone()),
+            Some((_, false)) => (DataSourceVerdict::SnapshotNotReady, Labels::new()),
         },
-        Some(DataSourceRef::DataSource(_)) | None => (Verdict::NoSource, Labels::new()),
+        Some(DataSourceRef::DataSource(_)) | None => (DataSourceVerdict::NoSource, Labels::new()),
     }
 }

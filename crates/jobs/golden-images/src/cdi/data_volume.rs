@@ -1,7 +1,7 @@
-//! How far the import of a DataVolume is, whether an importer has to run, and when it runs again.
+//! The import of a DataVolume: its phase, whether an importer has to run, and when it is retried.
 //!
-//! An importer that fails is started again, later and later. What it wrote stays, so that it can go
-//! on from there.
+//! A failed importer is restarted with backoff. What it wrote to the volume stays, so that the next
+//! attempt can resume.
 
 #[cfg(test)]
 mod tests;
@@ -15,56 +15,56 @@ use serde_json::Value;
 
 use super::failure::{Failure, Reason, Trouble};
 use crate::action::{Wanted, label, metadata_patch};
-use crate::conditions::Said;
+use crate::conditions::ConditionUpdate;
 use crate::policy::Policy;
 
-/// What is known.
+/// The inputs of the decision.
 #[derive(Debug, Clone, Copy)]
-pub struct Facts<'a> {
+pub struct ImportInputs<'a> {
     /// The DataVolume.
     pub volume: &'a DataVolume,
-    /// The volume that it becomes.
+    /// The state of its PVC.
     pub claim: Claim,
-    /// The importer.
+    /// The running or finished importer.
     pub importer: Option<&'a Importer>,
     /// The architectures of the nodes that could pull.
     pub nodes: &'a BTreeSet<String>,
-    /// How images are kept.
+    /// The policy in force.
     pub policy: &'a Policy,
-    /// Now.
+    /// The current time.
     pub now: Timestamp,
 }
 
-/// The volume that a DataVolume becomes.
+/// The state of the PVC of a DataVolume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Claim {
-    /// It is not there.
+    /// It does not exist.
     Missing,
-    /// It waits for somebody who uses it.
+    /// It waits for a pod that uses it (WaitForFirstConsumer).
     WaitsForConsumer,
-    /// It is not bound yet; an importer binds it.
+    /// It is not bound yet; the importer pod binds it.
     Pending,
     /// It is bound.
     Bound,
 }
 
-/// An importer: a pod, or a task of this program.
+/// An importer: a pod, or a task of this process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Importer {
-    /// Which try it is, from 1.
+    /// The number of the attempt, from 1.
     pub attempt: u32,
-    /// How far it is.
+    /// Its state.
     pub state: State,
 }
 
-/// How far an importer is.
+/// The state of an importer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
-    /// It has not begun.
+    /// It has not started.
     Scheduled,
-    /// It cannot be scheduled, in the words of the scheduler.
+    /// It cannot be scheduled; the message of the scheduler.
     Unschedulable(String),
-    /// It runs; in parts of ten thousand, if that is known.
+    /// It is running; its progress in hundredths of a percent, if known.
     Running(Option<u16>),
     /// It failed.
     Failed(Failure),
@@ -72,54 +72,54 @@ pub enum State {
     Succeeded(Report),
 }
 
-/// What an importer found.
+/// What a successful importer reports.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
-    /// What the disk holds.
+    /// The digest of the disk content.
     pub content: Option<String>,
-    /// The architectures that were found on the disk.
+    /// The architectures detected on the disk.
     pub sniffed: BTreeSet<String>,
-    /// Labels that the image brings.
+    /// Labels that the image declares.
     pub labels: BTreeMap<String, String>,
 }
 
-/// What is to be done about the importer.
+/// What the controller has to do about the importer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Run {
     /// Nothing.
     Nothing,
-    /// The volume has to be made first.
+    /// Create the PVC first.
     MakeClaim,
-    /// It has to be started.
+    /// Start it.
     Start {
-        /// Which try it is.
+        /// The number of the attempt.
         attempt: u32,
-        /// The architecture that its node must have, if a node pulls.
+        /// The architecture of the node, if a node pulls.
         node: Option<String>,
     },
-    /// It has to be removed: it has ended.
+    /// Remove it: it has ended.
     Remove,
-    /// It has to be started then.
+    /// Start it at this time, when its backoff is over.
     Wait(Timestamp),
 }
 
-/// What follows.
+/// The decision about a DataVolume.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
-    /// What to do.
+    /// What to do about the importer.
     pub run: Run,
-    /// What the status has to be.
+    /// The desired status.
     pub status: DataVolumeStatus,
-    /// Whether it is not so.
+    /// Whether it differs from the current one.
     pub status_changed: bool,
-    /// What has to change about the DataVolume, as a merge patch.
+    /// The merge patch for the DataVolume, if it differs.
     pub patch: Option<Value>,
-    /// What has to be written to the volume when the import has succeeded; what is there stays.
+    /// The report to record on the PVC when the import has succeeded; existing values stay.
     pub claim: Option<Report>,
 }
 
 /// Decides about a DataVolume that imports an image.
-pub fn decide(facts: &Facts<'_>) -> Decision {
+pub fn decide(facts: &ImportInputs<'_>) -> Decision {
     let volume = facts.volume;
     let before = volume.status.clone().unwrap_or_default();
     let mut status = before.clone();
@@ -127,14 +127,14 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
     let mut trouble = known;
     let mut report = None;
     let mut phase = "Pending";
-    let mut running = Said::new("Running", false, "Pending", "");
+    let mut running = ConditionUpdate::new("Running", false, "Pending", "");
     let bound = facts.claim == Claim::Bound;
     let attempt = known.map_or(0, |it| it.failures).saturating_add(1);
 
     let run = if before.phase.as_deref() == Some("Succeeded")
         || before.phase.as_deref() == Some("Failed")
     {
-        // It is over, and stays so.
+        // Both phases are final.
         return Decision {
             run: facts.importer.map_or(Run::Nothing, |_| Run::Remove),
             status,
@@ -153,30 +153,36 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
             None => start(facts, known, attempt, &mut running),
             Some(importer) => match &importer.state {
                 State::Scheduled => {
-                    running = Said::new("Running", false, "Pending", "Importer is scheduled");
+                    running =
+                        ConditionUpdate::new("Running", false, "Pending", "Importer is scheduled");
                     Run::Nothing
                 }
                 State::Unschedulable(message) => {
                     let failure = unschedulable(facts, message);
-                    running = Said::new("Running", false, failure.reason.as_str(), failure.message);
+                    running = ConditionUpdate::new(
+                        "Running",
+                        false,
+                        failure.reason.as_str(),
+                        failure.message,
+                    );
                     Run::Nothing
                 }
                 State::Running(progress) => {
                     phase = "ImportInProgress";
-                    running = Said::new("Running", true, "Pod is running", "");
+                    running = ConditionUpdate::new("Running", true, "Pod is running", "");
                     if let Some(parts) = progress {
                         status.progress = Some(percent(*parts));
                     }
                     Run::Nothing
                 }
                 State::Failed(failure) => {
-                    // Counted once, however often it is looked at.
+                    // An attempt is counted once, however often it is reconciled.
                     if known.is_none_or(|it| it.failures < importer.attempt) {
                         let retry = &facts.policy.retry;
                         trouble = Some(Trouble::after(known, failure.reason, facts.now, retry));
                         status.restart_count = i32::try_from(importer.attempt).ok();
                     }
-                    running = Said::new(
+                    running = ConditionUpdate::new(
                         "Running",
                         false,
                         failure.reason.as_str(),
@@ -189,7 +195,8 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
                 }
                 State::Succeeded(found) => {
                     phase = "Succeeded";
-                    running = Said::new("Running", false, "Completed", "Import Complete");
+                    running =
+                        ConditionUpdate::new("Running", false, "Completed", "Import Complete");
                     status.progress = Some("100.0%".to_owned());
                     trouble = None;
                     report = Some(found.clone());
@@ -205,10 +212,10 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
     status.claim_name.clone_from(&volume.metadata.name);
     running.put(&mut status.conditions, facts.now);
     let ready = phase == "Succeeded";
-    Said::new("Ready", ready, if ready { "Ready" } else { phase }, "")
+    ConditionUpdate::new("Ready", ready, if ready { "Ready" } else { phase }, "")
         .put(&mut status.conditions, facts.now);
     let bound_reason = if bound { "Bound" } else { "Pending" };
-    Said::new("Bound", bound, bound_reason, "").put(&mut status.conditions, facts.now);
+    ConditionUpdate::new("Bound", bound, bound_reason, "").put(&mut status.conditions, facts.now);
 
     let mut wanted: Wanted<'_> = Wanted::new();
     if trouble != known {
@@ -233,13 +240,18 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
     }
 }
 
-/// Whether an importer is started now, or later, or not.
-fn start(facts: &Facts<'_>, known: Option<Trouble>, attempt: u32, running: &mut Said) -> Run {
+/// Whether the importer is started now, later, or not at all.
+fn start(
+    facts: &ImportInputs<'_>,
+    known: Option<Trouble>,
+    attempt: u32,
+    running: &mut ConditionUpdate,
+) -> Run {
     let node = node_of(facts.volume);
     if let Some(architecture) = &node
         && !facts.nodes.contains(architecture)
     {
-        *running = Said::new(
+        *running = ConditionUpdate::new(
             "Running",
             false,
             Reason::NoMatchingNode.as_str(),
@@ -249,12 +261,12 @@ fn start(facts: &Facts<'_>, known: Option<Trouble>, attempt: u32, running: &mut 
     }
     if let Some(trouble) = known {
         let status = facts.volume.status.as_ref();
-        let said = status.and_then(|it| crate::conditions::get(&it.conditions, "Running"));
-        let message = said
+        let previous = status.and_then(|it| crate::conditions::get(&it.conditions, "Running"));
+        let message = previous
             .filter(|it| it.reason.as_deref() == Some(trouble.reason.as_str()))
             .and_then(|it| it.message.clone())
-            .unwrap_or_else(|| "the import failed".to_owned());
-        *running = Said::new("Running", false, trouble.reason.as_str(), message);
+            .unwrap_or_else(|| "import failed".to_owned());
+        *running = ConditionUpdate::new("Running", false, trouble.reason.as_str(), message);
         if trouble.next > facts.now {
             return Run::Wait(trouble.next);
         }
@@ -262,7 +274,7 @@ fn start(facts: &Facts<'_>, known: Option<Trouble>, attempt: u32, running: &mut 
     Run::Start { attempt, node }
 }
 
-/// The architecture that a node must have, if a node pulls.
+/// The architecture that the node must have, if a node pulls.
 pub fn node_of(volume: &DataVolume) -> Option<String> {
     let registry = volume.spec.source.as_ref()?.registry.as_ref()?;
     if registry.pull_method.as_deref() != Some("node") {
@@ -272,7 +284,7 @@ pub fn node_of(volume: &DataVolume) -> Option<String> {
     platform.architecture.clone().filter(|it| !it.is_empty())
 }
 
-fn unschedulable(facts: &Facts<'_>, message: &str) -> Failure {
+fn unschedulable(facts: &ImportInputs<'_>, message: &str) -> Failure {
     let node = node_of(facts.volume);
     let missing = node.filter(|architecture| !facts.nodes.contains(architecture));
     match missing {
@@ -287,9 +299,9 @@ fn unschedulable(facts: &Facts<'_>, message: &str) -> Failure {
     }
 }
 
-/// A file that is not the one that somebody asked for by its checksum will not become it. Who wants
-/// it kept current goes on asking: mirrors get their files one after the other.
-fn is_final(facts: &Facts<'_>, failure: &Failure) -> bool {
+/// Whether a failure is final. A file that does not match the checksum of its DataVolume will not
+/// change. One imported by a DataImportCron is retried: mirrors are updated one after the other.
+fn is_final(facts: &ImportInputs<'_>, failure: &Failure) -> bool {
     let source = facts.volume.spec.source.as_ref();
     let http = source.and_then(|source| source.http.as_ref());
     failure.reason == Reason::DigestMismatch
@@ -297,7 +309,7 @@ fn is_final(facts: &Facts<'_>, failure: &Failure) -> bool {
         && label(&facts.volume.metadata, labels::DATA_IMPORT_CRON).is_none()
 }
 
-/// `42.17%`.
+/// Formats `42.17%`.
 fn percent(parts: u16) -> String {
     let parts = parts.min(10_000);
     format!("{}.{:02}%", parts / 100, parts % 100)

@@ -1,7 +1,7 @@
-//! What can go wrong with an import, by name, and when it is tried again.
+//! Named reasons for failed imports, and their backoff.
 //!
-//! Upstream tells most of these as text on a DataVolume, or nowhere. The texts of its importer are
-//! recognised, so that the names are the same whoever imports.
+//! Upstream reports most of these as text on a DataVolume, or not at all. The texts of its importer
+//! are recognised, so that reasons are the same with either importer.
 
 #[cfg(test)]
 mod tests;
@@ -20,46 +20,46 @@ use crate::policy::Backoff;
 /// Why an import or a poll failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
-    /// The image is not there for the architecture.
+    /// The image index has no manifest for the architecture.
     ArchitectureNotFound,
-    /// The image is for one architecture, and it is another one.
+    /// The image has a single manifest, for another architecture.
     NotAnIndex,
-    /// No node has the architecture, and a node has to pull.
+    /// A node has to pull, and no node has the architecture.
     NoMatchingNode,
-    /// The registry wants other credentials.
+    /// The registry rejects the credentials.
     PullUnauthorized,
-    /// There is no such image.
+    /// The registry does not have the image.
     ImageNotFound,
-    /// The registry has had enough.
+    /// The registry answers that there are too many requests.
     RateLimited,
-    /// The registry cannot be reached, or does not work.
+    /// The registry cannot be reached, or returns server errors.
     RegistryUnavailable,
-    /// What came is not what was asked for.
+    /// The content does not match its digest or checksum.
     DigestMismatch,
-    /// The volume is too small for the disk.
+    /// The PVC is too small for the disk.
     TooSmall,
-    /// There is no disk in the image.
+    /// The image contains no disk.
     NoDisk,
     /// The disk cannot be read.
     InvalidDisk,
-    /// The image is one that a disk has to be made from first.
+    /// The image is a bootable container, which has to be converted to a disk first.
     BootableContainer,
-    /// The disk is for another architecture.
+    /// The disk is for another architecture than declared.
     ArchitectureMismatch,
-    /// The pod cannot be scheduled.
+    /// The importer pod cannot be scheduled.
     Unschedulable,
-    /// The digest cannot name a volume.
+    /// No PVC name can be derived from the digest.
     InvalidDigest,
-    /// Nobody allows that to be copied.
+    /// Cloning the source is not permitted.
     NotAuthorized,
-    /// The cluster does not know the kind that the source is of.
+    /// The kind of the source is not installed.
     KindNotInstalled,
-    /// Something else.
+    /// Any other failure.
     ImportFailed,
 }
 
 impl Reason {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [Self; 18] = [
         Self::ArchitectureNotFound,
         Self::NotAnIndex,
@@ -81,7 +81,7 @@ impl Reason {
         Self::ImportFailed,
     ];
 
-    /// The name.
+    /// The reason in conditions and events.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ArchitectureNotFound => "ArchitectureNotFound",
@@ -105,13 +105,13 @@ impl Reason {
         }
     }
 
-    /// Reads a name.
+    /// Parses a reason.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|it| it.as_str() == text)
     }
 
-    /// What a container runtime means that cannot pull an image. Containerd says `not found` of what
-    /// is not there, be it the image or one for the architecture of its node.
+    /// The reason for the pull error of a container runtime. Containerd answers `not found` for
+    /// both a missing image and a missing platform, so the platform message is checked first.
     pub fn of_pull(message: &str) -> Self {
         let text = message.to_ascii_lowercase();
         match Self::of_message(message) {
@@ -122,20 +122,20 @@ impl Reason {
         }
     }
 
-    /// What the text of an importer means.
+    /// The reason for the error text of an importer.
     pub fn of_message(message: &str) -> Self {
         let text = message.to_ascii_lowercase();
-        let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
+        let contains_any = |words: &[&str]| words.iter().any(|word| text.contains(word));
         match () {
-            () if says(&[
+            () if contains_any(&[
                 "no image found in image index",
                 "no image found in manifest list",
             ]) =>
             {
                 Self::ArchitectureNotFound
             }
-            () if says(&["doesn't match requested architecture"]) => Self::NotAnIndex,
-            () if says(&[
+            () if contains_any(&["doesn't match requested architecture"]) => Self::NotAnIndex,
+            () if contains_any(&[
                 "is larger than the reported available",
                 "no space left on device",
                 "disk quota exceeded",
@@ -145,7 +145,7 @@ impl Reason {
             {
                 Self::TooSmall
             }
-            () if says(&[
+            () if contains_any(&[
                 "unauthorized",
                 "authentication required",
                 "access denied",
@@ -154,15 +154,15 @@ impl Reason {
             {
                 Self::PullUnauthorized
             }
-            () if says(&["toomanyrequests", "too many requests"]) => Self::RateLimited,
-            () if says(&["digest did not match", "digest mismatch", "checksum"]) => {
+            () if contains_any(&["toomanyrequests", "too many requests"]) => Self::RateLimited,
+            () if contains_any(&["digest did not match", "digest mismatch", "checksum"]) => {
                 Self::DigestMismatch
             }
-            () if says(&["manifest unknown", "name unknown", "repository not found"]) => {
+            () if contains_any(&["manifest unknown", "name unknown", "repository not found"]) => {
                 Self::ImageNotFound
             }
-            () if says(&["bootc image detected"]) => Self::BootableContainer,
-            () if says(&[
+            () if contains_any(&["bootc image detected"]) => Self::BootableContainer,
+            () if contains_any(&[
                 "failed to find vm disk image file",
                 "directory is empty",
                 "image directory does not exist",
@@ -173,9 +173,9 @@ impl Reason {
             {
                 Self::NoDisk
             }
-            () if says(&["invalid format", "backing file"]) => Self::InvalidDisk,
-            () if says(&["cannot be scheduled"]) => Self::Unschedulable,
-            () if says(&[
+            () if contains_any(&["invalid format", "backing file"]) => Self::InvalidDisk,
+            () if contains_any(&["cannot be scheduled"]) => Self::Unschedulable,
+            () if contains_any(&[
                 "connection refused",
                 "connection reset",
                 "no such host",
@@ -199,18 +199,18 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Something that failed.
+/// A failed import or poll.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
-    /// Why, by name.
+    /// The reason.
     pub reason: Reason,
-    /// Why, in a sentence.
+    /// The message.
     pub message: String,
 }
 
 impl Failure {
-    /// A failure.
+    /// A failure with a reason and a message.
     pub fn new(reason: Reason, message: impl Into<String>) -> Self {
         Self {
             reason,
@@ -219,19 +219,19 @@ impl Failure {
     }
 }
 
-/// Failures in a row, as an object remembers them.
+/// The failures in a row, as recorded in annotations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trouble {
-    /// How many.
+    /// Their number.
     pub failures: u32,
-    /// When it is tried again.
+    /// When the next attempt is due.
     pub next: Timestamp,
-    /// Why the last one failed.
+    /// The reason of the last one.
     pub reason: Reason,
 }
 
 impl Trouble {
-    /// What an object remembers.
+    /// Reads the annotations of an object.
     pub fn read(meta: &ObjectMeta) -> Option<Self> {
         let failures = annotation(meta, names::FAILURES)?.parse().ok()?;
         let next = annotation(meta, names::NEXT_RETRY)?.parse().ok()?;
@@ -243,7 +243,7 @@ impl Trouble {
         })
     }
 
-    /// One more failure.
+    /// The state after one more failure.
     pub fn after(before: Option<Self>, reason: Reason, at: Timestamp, backoff: &Backoff) -> Self {
         let failures = before.map_or(0, |it| it.failures).saturating_add(1);
         let next = at.checked_add(backoff.after(failures));
@@ -254,7 +254,7 @@ impl Trouble {
         }
     }
 
-    /// The annotations by which it is remembered; none, by which it is forgotten.
+    /// The annotations that record it; `None` removes them.
     pub fn annotations(trouble: Option<&Self>) -> Wanted<'static> {
         [
             (names::FAILURES, trouble.map(|it| it.failures.to_string())),

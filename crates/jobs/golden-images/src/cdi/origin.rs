@@ -1,4 +1,4 @@
-//! Where a disk comes from: an image in a registry or a file on a web server, and for which machines.
+//! The source of a disk: an image in a registry or a file on a web server, and its architecture.
 
 #[cfg(test)]
 mod tests;
@@ -9,28 +9,28 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use super::poll::Question;
 use crate::action::label;
 
-/// Where a disk comes from.
+/// The source of a disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
-    /// What is asked for, and how.
+    /// The address to fetch from, with credentials.
     pub question: Question,
-    /// The architecture, if one is asked for.
+    /// The architecture, if one is requested.
     pub architecture: Option<String>,
-    /// The image, as container runtimes name it, if the node pulls it and not whoever imports.
+    /// The image reference for the container runtime, if the node pulls instead of the importer.
     pub by_node: Option<String>,
 }
 
 impl Origin {
-    /// Where the disk of a DataVolume comes from; nothing for uploads, blank disks, copies and other
-    /// sources, which nobody has to be asked for.
+    /// The source of a DataVolume; `None` for uploads, blank disks, clones and other kinds, which
+    /// need no importer.
     pub fn of(volume: &DataVolume) -> Option<Self> {
         let source = volume.spec.source.as_ref()?;
         let namespace = volume.metadata.namespace.as_deref().unwrap_or_default();
-        let asked = architecture(&volume.metadata, source);
+        let requested = architecture(&volume.metadata, source);
         let registry = source.registry.as_ref();
         Some(Self {
             question: Question::of(namespace, source)?,
-            architecture: asked.map(str::to_owned),
+            architecture: requested.map(str::to_owned),
             by_node: registry
                 .and_then(RegistrySource::pulled_by_node)
                 .map(str::to_owned),
@@ -38,16 +38,16 @@ impl Origin {
     }
 }
 
-/// The architecture that a disk has to be for, if somebody says one.
+/// The architecture that a disk has to be for, if one is requested.
 ///
-/// An image in a registry is chosen by its platform. A file is what it is: the source has no field for
-/// it, so that the label counts that everything made for an architecture bears.
+/// An image in a registry is selected by its platform. An HTTP source has no such field, so the
+/// architecture label of the object counts.
 pub fn architecture<'a>(meta: &'a ObjectMeta, source: &'a DataVolumeSource) -> Option<&'a str> {
-    let asked = if source.http.is_some() {
+    let requested = if source.http.is_some() {
         label(meta, labels::ARCHITECTURE)
     } else {
         let registry = source.registry.as_ref()?;
         registry.platform.as_ref()?.architecture.as_deref()
     };
-    asked.filter(|it| !it.is_empty())
+    requested.filter(|it| !it.is_empty())
 }

@@ -1,4 +1,4 @@
-//! What an importer says at its end: one line of JSON, which a pod leaves behind as its termination
+//! The result of an importer: one line of JSON, which a pod leaves behind as its termination
 //! message.
 
 #[cfg(test)]
@@ -11,34 +11,34 @@ use serde::{Deserialize, Serialize};
 use super::data_volume::{Report, State};
 use super::failure::{Failure, Reason};
 
-/// How many bytes of a termination message a kubelet keeps.
-pub const LONGEST: usize = 4096;
-/// How many bytes of it an error may take: escapes may double them.
-const LONGEST_ERROR: usize = 1500;
+/// The kubelet keeps this many bytes of a termination message.
+pub const MAX_TERMINATION_MESSAGE: usize = 4096;
+/// The share of an error message: JSON escapes may double its length.
+const MAX_ERROR_BYTES: usize = 1500;
 
-/// What came of an import.
+/// The result of an import.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Outcome {
-    /// Why it failed, in a word; none if it succeeded.
+    /// The reason of the failure; `None` if it succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Why it failed, in a sentence.
+    /// The message of the failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// What the disk holds.
+    /// The digest of the disk content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
-    /// The architectures that were found on the disk.
+    /// The architectures detected on the disk.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub sniffed: BTreeSet<String>,
-    /// Labels that the image brings.
+    /// Labels that the image declares.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
 }
 
 impl Outcome {
-    /// It succeeded.
+    /// The result of a successful import.
     pub fn succeeded(report: Report) -> Self {
         Self {
             content: report.content,
@@ -48,11 +48,11 @@ impl Outcome {
         }
     }
 
-    /// It failed.
+    /// The result of a failed import.
     pub fn failed(failure: &Failure) -> Self {
         let mut message = failure.message.clone();
-        if message.len() > LONGEST_ERROR {
-            let end = message.floor_char_boundary(LONGEST_ERROR);
+        if message.len() > MAX_ERROR_BYTES {
+            let end = message.floor_char_boundary(MAX_ERROR_BYTES);
             message.truncate(end);
             message.push('…');
         }
@@ -63,11 +63,11 @@ impl Outcome {
         }
     }
 
-    /// As it is written. Labels that do not fit are left out.
+    /// Serialises the result. Labels are dropped if it would be too long.
     pub fn write(&self) -> String {
-        // Texts and maps of texts: writing them cannot fail.
+        // Strings and maps of strings always serialise.
         let text = serde_json::to_string(self).unwrap_or_default();
-        if text.len() <= LONGEST {
+        if text.len() <= MAX_TERMINATION_MESSAGE {
             return text;
         }
         let short = Self {
@@ -77,8 +77,8 @@ impl Outcome {
         serde_json::to_string(&short).unwrap_or_default()
     }
 
-    /// What a pod that has ended left behind, by its exit code. Texts of other importers are read,
-    /// too: their words tell the reason.
+    /// The state of a pod that has ended, by its exit code and termination message. Messages of
+    /// other importers are recognised by their texts.
     pub fn read(code: i32, text: &str) -> State {
         let read: Option<Self> = serde_json::from_str(text).ok();
         match read {
@@ -88,25 +88,26 @@ impl Outcome {
                 labels: it.labels,
             }),
             Some(it) => {
-                let message = it.message.unwrap_or_else(|| ended(code));
+                let message = it.message.unwrap_or_else(|| exit_message(code));
                 let reason = it.reason.as_deref().and_then(Reason::parse);
                 let reason = reason.unwrap_or_else(|| Reason::of_message(&message));
                 State::Failed(Failure::new(reason, message))
             }
             None if code == 0 => State::Succeeded(Report::default()),
             None if text.trim().is_empty() => {
-                State::Failed(Failure::new(Reason::ImportFailed, ended(code)))
+                State::Failed(Failure::new(Reason::ImportFailed, exit_message(code)))
             }
             None => State::Failed(Failure::new(Reason::of_message(text), text.trim())),
         }
     }
 }
 
-fn ended(code: i32) -> String {
-    format!("the importer ended with code {code} and said nothing")
+fn exit_message(code: i32) -> String {
+    format!("importer exited with code {code} without a termination message")
 }
 
-/// The labels that an image brings: `A_KUBEVIRT_IO_B_C=v` in its environment is `a.kubevirt.io/b-c: v`.
+/// The labels that an image declares: `A_KUBEVIRT_IO_B_C=v` in its environment is the label
+/// `a.kubevirt.io/b-c: v`.
 pub fn labels_of<'a>(environment: impl IntoIterator<Item = &'a str>) -> BTreeMap<String, String> {
     const DOMAIN: &str = "_KUBEVIRT_IO_";
     let mut found = BTreeMap::new();

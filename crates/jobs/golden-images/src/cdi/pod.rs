@@ -1,10 +1,11 @@
-//! The pod that imports a DataVolume, and what is seen of it.
+//! The importer pod of a DataVolume, and its state.
 //!
-//! If the node pulls (`pullMethod: node`), the image is a volume of the pod: the container runtime gets
-//! it with the credentials, mirrors and cache of the node, and the importer reads the disk in it.
+//! If the node pulls (`pullMethod: node`), the image is a volume of the pod: the container runtime
+//! fetches it with the credentials, mirrors and cache of the node, and the importer reads the disk
+//! in it.
 //!
-//! It runs once. What failed is tried again by another pod, which goes on with what the first one
-//! left on the volume.
+//! The pod runs once (restartPolicy Never). A retry is another pod, which resumes from what the
+//! first one left on the PVC.
 
 #[cfg(test)]
 mod tests;
@@ -23,107 +24,107 @@ use super::outcome::Outcome;
 use crate::action::annotation;
 use crate::names::fnv1a;
 
-/// Where the folder of a volume is in the pod.
+/// Mount path of a filesystem volume.
 pub const FOLDER: &str = "/data";
-/// The disk in that folder.
+/// The disk on a filesystem volume.
 pub const DISK: &str = "/data/disk.img";
-/// Where the device of a volume is in the pod.
+/// Device path of a block volume.
 pub const DEVICE: &str = "/dev/cdi-block-volume";
-/// Where certificates are in the pod.
+/// Mount path of certificates.
 pub const CERTIFICATES: &str = "/certs";
-/// Where headers that are secret are in the pod: a folder for every secret, with a file for every header.
+/// Mount path of secret headers: a folder per secret, with a file per header.
 pub const SECRET_HEADERS: &str = "/extraheaders";
-/// Where the image is in the pod, if the node pulls it.
+/// Mount path of the image, if the node pulls it.
 pub const MOUNTED: &str = "/image";
-/// Where metrics are, in the pod.
+/// The port of the importer's metrics.
 pub const METRICS_PORT: u16 = 8443;
 
-/// How the metric is called that tells how far an import is, in percent.
+/// The metric with the progress of an import, in percent.
 pub const PROGRESS: &str = "kubevirt_cdi_import_progress_total";
 
-/// Whose label tells which volume a pod imports.
+/// Label of an importer pod: the name of its PVC.
 pub const VOLUME_LABEL: &str = "cdi.kubevirt.io/storage.import.importPvcName";
-/// Which try it is, as an annotation.
+/// Annotation of an importer pod: the number of the attempt.
 const ATTEMPT: &str = "medley.dev/attempt";
-/// The one container.
+/// The name of the only container.
 const CONTAINER: &str = "importer";
-/// The image that the node pulls, among the volumes.
+/// The name of the image volume.
 const IMAGE: &str = "image";
-/// Who owns disks: qemu, in the images of KubeVirt.
+/// The owner of disks: the user qemu in KubeVirt's images.
 const USER: i64 = 107;
 
-/// Names of what the pod is told by its environment.
+/// Environment variables of the importer pod. Most names are CDI's.
 pub mod environment {
     /// `registry` or `http`.
     pub const SOURCE: &str = "IMPORTER_SOURCE";
-    /// The image, or the file.
+    /// The URL of the image or file.
     pub const ENDPOINT: &str = "IMPORTER_ENDPOINT";
-    /// How many bytes the disk may have.
+    /// The capacity for the disk, in bytes.
     pub const SIZE: &str = "IMPORTER_IMAGE_SIZE";
-    /// Whose import it is, for metrics.
+    /// The uid of the DataVolume, as a label of the metrics.
     pub const OWNER: &str = "OWNER_UID";
-    /// Whether the registry need not prove who it is.
+    /// Whether to skip TLS verification of the registry.
     pub const INSECURE: &str = "INSECURE_TLS";
-    /// Ranges of addresses that may be connected to although they are restricted, separated by commas.
+    /// Address ranges that may be connected to although they are restricted, separated by commas.
     pub const ALLOWED: &str = "MEDLEY_ALLOW_ADDRESS";
-    /// The architecture.
+    /// The requested architecture.
     pub const ARCHITECTURE: &str = "IMPORTER_REGISTRY_IMAGE_ARCHITECTURE";
     /// The folder with certificates.
     pub const CERTIFICATES: &str = "IMPORTER_CERT_DIR";
-    /// The name of a user.
+    /// The user name.
     pub const ACCESS_KEY_ID: &str = "IMPORTER_ACCESS_KEY_ID";
-    /// The password of that user.
+    /// The password.
     pub const SECRET_KEY: &str = "IMPORTER_SECRET_KEY";
-    /// Credentials as docker keeps them.
+    /// Credentials in docker's format.
     pub const DOCKER_CONFIG: &str = "IMPORTER_DOCKER_CONFIG";
-    /// What a file has to be.
+    /// The expected checksum of a file.
     pub const CHECKSUM: &str = "IMPORTER_CHECKSUM";
-    /// A header that is sent along to get a file; a number follows.
+    /// Prefix of a request header; a number follows.
     pub const HEADER: &str = "IMPORTER_EXTRA_HEADER_";
-    /// Who pulls the image: `node`, or this pod.
+    /// `node` if the node pulls the image, else unset.
     pub const PULL_METHOD: &str = "IMPORTER_PULL_METHOD";
-    /// The folder with all files of the image, if the node has pulled it.
+    /// The mount path of the image, if the node pulls it.
     pub const MOUNTED: &str = "IMPORTER_MOUNTED_IMAGE";
-    /// What is done with disks of other architectures: `Refuse`, `Warn` or `Off`.
+    /// How disks of other architectures are treated: `Refuse`, `Warn` or `Off`.
     pub const SNIFFING: &str = "IMPORTER_CHECK_ARCHITECTURE";
 }
 
-/// What a pod is made of.
+/// The inputs of an importer pod.
 #[derive(Debug, Clone, Copy)]
-pub struct Making<'a> {
+pub struct ImporterPodInputs<'a> {
     /// The DataVolume.
     pub volume: &'a DataVolume,
-    /// Its claim.
+    /// Its PVC.
     pub claim: &'a PersistentVolumeClaim,
-    /// How many bytes of disk that has room for.
+    /// The capacity of the PVC for a disk, in bytes.
     pub room: Option<u64>,
-    /// Which try it is.
+    /// The number of the attempt.
     pub attempt: u32,
     /// The architecture that the node must have.
     pub node: Option<&'a str>,
-    /// The image of this program.
+    /// The container image of Medley.
     pub image: &'a str,
-    /// Registries that need not prove who they are.
+    /// Registries whose TLS certificates are not verified.
     pub insecure: &'a [String],
-    /// Ranges of addresses that the administrator allows, although they are restricted.
+    /// Address ranges that the administrator allows although they are restricted.
     pub allowed: &'a [String],
-    /// What is done with disks of other architectures.
+    /// How disks of other architectures are treated.
     pub sniffing: Sniffing,
 }
 
-/// What the pod of a DataVolume is called.
+/// The name of the importer pod of a DataVolume.
 pub fn name(volume: &str) -> String {
     let name = format!("importer-{volume}");
     if name.len() <= SUBDOMAIN_MAX {
         return name;
     }
-    // Names of DataVolumes are ASCII.
+    // Object names are ASCII, so slicing by bytes is safe.
     let start = name.get(..SUBDOMAIN_MAX - 9).unwrap_or(&name);
     format!("{start}-{:08x}", fnv1a(volume.as_bytes()))
 }
 
-/// The pod that imports a DataVolume.
-pub fn pod(making: &Making<'_>, origin: &Origin) -> Value {
+/// The importer pod of a DataVolume.
+pub fn pod(making: &ImporterPodInputs<'_>, origin: &Origin) -> Value {
     let meta = &making.volume.metadata;
     let claim = meta.name.as_deref().unwrap_or_default();
     let is_block = making
@@ -209,8 +210,8 @@ pub fn pod(making: &Making<'_>, origin: &Origin) -> Value {
     })
 }
 
-/// What all pods are that run once, with the rights of nobody: where they may run, and the secret by which
-/// a node pulls besides what it knows itself.
+/// The common spec of run-once pods without privileges: node selector, and the pull secret in
+/// addition to the node's own credentials.
 pub(super) fn spec(architecture: Option<&str>, secret: Option<&str>) -> Value {
     let mut selector = json!({ "kubernetes.io/os": "linux" });
     if let Some(architecture) = architecture {
@@ -231,7 +232,7 @@ pub(super) fn spec(architecture: Option<&str>, secret: Option<&str>) -> Value {
     })
 }
 
-/// What every container may not do.
+/// The security context of every container.
 pub(super) fn restricted() -> Value {
     json!({
         "allowPrivilegeEscalation": false,
@@ -240,41 +241,41 @@ pub(super) fn restricted() -> Value {
     })
 }
 
-fn environment(making: &Making<'_>, origin: &Origin) -> Value {
-    let said = |name: &str, value: &str| json!({ "name": name, "value": value });
+fn environment(making: &ImporterPodInputs<'_>, origin: &Origin) -> Value {
+    let variable = |name: &str, value: &str| json!({ "name": name, "value": value });
     let question = &origin.question;
     let web = question.web.as_ref();
     let source = if web.is_some() { "http" } else { "registry" };
     let uid = making.volume.metadata.uid.as_deref().unwrap_or_default();
     let mut all = vec![
-        said(environment::SOURCE, source),
-        said(environment::ENDPOINT, &question.url),
-        said(environment::OWNER, uid),
+        variable(environment::SOURCE, source),
+        variable(environment::ENDPOINT, &question.url),
+        variable(environment::OWNER, uid),
         json!({ "name": environment::SNIFFING, "value": making.sniffing }),
     ];
     if let Some(bytes) = making.room {
-        all.push(said(environment::SIZE, &bytes.to_string()));
+        all.push(variable(environment::SIZE, &bytes.to_string()));
     }
     if let Some(wanted) = &origin.architecture {
-        all.push(said(environment::ARCHITECTURE, wanted));
+        all.push(variable(environment::ARCHITECTURE, wanted));
     }
     if origin.by_node.is_some() {
-        // How the registry is reached is the node's business.
-        all.push(said(environment::PULL_METHOD, "node"));
-        all.push(said(environment::MOUNTED, MOUNTED));
+        // The node's configuration determines how the registry is reached.
+        all.push(variable(environment::PULL_METHOD, "node"));
+        all.push(variable(environment::MOUNTED, MOUNTED));
         return json!(all);
     }
     if !making.allowed.is_empty() {
-        all.push(said(environment::ALLOWED, &making.allowed.join(",")));
+        all.push(variable(environment::ALLOWED, &making.allowed.join(",")));
     }
     if let Some(checksum) = web.and_then(|it| it.checksum.as_deref()) {
-        all.push(said(environment::CHECKSUM, checksum));
+        all.push(variable(environment::CHECKSUM, checksum));
     }
     for (place, line) in web.into_iter().flat_map(|it| &it.headers).enumerate() {
-        all.push(said(&format!("{}{place}", environment::HEADER), line));
+        all.push(variable(&format!("{}{place}", environment::HEADER), line));
     }
     if host(&question.url).is_some_and(|host| making.insecure.iter().any(|it| it == host)) {
-        all.push(said(environment::INSECURE, "true"));
+        all.push(variable(environment::INSECURE, "true"));
     }
     if let Some(secret) = &question.secret {
         for (name, key) in [
@@ -288,18 +289,18 @@ fn environment(making: &Making<'_>, origin: &Origin) -> Value {
         }
     }
     if question.certificates.is_some() {
-        all.push(said(environment::CERTIFICATES, CERTIFICATES));
+        all.push(variable(environment::CERTIFICATES, CERTIFICATES));
     }
     json!(all)
 }
 
-/// The registry of an image, as configurations name it.
+/// The registry host of an image, as CDI's configuration lists it.
 pub fn host(url: &str) -> Option<&str> {
     let rest = url.strip_prefix("docker://")?;
     rest.split_once('/').map(|(host, _)| host)
 }
 
-/// How far an importer is, in parts of ten thousand, by what its metrics say.
+/// The progress in hundredths of a percent, from an importer's metrics.
 pub fn progress(metrics: &str) -> Option<u16> {
     let mut lines = metrics.lines();
     let line = lines.find(|line| line.starts_with(PROGRESS))?;
@@ -308,12 +309,12 @@ pub fn progress(metrics: &str) -> Option<u16> {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "from 0 to 10000, as was just seen"
+        reason = "checked above to be from 0 to 10000"
     )]
     is_percent.then_some((percent * 100.0) as u16)
 }
 
-/// What is seen of the importer in a pod.
+/// The importer that a pod runs, with its state.
 pub fn read(pod: &Pod) -> Importer {
     let attempt = annotation(&pod.metadata, ATTEMPT).and_then(|it| it.parse().ok());
     Importer {
@@ -331,14 +332,14 @@ fn state(pod: &Pod) -> State {
     let ended = containers.find_map(|it: &ContainerStatus| it.state.as_ref()?.terminated.as_ref());
     match (status.phase.as_deref(), ended) {
         (Some("Succeeded" | "Failed"), Some(ended)) => {
-            let said = ended.message.as_deref().unwrap_or_default();
-            Outcome::read(ended.exit_code, said)
+            let detail = ended.message.as_deref().unwrap_or_default();
+            Outcome::read(ended.exit_code, detail)
         }
         // Evicted, or its node is gone.
         (Some("Succeeded" | "Failed"), None) => {
-            let said = [status.reason.as_deref(), status.message.as_deref()];
-            let said: Vec<&str> = said.into_iter().flatten().collect();
-            let message = format!("the importer's pod failed: {}", said.join(": "));
+            let detail = [status.reason.as_deref(), status.message.as_deref()];
+            let detail: Vec<&str> = detail.into_iter().flatten().collect();
+            let message = format!("importer pod failed: {}", detail.join(": "));
             State::Failed(Failure::new(Reason::ImportFailed, message))
         }
         (Some("Running"), _) => State::Running(None),
@@ -346,7 +347,7 @@ fn state(pod: &Pod) -> State {
     }
 }
 
-/// What a pod that does not run waits for.
+/// The state of a pod that has not started.
 fn waiting(pod: &Pod) -> State {
     if let Some(message) = unschedulable(pod) {
         return State::Unschedulable(message);
@@ -354,7 +355,7 @@ fn waiting(pod: &Pod) -> State {
     stuck(pod).map_or(State::Scheduled, State::Failed)
 }
 
-/// Why a pod cannot be scheduled, in the words of the scheduler.
+/// The scheduler's message for an unschedulable pod.
 pub(super) fn unschedulable(pod: &Pod) -> Option<String> {
     let conditions = pod.status.as_ref()?.conditions.as_ref()?;
     let condition = conditions.iter().find(|it| {
@@ -365,8 +366,8 @@ pub(super) fn unschedulable(pod: &Pod) -> Option<String> {
     Some(condition.message.clone().unwrap_or_default())
 }
 
-/// Why a pod does not begin, if it will not by itself soon. What cannot be pulled is an image of the
-/// pod or, if it says nothing of that, the one that the pod is about.
+/// Why a pod cannot start, if it will not recover by itself soon. A pull error concerns the image
+/// of a container, or else the imported image.
 pub(super) fn stuck(pod: &Pod) -> Option<Failure> {
     let status = pod.status.as_ref()?;
     let begun = status.init_container_statuses.iter().flatten();
@@ -374,13 +375,13 @@ pub(super) fn stuck(pod: &Pod) -> Option<Failure> {
     all.find_map(|container| {
         let waiting = container.state.as_ref()?.waiting.as_ref()?;
         let reason = waiting.reason.as_deref()?;
-        let said = waiting.message.as_deref().unwrap_or_default();
+        let detail = waiting.message.as_deref().unwrap_or_default();
         match reason {
             "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName"
-                if is_about(pod, container, said) =>
+                if concerns_imported_image(pod, container, detail) =>
             {
-                let message = format!("failed to pull image: {reason}: {said}");
-                Some(Failure::new(Reason::of_pull(said), message))
+                let message = format!("failed to pull image: {reason}: {detail}");
+                Some(Failure::new(Reason::of_pull(detail), message))
             }
             "ErrImagePull"
             | "ImagePullBackOff"
@@ -388,15 +389,15 @@ pub(super) fn stuck(pod: &Pod) -> Option<Failure> {
             | "CreateContainerConfigError"
             | "CreateContainerError" => Some(Failure::new(
                 Reason::ImportFailed,
-                format!("the importer cannot be started: {reason}: {said}"),
+                format!("cannot start the importer: {reason}: {detail}"),
             )),
             _ => None,
         }
     })
 }
 
-/// Whether a container waits for the image that is imported, and not for that of this program.
-fn is_about(pod: &Pod, container: &ContainerStatus, said: &str) -> bool {
+/// Whether a container waits for the imported image rather than for Medley's own.
+fn concerns_imported_image(pod: &Pod, container: &ContainerStatus, detail: &str) -> bool {
     let Some(spec) = &pod.spec else {
         return false;
     };
@@ -408,5 +409,5 @@ fn is_about(pod: &Pod, container: &ContainerStatus, said: &str) -> bool {
     let mut all = spec.containers.iter();
     let own = all.find(|it| it.name == container.name);
     let ours = own.and_then(|it| it.image.as_deref());
-    mounts && !ours.is_some_and(|ours| said.contains(ours))
+    mounts && !ours.is_some_and(|ours| detail.contains(ours))
 }

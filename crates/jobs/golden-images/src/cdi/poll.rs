@@ -1,11 +1,12 @@
-//! Asking registries and web servers: once for an image, whatever architectures are imported from it.
+//! Polling registries and web servers: once per image, however many architectures are imported from
+//! it.
 //!
-//! All DataImportCrons of one URL share a poll. Its answer has a digest for every platform, so that
-//! each of them knows whether its own image changed.
+//! All DataImportCrons of one URL share a poll. The answer has a digest per platform, so that each
+//! DataImportCron can tell whether its own manifest changed; CDI compares the index digest.
 
+mod method;
 #[cfg(test)]
 mod tests;
-mod way;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -19,36 +20,36 @@ use sha2::{Digest as _, Sha256};
 use super::failure::{Failure, Reason};
 use crate::action::name_of;
 use crate::names::fnv1a_64;
-pub use way::{Stream, Way, elsewhere, not_allowed, of_claim, way};
+pub use method::{Stream, Way, elsewhere, not_allowed, of_claim, way};
 
-/// What is asked, and how.
+/// A poll request: the address and its credentials.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Question {
-    /// Where credentials and certificates are.
+    /// The namespace of the secret and the config map.
     pub namespace: String,
-    /// The image.
+    /// The URL of the image or file.
     pub url: String,
     /// The secret with credentials.
     pub secret: Option<String>,
     /// The config map with certificates.
     pub certificates: Option<String>,
-    /// What is known besides if it is a file on a web server, and not an image in a registry.
+    /// Set if the source is a file on a web server instead of an image in a registry.
     pub web: Option<Web>,
 }
 
-/// What is known of a file on a web server besides its address.
+/// The options of a file on a web server.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Web {
-    /// What its bytes have to be.
+    /// The expected checksum.
     pub checksum: Option<String>,
-    /// Headers that are sent along.
+    /// Request headers.
     pub headers: Vec<String>,
-    /// Secrets with more of them.
+    /// Secrets with further request headers.
     pub secret_headers: Vec<String>,
 }
 
 impl Question {
-    /// What has to be asked for what a source names; nothing for image streams, volumes and others.
+    /// The request for a source; `None` for image streams, PVCs and others.
     pub fn of(namespace: &str, source: &DataVolumeSource) -> Option<Self> {
         let filled = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
         if let Some(http) = &source.http {
@@ -75,7 +76,7 @@ impl Question {
     }
 }
 
-/// The questions of all DataImportCrons that somebody has to be asked, and who wants to know.
+/// The requests of all DataImportCrons that need one, each with the DataImportCrons that share it.
 pub fn questions<'a>(
     crons: impl IntoIterator<Item = &'a DataImportCron>,
 ) -> BTreeMap<Question, Vec<Named>> {
@@ -90,20 +91,21 @@ pub fn questions<'a>(
     all
 }
 
-/// What has to be asked for a DataImportCron; nothing for image streams and volumes.
+/// The request of a DataImportCron; `None` for image streams and PVCs.
 pub fn question(cron: &DataImportCron) -> Option<Question> {
     let namespace = cron.metadata.namespace.as_deref().unwrap_or_default();
     Question::of(namespace, cron.spec.template.spec.source.as_ref()?)
 }
 
-/// What a registry has under a name.
+/// The answer of a registry for a reference.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Image {
-    /// The digest of what the name stands for: an index, or the one manifest.
+    /// The digest of the reference: of an index, or of the only manifest.
     pub digest: String,
     /// Whether it is an index.
     pub is_index: bool,
-    /// By architecture. A manifest that is no index has one, or none if that was not looked up.
+    /// The manifests by architecture. A single manifest has one entry, or none if its architecture
+    /// was not looked up.
     pub platforms: BTreeMap<String, Manifest>,
 }
 
@@ -112,35 +114,36 @@ pub struct Image {
 pub struct Manifest {
     /// Its digest.
     pub digest: String,
-    /// What the disk holds, if the image says it: unlike the digest, it does not change when the
-    /// same disk is packed again.
+    /// The digest of the disk content, if the image declares it: unlike the manifest digest, it
+    /// stays the same when the same disk is packed again.
     pub content: Option<String>,
 }
 
-/// What a web server says of a file. A file has no digest, but what it says changes with the file.
+/// The answer of a web server for a file. A file has no digest, but these headers change with it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct File<'a> {
-    /// Where it is.
+    /// Its URL.
     pub address: &'a str,
-    /// The entity tag.
+    /// The `ETag` header.
     pub etag: Option<&'a str>,
-    /// When it was last changed.
+    /// The `Last-Modified` header.
     pub modified: Option<&'a str>,
-    /// How many bytes it has.
+    /// The `Content-Length` header.
     pub length: Option<u64>,
-    /// Whether another host has it than the one that was asked: one of several, perhaps.
+    /// Whether the answer came from another host after a redirect, which may be one of several
+    /// mirrors.
     pub moved: bool,
-    /// What its bytes have to be, if somebody says it.
+    /// The expected checksum, if the source has one.
     pub checksum: Option<String>,
 }
 
 impl File<'_> {
-    /// The version, as that of an image.
+    /// The version of the file, in the form of an image.
     ///
-    /// What tells versions apart is the checksum if there is one, else the entity tag. Behind a name
-    /// that leads to one of several hosts, every host has tags of its own, but the same time and
-    /// length: those count there, and where there is no tag. None of them says anything of files
-    /// elsewhere, which may have been put there at the same time: the address belongs to it.
+    /// Versions differ by the checksum if there is one, else by the entity tag. Behind a redirect
+    /// to one of several mirrors, every mirror has its own tags but the same time and length, so
+    /// these count there, and where there is no tag. None of them identifies the file, so the URL
+    /// is part of the version.
     pub fn image(&self) -> Result<Image, Failure> {
         let dated = self.modified.map(|modified| {
             let length = self.length.map(|length| length.to_string());
@@ -148,12 +151,12 @@ impl File<'_> {
             format!("{} modified {modified} {length}", self.address)
         });
         let tagged = self.etag.map(|etag| {
-            // That bytes are not all the same is no reason to import: what they mean is.
+            // A weak tag marks equivalent content, which is not worth an import.
             format!("{} etag {}", self.address, etag.trim_start_matches("W/"))
         });
         let checksum = self.checksum.as_deref().map(str::to_ascii_lowercase);
-        let told = match checksum {
-            // The best name there is.
+        let version = match checksum {
+            // A SHA-256 checksum is a digest already.
             Some(checksum) if checksum.starts_with("sha256:") => {
                 return Ok(Image::of_file(checksum));
             }
@@ -161,53 +164,53 @@ impl File<'_> {
             None if self.moved => dated.or(tagged),
             None => tagged.or(dated),
         };
-        let Some(told) = told else {
+        let Some(version) = version else {
             return Err(Failure::new(
                 Reason::ImportFailed,
-                "the server says neither ETag nor Last-Modified, so that versions cannot be told apart; a checksum of the file would do",
+                "the server sends neither ETag nor Last-Modified, so versions cannot be distinguished; set a checksum in the source",
             ));
         };
-        Ok(Image::of_file(digest(&told)))
+        Ok(Image::of_file(digest(&version)))
     }
 }
 
-/// `sha256:` of a text: versions are named like images, so that volumes can be named after them, and
-/// pins can hold on to them.
+/// `sha256:` of a text: versions have the form of image digests, so that PVC names and pins work
+/// the same way.
 fn digest(text: &str) -> String {
     let hash = Sha256::digest(text.as_bytes());
     hash.iter().fold("sha256:".to_owned(), |mut text, byte| {
-        // Writing to a text does not fail.
+        // Writing to a String does not fail.
         let _ = write!(text, "{byte:02x}");
         text
     })
 }
 
-/// What there is for a DataImportCron.
+/// The version for a DataImportCron.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Found {
-    /// What to import.
+    /// The digest to import.
     pub digest: String,
-    /// The index that it was found in.
+    /// The digest of the index that lists it.
     pub index: Option<String>,
-    /// What the disk holds.
+    /// The digest of the disk content.
     pub content: Option<String>,
-    /// The architectures that the image has.
+    /// The architectures of the image.
     pub architectures: BTreeSet<String>,
-    /// Where an image stream says that the image is.
+    /// The pull reference that an image stream provides.
     pub reference: Option<String>,
 }
 
-/// A question that was asked.
+/// The result of a poll.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Polled {
-    /// When.
+pub struct PollResult {
+    /// When it was polled.
     pub at: Timestamp,
-    /// What came of it.
+    /// The version, or the failure.
     pub answer: Result<Found, Failure>,
 }
 
 impl Image {
-    /// A file: it has no architectures to choose from.
+    /// A file, which has no platforms to choose from.
     fn of_file(digest: String) -> Self {
         Self {
             digest,
@@ -216,7 +219,7 @@ impl Image {
         }
     }
 
-    /// What there is for an architecture. Without one, it is as it comes.
+    /// The version for an architecture; without one, the reference itself.
     pub fn pick(&self, architecture: Option<&str>) -> Result<Found, Failure> {
         let architectures: BTreeSet<String> = self.platforms.keys().cloned().collect();
         let listed = || architectures.iter().cloned().collect::<Vec<_>>().join(", ");
@@ -257,19 +260,19 @@ impl Image {
     }
 }
 
-/// When to ask.
+/// When to poll.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum When {
-    /// Now.
+    /// Immediately.
     Now,
-    /// Then.
+    /// At this time.
     At(Timestamp),
-    /// Not at all: somebody else says what to import.
+    /// Not at all: without a schedule, another writer sets the digest annotation.
     Never,
 }
 
 impl When {
-    /// The earlier of two: a shared question is asked when the first one wants to know.
+    /// The earlier of two: a shared request is polled when its first DataImportCron is due.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         match (self, other) {
@@ -281,8 +284,8 @@ impl When {
     }
 }
 
-/// When to ask again, by a schedule. The question decides by how much later than scheduled, so that
-/// not everything happens in one minute, and all who share it ask at once.
+/// The time of the next poll by a schedule. The delay depends on the request, so that polls do not
+/// all start in the same minute, and DataImportCrons that share a request agree on it.
 pub fn when(
     schedule: &str,
     last: Option<Timestamp>,
@@ -295,7 +298,7 @@ pub fn when(
     let Some(last) = last else {
         return When::Now;
     };
-    // The schedules of CDI run by the clocks of its pods, which are UTC, unless they say otherwise.
+    // CDI's schedules follow the clock of its pods, which is UTC, unless they name a time zone.
     let zone = schedule
         .zone()
         .and_then(|name| TimeZoneDatabase::bundled().get(name).ok())
@@ -309,7 +312,7 @@ pub fn when(
     }
 }
 
-/// By how much a question is asked later than scheduled.
+/// The delay of a request: deterministic jitter from its URL and the cluster.
 pub fn delay(question: &str, seed: u64, most: SignedDuration) -> SignedDuration {
     let Ok(most) = u64::try_from(most.as_secs()) else {
         return SignedDuration::ZERO;

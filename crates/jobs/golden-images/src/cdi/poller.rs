@@ -1,8 +1,9 @@
-//! The pod that asks a registry by a node: where the node pulls images, nobody else need reach it.
+//! The poller pod: polls a registry through a node, where only nodes can reach or authenticate to
+//! it.
 //!
-//! One container is of the image itself, which is always pulled anew. What comes of it is the `imageID`
-//! that the kubelet reports: how the container ends does not matter. All that it runs is this program,
-//! which an init container puts there, because images of disks have none.
+//! One container has the polled image itself, with pull policy Always. The result is the `imageID`
+//! that the kubelet reports; how the container ends is irrelevant. Its command is Medley's own
+//! binary, which an init container copies there, because images of disks contain no executable.
 
 #[cfg(test)]
 mod tests;
@@ -18,27 +19,27 @@ use super::pod::{restricted, spec, stuck, unschedulable};
 use super::poll::Found;
 use crate::names::fnv1a;
 
-/// Whose label tells which DataImportCron a pod asks for.
+/// Label of a poller pod: the name of its DataImportCron.
 pub const CRON_LABEL: &str = "cdi.kubevirt.io/dataImportCronPoller";
-/// The container of the image.
+/// The name of the container with the polled image.
 pub(super) const CONTAINER: &str = "poller";
-/// Where this program is in it.
+/// The path of Medley's binary in it.
 const PROGRAM: &str = "/shared/medley";
-/// How many characters of a uid are part of names.
+/// How many characters of the uid names include.
 const UID: usize = 8;
 
-/// What is seen of a pod.
+/// The state of a poller pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Seen {
-    /// It has nothing to say yet.
+    /// It has no result yet.
     Waiting,
-    /// It has nothing to say yet, because no node takes it.
+    /// It has no result, because it cannot be scheduled.
     Hindered(Failure),
-    /// It has said all that it will.
+    /// It has a result.
     Answered(Result<Found, Failure>),
 }
 
-/// What the pod of a DataImportCron is called.
+/// The name of the poller pod of a DataImportCron.
 pub fn name(cron: &DataImportCron) -> String {
     let meta = &cron.metadata;
     let uid = meta.uid.as_deref().unwrap_or_default();
@@ -48,13 +49,13 @@ pub fn name(cron: &DataImportCron) -> String {
     if name.len() <= SUBDOMAIN_MAX {
         return name;
     }
-    // Names of objects are ASCII.
+    // Object names are ASCII, so slicing by bytes is safe.
     let most = SUBDOMAIN_MAX - "poller---".len() - UID - 8;
     let start = base.get(..most).unwrap_or(base);
     format!("poller-{start}-{:08x}-{uid}", fnv1a(base.as_bytes()))
 }
 
-/// The pod that asks for an image of a DataImportCron; `program` is the image of this program.
+/// The poller pod of a DataImportCron; `program` is Medley's own image.
 pub fn pod(cron: &DataImportCron, registry: &RegistrySource, program: &str) -> Option<Value> {
     let image = registry.pulled_by_node()?;
     let meta = &cron.metadata;
@@ -92,7 +93,8 @@ pub fn pod(cron: &DataImportCron, registry: &RegistrySource, program: &str) -> O
                 "app": "containerized-data-importer",
                 CRON_LABEL: crate::names::fitting(meta.name.as_deref().unwrap_or_default()),
             },
-            // It need not be waited for: where owners are checked, that takes no right.
+            // Without blockOwnerDeletion: it would need the permission to update finalizers of the
+            // owner where OwnerReferencesPermissionEnforcement is on.
             "ownerReferences": [{
                 "apiVersion": DataImportCron::api_version(&()),
                 "kind": DataImportCron::kind(&()),
@@ -105,7 +107,7 @@ pub fn pod(cron: &DataImportCron, registry: &RegistrySource, program: &str) -> O
     }))
 }
 
-/// What a pod says of the image that its node has pulled.
+/// The state of a poller pod.
 pub fn read(pod: &Pod) -> Seen {
     let status = pod.status.as_ref();
     let containers = status.and_then(|it| it.container_statuses.as_ref());
@@ -118,26 +120,23 @@ pub fn read(pod: &Pod) -> Seen {
     if let Some(failure) = stuck(pod) {
         return Seen::Answered(Err(failure));
     }
-    if let Some(said) = unschedulable(pod) {
-        let message = format!("the pod that asks for the image cannot be scheduled: {said}");
+    if let Some(detail) = unschedulable(pod) {
+        let message = format!("poller pod cannot be scheduled: {detail}");
         return Seen::Hindered(Failure::new(Reason::Unschedulable, message));
     }
     let phase = status.and_then(|it| it.phase.as_deref());
     if !matches!(phase, Some("Failed" | "Succeeded")) {
         return Seen::Waiting;
     }
-    // Evicted, or what is before the image failed.
-    let said = status.map(|it| [it.reason.as_deref(), it.message.as_deref()]);
-    let said: Vec<&str> = said.into_iter().flatten().flatten().collect();
-    let message = format!(
-        "the pod that asks for the image ended without it: {}",
-        said.join(": ")
-    );
+    // Evicted, or an init container failed.
+    let detail = status.map(|it| [it.reason.as_deref(), it.message.as_deref()]);
+    let detail: Vec<&str> = detail.into_iter().flatten().flatten().collect();
+    let message = format!("poller pod ended without a result: {}", detail.join(": "));
     Seen::Answered(Err(Failure::new(Reason::ImportFailed, message)))
 }
 
-/// The digest in what a kubelet calls an image: `registry.example/fedora@sha256:...`. Some runtimes tell
-/// the digest of the configuration alone, by which nothing can be pulled.
+/// The digest in an imageID: `registry.example/fedora@sha256:...`. Some runtimes report only the
+/// digest of the image configuration, which cannot be pulled.
 fn digest(image: &str) -> Result<Found, Failure> {
     match image.rsplit_once('@') {
         Some((_, digest)) if digest.starts_with("sha256:") => Ok(Found {
@@ -146,7 +145,7 @@ fn digest(image: &str) -> Result<Found, Failure> {
         }),
         _ => Err(Failure::new(
             Reason::InvalidDigest,
-            format!("the node calls the image {image:?}; NAME@sha256:DIGEST is needed"),
+            format!("the node reports imageID {image:?}; NAME@sha256:DIGEST is required"),
         )),
     }
 }

@@ -1,9 +1,9 @@
-//! The rights that importing takes.
+//! RBAC rules for imports.
 
-use api::rbac::{READ, and_read, rule, see_definitions, tell_events};
+use api::rbac::{READ, and_read, read_crds, rule, write_events};
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
-/// What the layer may do in the whole cluster.
+/// The cluster-wide rules of the controller.
 pub fn rules() -> Vec<PolicyRule> {
     let write = and_read(&["create", "patch", "delete"]);
     vec![
@@ -14,12 +14,12 @@ pub fn rules() -> Vec<PolicyRule> {
         ),
         rule("cdi.kubevirt.io", &["datasources", "datavolumes"], &write),
         rule("cdi.kubevirt.io", &["datavolumes/status"], &["patch"]),
-        // What the owner of a claim must be allowed to, where owners are checked.
+        // blockOwnerDeletion on a PVC needs it where OwnerReferencesPermissionEnforcement is on.
         rule("cdi.kubevirt.io", &["datavolumes/finalizers"], &["update"]),
         rule("cdi.kubevirt.io", &["storageprofiles", "cdiconfigs"], &READ),
         rule("", &["persistentvolumeclaims", "pods"], &write),
         rule("snapshot.storage.k8s.io", &["volumesnapshots"], &write),
-        // A copy from another namespace is made there, and its volume is handed over.
+        // A clone from another namespace is created there, and its PersistentVolume is transferred.
         rule(
             "",
             &["persistentvolumes"],
@@ -27,20 +27,20 @@ pub fn rules() -> Vec<PolicyRule> {
         ),
         rule("storage.k8s.io", &["storageclasses"], &READ),
         rule("", &["nodes"], &READ),
-        // Credentials and certificates that images name, when they are needed.
+        // Credentials and certificates that sources refer to, read on demand.
         rule("", &["secrets", "configmaps"], &["get"]),
-        // Images that they name by image streams, where the cluster has such.
+        // Sources that refer to ImageStreams, on OpenShift.
         rule("image.openshift.io", &["imagestreams"], &["get"]),
-        // Whether what is in another namespace may be copied.
+        // Checks whether a source in another namespace may be cloned.
         rule(
             "authorization.k8s.io",
             &["subjectaccessreviews"],
             &["create"],
         ),
-        // What tells one cluster from another.
+        // The uid of kube-system identifies the cluster.
         rule("", &["namespaces"], &["get"]),
         rule("medley.dev", &["goldenimagepolicies"], &READ),
-        see_definitions(),
-        tell_events(),
+        read_crds(),
+        write_events(),
     ]
 }

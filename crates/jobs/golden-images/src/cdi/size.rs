@@ -1,24 +1,24 @@
-//! How big volumes have to be: file systems need room for themselves.
+//! Sizes of PVCs: a filesystem needs space for itself.
 
 #[cfg(test)]
 mod tests;
 
-/// Sizes are whole numbers of this.
+/// Sizes are rounded to whole MiB.
 const MIB: u64 = 1 << 20;
-/// What overheads are parts of.
+/// The unit of overheads.
 const WHOLE: u64 = 10_000;
 
-/// The part of a volume that a file system takes, in parts of ten thousand.
+/// The share of a volume that a filesystem needs, in hundredths of a percent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Overhead(u64);
 
 impl Overhead {
     /// Block devices have none.
     pub const NONE: Self = Self(0);
-    /// Six of a hundred, unless somebody says otherwise.
+    /// CDI's default, 6 percent.
     pub const DEFAULT: Self = Self(600);
 
-    /// An overhead as it is written, from `0` to `1`. More digits than four are cut off.
+    /// Parses an overhead from `0` to `1`. Digits after the fourth are cut off.
     pub fn parse(text: &str) -> Option<Self> {
         let (whole, part) = text.split_once('.').unwrap_or((text, ""));
         let digits = |text: &str| text.chars().all(|it| it.is_ascii_digit());
@@ -40,14 +40,14 @@ impl Overhead {
     }
 }
 
-/// How big a volume has to be for so many bytes of disk.
+/// The size of a PVC for a disk of this size.
 pub fn required(overhead: Overhead, bytes: u64) -> u64 {
     let rounded = bytes.div_ceil(MIB).saturating_mul(MIB);
     let grown = u128::from(rounded) * u128::from(WHOLE + overhead.0);
     u64::try_from(grown.div_ceil(u128::from(WHOLE))).unwrap_or(u64::MAX)
 }
 
-/// How many bytes of disk a volume has room for.
+/// The capacity for a disk of a PVC of this size.
 pub fn usable(overhead: Overhead, bytes: u64) -> u64 {
     let shrunk = u128::from(bytes) * u128::from(WHOLE);
     let shrunk = shrunk.div_ceil(u128::from(WHOLE + overhead.0));

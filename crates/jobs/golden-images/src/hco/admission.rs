@@ -1,7 +1,7 @@
-//! What is accepted as a HyperConverged, what is filled in, and what is said about it.
+//! Admission of a HyperConverged: validation, defaults and warnings.
 //!
-//! The rules about the switch are those of upstream: a gate that is out of date leads to the field,
-//! and never contradicts it.
+//! The rules about the switch are upstream's: the deprecated feature gate is migrated to the field,
+//! and must not contradict it.
 
 #[cfg(test)]
 mod tests;
@@ -12,80 +12,80 @@ use api::cdi::annotations::IMMEDIATE_BIND;
 use api::hco::{Gate, GateName, Images, MULTI_ARCH, MULTI_ARCH_PROPOSED, Version};
 use api::ssp::{ARCHITECTURES, DataImportCronTemplate, ENABLE};
 
-use super::merge::frugal;
+use super::merge::set_import_defaults;
 use crate::list::Listed;
 
 const FIELD: &str = "spec.workloadSources.enableMultiArchBootImageImport";
 
-/// What becomes of a HyperConverged.
+/// The outcome of an admission review.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Verdict {
-    /// It is accepted, with changes.
+pub enum HcoAdmission {
+    /// It is admitted, with changes.
     Accepted(Box<Changes>),
-    /// It is refused.
+    /// It is denied.
     Denied(Denial),
 }
 
-/// What is filled in, and said.
+/// Mutations and warnings.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Changes {
-    /// What the switch is set to, as a field.
+    /// The value to set the field to.
     pub field: Option<bool>,
-    /// Whether the gate goes from the list.
+    /// Whether to remove the feature gate from the list.
     pub remove_gates: bool,
-    /// The templates with what was missing; nothing if nothing was.
+    /// The templates with defaults; `None` if nothing was missing.
     pub templates: Option<Vec<DataImportCronTemplate>>,
-    /// What the user is told.
+    /// Admission warnings shown by kubectl.
     pub warnings: Vec<String>,
 }
 
-/// Why it is refused.
+/// Why it is denied. Upstream's messages where upstream has the rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Denial {
-    /// The gate says one thing, the field another.
+    /// The feature gate and the field contradict each other.
     #[error(
         "the deprecated {MULTI_ARCH} feature gate, and the {FIELD} field contradict each other; the feature gate must not be set, or should be equal to the field"
     )]
     Contradiction,
-    /// A template is neither on nor off.
+    /// The enable annotation of a template is not a boolean.
     #[error(
         "invalid annotation in the {template} dataImportCronTemplate: {ENABLE} is {value:?}; \"true\" and \"false\" are accepted"
     )]
     Enable {
         /// The template.
         template: String,
-        /// What it says.
+        /// The value of the annotation.
         value: String,
     },
-    /// A template that is on has nothing to import.
+    /// An enabled template has no spec.
     #[error("dataImportCronTemplate {0:?} has no spec; one that is not disabled needs it")]
     NoSpec(String),
     /// A template has no name.
     #[error("missing name in dataImportCronTemplate")]
     NoName,
-    /// Two templates have one name.
+    /// Two templates have the same name.
     #[error("{0} dataImportCronTemplate is already defined; names have to be unique")]
     Duplicate(String),
 }
 
-/// Looks at a HyperConverged that is created, or changed from `old`.
-pub fn review(old: Option<&Images>, new: &Images) -> Verdict {
+/// Reviews a HyperConverged that is created, or updated from `old`.
+pub fn review(old: Option<&Images>, new: &Images) -> HcoAdmission {
     let mut changes = Changes::default();
     if let Err(denial) = templates(new, &mut changes) {
-        return Verdict::Denied(denial);
+        return HcoAdmission::Denied(denial);
     }
     if new.proposed_field.is_some() || new.gates.iter().any(|gate| gate.name == GateName::Proposed)
     {
         changes.warnings.push(format!(
-            "{MULTI_ARCH_PROPOSED} is called {MULTI_ARCH} now; please use the {FIELD} field instead"
+            "{MULTI_ARCH_PROPOSED} was renamed to {MULTI_ARCH}; please use the {FIELD} field instead"
         ));
     }
     if new.version == Version::V1
         && let Err(denial) = switch(old, new, &mut changes)
     {
-        return Verdict::Denied(denial);
+        return HcoAdmission::Denied(denial);
     }
-    Verdict::Accepted(Box::new(changes))
+    HcoAdmission::Accepted(Box::new(changes))
 }
 
 fn switch(old: Option<&Images>, new: &Images, changes: &mut Changes) -> Result<(), Denial> {
@@ -169,7 +169,7 @@ fn templates(images: &Images, changes: &mut Changes) -> Result<(), Denial> {
         if let Some(text) = template.annotation(ARCHITECTURES) {
             changes.warnings.extend(listed(&name, text));
         }
-        complete(template);
+        set_defaults(template);
     }
     if templates != images.templates {
         changes.templates = Some(templates);
@@ -177,27 +177,28 @@ fn templates(images: &Images, changes: &mut Changes) -> Result<(), Denial> {
     Ok(())
 }
 
-/// What is to be said about a list of architectures. Upstream says nothing, and drops the rest.
+/// Warnings about a list of architectures. Upstream does not warn, and drops unknown or untrimmed
+/// entries silently.
 fn listed(name: &str, text: &str) -> Vec<String> {
     let listed = Listed::parse(text);
-    let mut said = Vec::new();
+    let mut warnings = Vec::new();
     if !listed.unknown.is_empty() {
-        said.push(format!(
-            "dataImportCronTemplate {name}: {ARCHITECTURES} names {}; amd64, arm64 and s390x are accepted; the others are ignored",
+        warnings.push(format!(
+            "dataImportCronTemplate {name}: {ARCHITECTURES} lists unsupported architectures {}; they are ignored; amd64, arm64 and s390x are supported",
             listed.unknown.join(", ")
         ));
     }
     if listed.untidy {
-        said.push(format!(
-            "dataImportCronTemplate {name}: {ARCHITECTURES} is {text:?}; it is read as {:?}",
+        warnings.push(format!(
+            "dataImportCronTemplate {name}: {ARCHITECTURES} is {text:?}; it is parsed as {:?}",
             listed.known.join(",")
         ));
     }
-    said
+    warnings
 }
 
-/// Fills in what a template does not say.
-fn complete(template: &mut DataImportCronTemplate) {
+/// Sets the defaults of a template.
+fn set_defaults(template: &mut DataImportCronTemplate) {
     template
         .metadata
         .annotations
@@ -205,6 +206,6 @@ fn complete(template: &mut DataImportCronTemplate) {
         .entry(IMMEDIATE_BIND.to_owned())
         .or_insert_with(|| "true".to_owned());
     if let Some(spec) = &mut template.spec {
-        frugal(spec);
+        set_import_defaults(spec);
     }
 }

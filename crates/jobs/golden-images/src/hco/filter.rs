@@ -1,4 +1,4 @@
-//! The architectures of an image, without those that no node has.
+//! Filters the architectures of images by those of the workload nodes.
 
 use std::collections::BTreeSet;
 
@@ -7,28 +7,29 @@ use api::ssp::{ARCHITECTURES, DataImportCronTemplate};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::merge::Merged;
-use super::{Facts, Problem, Switch};
-use crate::conditions::Said;
+use super::{HcoInputs, Problem, Switch};
+use crate::conditions::ConditionUpdate;
 use crate::list::Listed;
 
-/// The condition that says that a template came to nothing.
+/// Condition of a template: set to False if it is not deployed.
 pub const DEPLOYED: &str = "Deployed";
-/// The condition that says that a template names other architectures than its image has.
+/// Condition of a template: set to False if its annotation does not match the architectures of its
+/// image.
 pub const ARCHITECTURES_MATCH: &str = "ArchitecturesMatch";
 
-/// What becomes of a template.
+/// A template after filtering.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Filtered {
-    /// What the SSP gets, if anything.
+    /// The template for the SSP; `None` if it is not deployed.
     pub(super) deployed: Option<DataImportCronTemplate>,
-    /// What the status says.
+    /// The template in the status of the HyperConverged.
     pub(super) reported: TemplateWithStatus,
-    /// Whether the template names architectures.
+    /// Whether the template has the architectures annotation.
     pub(super) annotated: bool,
 }
 
 pub(super) fn filter(
-    facts: &Facts<'_>,
+    facts: &HcoInputs<'_>,
     switch: Switch,
     merged: Vec<Merged>,
     problems: &mut Vec<Problem>,
@@ -41,7 +42,7 @@ pub(super) fn filter(
 }
 
 fn one(
-    facts: &Facts<'_>,
+    facts: &HcoInputs<'_>,
     switch: Switch,
     cluster: &BTreeSet<&str>,
     entry: Merged,
@@ -55,7 +56,8 @@ fn one(
         ..TemplateStatus::default()
     };
     if !switch.is_on() {
-        // What is not looked at further down is not passed on, but it can still be seen here.
+        // The SSP copy loses the annotation; the status keeps it, unfiltered. This is HCO's
+        // behaviour.
         let reported = reported(&template, status);
         if let Some(annotations) = &mut template.metadata.annotations {
             annotations.remove(ARCHITECTURES);
@@ -67,9 +69,9 @@ fn one(
         };
     }
     let name = template.name().to_owned();
-    let really = facts.discovered.get(&name);
+    let discovered = facts.discovered.get(&name);
     let written = template.annotation(ARCHITECTURES).map(str::to_owned);
-    let adopted = really
+    let adopted = discovered
         .filter(|_| facts.policy.discovery == api::golden::Discovery::Adopt)
         .map(|names| names.iter().cloned().collect::<Vec<_>>().join(","));
     let Some(original) = written.clone().or(adopted) else {
@@ -91,12 +93,12 @@ fn one(
     annotations.insert(ARCHITECTURES.to_owned(), present.join(","));
     let before = before(facts, &name);
     let generation = facts.images.generation;
-    let mut say = |said: &Said| {
-        let condition = said.standard(before, facts.now, generation);
+    let mut add_condition = |update: &ConditionUpdate| {
+        let condition = update.standard(before, facts.now, generation);
         status.conditions.push(condition);
     };
     if present.is_empty() {
-        say(&Said::new(
+        add_condition(&ConditionUpdate::new(
             DEPLOYED,
             false,
             "UnsupportedArchitectures",
@@ -105,9 +107,10 @@ fn one(
     }
     if written.is_some()
         && facts.policy.discovery != api::golden::Discovery::Off
-        && let Some(said) = really.and_then(|really| mismatch(&listed, really, cluster))
+        && let Some(update) =
+            discovered.and_then(|discovered| mismatch(&listed, discovered, cluster))
     {
-        say(&said);
+        add_condition(&update);
     }
     status.original_supported_architectures = Some(original);
     let deployed = (!present.is_empty()).then(|| template.clone());
@@ -118,15 +121,19 @@ fn one(
     }
 }
 
-/// What a template should say and does not, or says and should not.
-fn mismatch(listed: &Listed, really: &BTreeSet<String>, cluster: &BTreeSet<&str>) -> Option<Said> {
+/// The condition for an annotation that lists other architectures than the image has.
+fn mismatch(
+    listed: &Listed,
+    discovered: &BTreeSet<String>,
+    cluster: &BTreeSet<&str>,
+) -> Option<ConditionUpdate> {
     let missing: Vec<&str> = listed
         .known
         .iter()
-        .filter(|name| !really.contains(*name))
+        .filter(|name| !discovered.contains(*name))
         .map(String::as_str)
         .collect();
-    let unused: Vec<&str> = really
+    let unused: Vec<&str> = discovered
         .iter()
         .map(String::as_str)
         .filter(|name| cluster.contains(name) && !listed.known.iter().any(|known| known == name))
@@ -136,27 +143,32 @@ fn mismatch(listed: &Listed, really: &BTreeSet<String>, cluster: &BTreeSet<&str>
         ([], unused) => (
             "ArchitecturesUnused",
             format!(
-                "the image has {}, and so has the cluster, but the annotation does not name it",
+                "the image and the cluster have {}, but the annotation does not list it",
                 unused.join(", ")
             ),
         ),
         (missing, []) => (
             "ArchitecturesMissing",
             format!(
-                "the annotation names {}, but the image does not have it",
+                "the annotation lists {}, but the image does not have it",
                 missing.join(", ")
             ),
         ),
         (missing, unused) => (
             "ArchitecturesMissing",
             format!(
-                "the annotation names {}, but the image does not have it; the image has {}, which the annotation does not name",
+                "the annotation lists {}, but the image does not have it; the image has {}, which the annotation does not list",
                 missing.join(", "),
                 unused.join(", ")
             ),
         ),
     };
-    Some(Said::new(ARCHITECTURES_MATCH, false, reason, message))
+    Some(ConditionUpdate::new(
+        ARCHITECTURES_MATCH,
+        false,
+        reason,
+        message,
+    ))
 }
 
 fn reported(template: &DataImportCronTemplate, status: TemplateStatus) -> TemplateWithStatus {
@@ -168,8 +180,8 @@ fn reported(template: &DataImportCronTemplate, status: TemplateStatus) -> Templa
     }
 }
 
-/// What was said of a template before.
-fn before<'a>(facts: &Facts<'a>, name: &str) -> &'a [Condition] {
+/// The previous conditions of a template.
+fn before<'a>(facts: &HcoInputs<'a>, name: &str) -> &'a [Condition] {
     let images: &'a api::hco::Images = facts.images;
     let mut known = images.status.data_import_cron_templates.iter();
     let known = known.find(|known| known.metadata.name.as_deref() == Some(name));

@@ -1,25 +1,25 @@
-//! Built-in templates, changed and completed by those of the administrator.
+//! Merges built-in templates with those of the administrator.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::cdi::{DataImportCronSpec, annotations::IMMEDIATE_BIND};
 use api::ssp::{ARCHITECTURES, DataImportCronTemplate, ENABLE};
 
-use super::{Facts, Problem, Switch};
+use super::{HcoInputs, Problem, Switch};
 
-/// A template, and where it comes from.
+/// A template and its provenance.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Merged {
     pub(super) template: DataImportCronTemplate,
     /// Whether it is built in.
     pub(super) common: bool,
-    /// Whether it is built in and was changed.
+    /// Whether it is built in and overridden.
     pub(super) modified: bool,
 }
 
-/// All templates that count, by name.
+/// All enabled templates, sorted by name.
 pub(super) fn merge(
-    facts: &Facts<'_>,
+    facts: &HcoInputs<'_>,
     switch: Switch,
     schedule: &str,
     problems: &mut Vec<Problem>,
@@ -33,9 +33,9 @@ pub(super) fn merge(
             if name.is_empty() || merged.contains_key(&name) {
                 continue;
             }
-            let plain = plain(built_in, schedule);
+            let without_overrides = without_overrides(built_in, schedule);
             let Some(changes) = custom.get(name.as_str()) else {
-                let mut template = plain;
+                let mut template = without_overrides;
                 if let Some(namespace) = &facts.images.common_boot_image_namespace {
                     template.metadata.namespace = Some(namespace.clone());
                 }
@@ -50,7 +50,7 @@ pub(super) fn merge(
             overridden.insert(name.clone());
             if is_enabled(changes) {
                 let entry = Merged {
-                    template: change(plain, changes, switch.is_on()),
+                    template: with_overrides(without_overrides, changes, switch.is_on()),
                     common: true,
                     modified: true,
                 };
@@ -102,24 +102,25 @@ fn custom<'a>(
     custom
 }
 
-/// A built-in template as it is when nobody changes it.
-fn plain(built_in: &DataImportCronTemplate, schedule: &str) -> DataImportCronTemplate {
+/// A built-in template without overrides.
+fn without_overrides(built_in: &DataImportCronTemplate, schedule: &str) -> DataImportCronTemplate {
     let mut template = built_in.clone();
     let spec = template.spec.get_or_insert_default();
     schedule.clone_into(&mut spec.schedule);
-    frugal(spec);
+    set_import_defaults(spec);
     template
 }
 
-/// Images that can be had again are not hoarded: one import, which goes with its cron.
-pub(super) fn frugal(spec: &mut DataImportCronSpec) {
+/// Defaults for images that can be imported again: one import, deleted with its DataImportCron. HCO
+/// sets the same, instead of CDI's All and 3.
+pub(super) fn set_import_defaults(spec: &mut DataImportCronSpec) {
     spec.retention_policy
         .get_or_insert_with(|| "None".to_owned());
     spec.imports_to_keep.get_or_insert(1);
 }
 
-/// A built-in template as an administrator changed it.
-fn change(
+/// A built-in template with the administrator's overrides.
+fn with_overrides(
     mut template: DataImportCronTemplate,
     changes: &DataImportCronTemplate,
     multi_arch: bool,
@@ -143,7 +144,8 @@ fn change(
         annotations.extend(changed.clone());
     }
     if multi_arch {
-        // Architectures belong to the image. Who brings another image says what it has.
+        // Architectures are a property of the image: an override with another image brings its own
+        // list. This is HCO's rule.
         let image = |template: &DataImportCronTemplate| {
             let source = template.spec.as_ref()?.template.spec.source.as_ref()?;
             source.registry.clone()
@@ -159,7 +161,7 @@ fn change(
     template
 }
 
-/// Whether a template counts. Anything but `true` switches it off, even nothing.
+/// Whether a template is enabled. As in HCO, any value but `true` disables it, even an empty one.
 fn is_enabled(template: &DataImportCronTemplate) -> bool {
     template
         .annotation(ENABLE)

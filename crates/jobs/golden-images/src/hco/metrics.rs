@@ -1,33 +1,33 @@
-//! What is measured about templates, under the names of upstream.
+//! Metrics about templates, under the names of upstream.
 //!
-//! A decision has all samples. Who shows them replaces what was shown before, so that nothing
-//! outlives its template.
+//! A decision returns all samples, and the caller replaces the previous ones, so that no series
+//! outlives its template; upstream never deletes stale series.
 
 use super::filter::Filtered;
-use super::{Facts, Switch};
+use super::{HcoInputs, Switch};
 
-/// Whether a template that names architectures names one that the cluster has.
+/// Whether a template with the annotation lists an architecture that the cluster has.
 pub const SUPPORTED: &str = "kubevirt_hco_dataimportcrontemplate_with_supported_architectures";
-/// Whether a template names architectures.
+/// Whether a template has the architectures annotation.
 pub const ANNOTATED: &str = "kubevirt_hco_dataimportcrontemplate_with_architecture_annotation";
-/// Whether there are images for every architecture, in a cluster that has several.
+/// Whether multi-architecture images are enabled, in a cluster with several architectures.
 pub const ENABLED: &str = "kubevirt_hco_multi_arch_boot_images_enabled";
 
-/// What the first two are told apart by: the cron, and the data source it looks after.
+/// The labels of the first two: the DataImportCron, and the DataSource that it manages.
 pub const LABELS: [&str; 2] = ["data_import_cron_name", "managed_data_source_name"];
 
-/// A number that is measured.
+/// A sample of a gauge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sample {
-    /// What it is called.
+    /// The name of the metric.
     pub name: &'static str,
-    /// What it is about.
+    /// Its labels.
     pub labels: Vec<(&'static str, String)>,
-    /// The number.
+    /// Its value.
     pub value: u64,
 }
 
-pub(super) fn samples(facts: &Facts<'_>, switch: Switch, images: &[Filtered]) -> Vec<Sample> {
+pub(super) fn samples(facts: &HcoInputs<'_>, switch: Switch, images: &[Filtered]) -> Vec<Sample> {
     let mut samples = Vec::new();
     if facts.architectures.workload.len() > 1 && !images.is_empty() {
         samples.push(Sample {

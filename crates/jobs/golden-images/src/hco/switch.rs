@@ -1,75 +1,75 @@
-//! The switch: whether there are images for every architecture.
+//! The switch for multi-architecture images.
 //!
-//! It has been a proposed feature gate, a feature gate and a field. The field goes before the gate,
-//! and the name of today before the proposed one.
+//! It has been a proposed feature gate, a feature gate and a field. The field takes precedence over
+//! the gate, and the current name over the proposed one.
 
 use std::fmt;
 
 use api::hco::{GateName, Images};
 
-/// Who set the switch.
+/// What sets the switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Said {
+pub enum SwitchSource {
     /// `spec.workloadSources.enableMultiArchBootImageImport`.
     Field,
-    /// The field under the name that was proposed.
+    /// The field under the proposed name.
     ProposedField,
     /// A feature gate.
     Gate(GateName),
-    /// Nobody: it is off.
-    Nobody,
+    /// Nothing: it is off.
+    Unset,
 }
 
-impl fmt::Display for Said {
+impl fmt::Display for SwitchSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Field => f.write_str("field enableMultiArchBootImageImport"),
             Self::ProposedField => f.write_str("field enableMultiArchCommonBootImageImport"),
             Self::Gate(name) => write!(f, "feature gate {}", name.as_str()),
-            Self::Nobody => f.write_str("default"),
+            Self::Unset => f.write_str("default"),
         }
     }
 }
 
-/// Whether there are images for every architecture.
+/// The switch for multi-architecture images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Switch {
-    /// Whether somebody wants it.
-    pub asked: bool,
-    /// Who.
-    pub said: Said,
-    /// Whether there is one node, so that there is nothing to tell apart.
+    /// Whether it is requested.
+    pub requested: bool,
+    /// What requests it.
+    pub source: SwitchSource,
+    /// Whether the cluster has a single node, where the switch has no effect.
     pub single_node: bool,
 }
 
 impl Switch {
     pub(super) fn decide(images: &Images, single_node: bool) -> Self {
-        let (asked, said) = Self::read(images);
+        let (requested, source) = Self::read(images);
         Self {
-            asked,
-            said,
+            requested,
+            source,
             single_node,
         }
     }
 
-    /// What a HyperConverged says, and where.
-    pub fn read(images: &Images) -> (bool, Said) {
+    /// Reads the switch of a HyperConverged, and what sets it.
+    pub fn read(images: &Images) -> (bool, SwitchSource) {
         if let Some(on) = images.field {
-            return (on, Said::Field);
+            return (on, SwitchSource::Field);
         }
         if let Some(on) = images.proposed_field {
-            return (on, Said::ProposedField);
+            return (on, SwitchSource::ProposedField);
         }
         for name in [GateName::Current, GateName::Proposed] {
             if let Some(gate) = images.gates.iter().find(|gate| gate.name == name) {
-                return (gate.on, Said::Gate(name));
+                return (gate.on, SwitchSource::Gate(name));
             }
         }
-        (false, Said::Nobody)
+        (false, SwitchSource::Unset)
     }
 
-    /// Whether it is on.
+    /// Whether multi-architecture images are deployed.
     pub fn is_on(&self) -> bool {
-        self.asked && !self.single_node
+        self.requested && !self.single_node
     }
 }

@@ -9,8 +9,8 @@ use crate::architectures;
 use crate::policy::Override;
 use crate::test_values::{contains, yaml};
 
-/// What there is around a HyperConverged.
-struct World {
+/// A HyperConverged and the cluster around it.
+struct HcoFixture {
     images: Images,
     built_in: Vec<DataImportCronTemplate>,
     nodes: Vec<Value>,
@@ -20,8 +20,8 @@ struct World {
     now: i64,
 }
 
-impl World {
-    /// The switch is on; there are workers of these architectures.
+impl HcoFixture {
+    /// The switch is on, with workers of these architectures.
     fn new(workers: &[&str]) -> Self {
         let nodes = workers.iter().map(|architecture| {
             json!({
@@ -57,12 +57,12 @@ impl World {
     }
 
     fn decide(&self) -> Decision {
-        let architectures = architectures::decide(&architectures::Facts {
+        let architectures = architectures::decide(&architectures::ArchitectureInputs {
             nodes: &self.nodes,
             placement: self.images.placement.as_ref(),
             wanted: Override::default(),
         });
-        decide(&Facts {
+        decide(&HcoInputs {
             images: &self.images,
             built_in: &self.built_in,
             architectures: &architectures,
@@ -75,7 +75,7 @@ impl World {
         })
     }
 
-    /// Decides, does it, and finds nothing more to do.
+    /// Applies a decision, and checks that the next one is empty.
     fn settle(&mut self) -> Decision {
         let decision = self.decide();
         self.images.status = decision.status.clone();
@@ -85,8 +85,8 @@ impl World {
         }
         self.now += 100;
         let again = self.decide();
-        assert_eq!(again.ssp, None, "the SSP is as it has to be");
-        assert!(!again.status_changed, "and so is the status");
+        assert_eq!(again.ssp, None, "the SSP converges");
+        assert!(!again.status_changed, "the status converges");
         decision
     }
 
@@ -116,7 +116,7 @@ fn template(name: &str, architectures: Option<&str>) -> Value {
 /// cluster worker nodes are both `amd64` and `s390x`".
 #[test]
 fn the_example_of_the_proposal() {
-    let mut world = World::new(&["amd64", "s390x"]).built_in(json!([template(
+    let mut fixture = HcoFixture::new(&["amd64", "s390x"]).built_in(json!([template(
         "centos-stream9-image-cron",
         Some("amd64,arm64")
     )]));
@@ -138,68 +138,68 @@ spec:
             ssp.kubevirt.io/dict.architectures: "amd64"
 "#,
     );
-    let ssp = world.settle().ssp.unwrap();
+    let ssp = fixture.settle().ssp.unwrap();
     assert!(contains(&ssp, &printed), "{ssp:#}");
     assert_eq!(ssp["spec"]["cluster"], printed["spec"]["cluster"]);
 }
 
 #[rstest]
-#[case::field(Some(true), &[], true, Said::Field)]
-#[case::field_against_gate(Some(false), &[(GateName::Current, true)], false, Said::Field)]
-#[case::gate(None, &[(GateName::Current, true)], true, Said::Gate(GateName::Current))]
-#[case::proposed(None, &[(GateName::Proposed, true)], true, Said::Gate(GateName::Proposed))]
-#[case::both_gates(None, &[(GateName::Proposed, true), (GateName::Current, false)], false, Said::Gate(GateName::Current))]
-#[case::nobody(None, &[], false, Said::Nobody)]
-fn the_switch_has_an_order(
+#[case::field(Some(true), &[], true, SwitchSource::Field)]
+#[case::field_against_gate(Some(false), &[(GateName::Current, true)], false, SwitchSource::Field)]
+#[case::gate(None, &[(GateName::Current, true)], true, SwitchSource::Gate(GateName::Current))]
+#[case::proposed(None, &[(GateName::Proposed, true)], true, SwitchSource::Gate(GateName::Proposed))]
+#[case::both_gates(None, &[(GateName::Proposed, true), (GateName::Current, false)], false, SwitchSource::Gate(GateName::Current))]
+#[case::unset(None, &[], false, SwitchSource::Unset)]
+fn switch_precedence(
     #[case] field: Option<bool>,
     #[case] gates: &[(GateName, bool)],
     #[case] expected: bool,
-    #[case] said: Said,
+    #[case] source: SwitchSource,
 ) {
-    let mut world = World::new(&["amd64", "arm64"]);
-    world.images.field = field;
+    let mut fixture = HcoFixture::new(&["amd64", "arm64"]);
+    fixture.images.field = field;
     let gates = gates.iter();
-    world.images.gates = gates
+    fixture.images.gates = gates
         .map(|(name, on)| Gate {
             name: *name,
             on: *on,
         })
         .collect();
-    let decision = world.settle();
-    assert_eq!(decision.switch.said, said);
+    let decision = fixture.settle();
+    assert_eq!(decision.switch.source, source);
     assert_eq!(
-        world.ssp.unwrap().spec.enable_multiple_architectures,
+        fixture.ssp.unwrap().spec.enable_multiple_architectures,
         Some(expected)
     );
 }
 
 #[test]
-fn a_single_node_has_nothing_to_tell_apart() {
-    let mut world =
-        World::new(&["amd64"]).built_in(json!([template("fedora", Some("amd64,arm64"))]));
-    let decision = world.settle();
-    assert!(decision.switch.asked && !decision.switch.is_on());
+fn single_node_disables_the_switch() {
+    let mut fixture =
+        HcoFixture::new(&["amd64"]).built_in(json!([template("fedora", Some("amd64,arm64"))]));
+    let decision = fixture.settle();
+    assert!(decision.switch.requested && !decision.switch.is_on());
     assert_eq!(decision.problems, [Problem::SingleNode]);
-    let ssp = world.ssp.unwrap();
+    let ssp = fixture.ssp.unwrap();
     assert_eq!(ssp.spec.enable_multiple_architectures, Some(false));
     let templates = ssp.spec.common_templates.data_import_cron_templates;
     assert_eq!(templates[0].annotation(ARCHITECTURES), None);
 }
 
 #[test]
-fn what_no_node_can_use_is_told_and_not_deployed() {
-    let mut world = World::new(&["amd64", "amd64"]).built_in(json!([
+fn unsupported_template_is_reported_and_not_deployed() {
+    let mut fixture = HcoFixture::new(&["amd64", "amd64"]).built_in(json!([
         template("a", Some("arm64,s390x")),
         template("b", Some("amd64,arm64")),
         template("c", None),
     ]));
-    let names: Vec<String> = world
+    let names: Vec<String> = fixture
         .templates()
         .iter()
         .map(|it| it.name().to_owned())
         .collect();
     assert_eq!(names, ["b", "c"]);
-    let [a, b, c] = world.images.status.data_import_cron_templates.as_slice() else {
+    let [a, b, c] = fixture.images.status.data_import_cron_templates.as_slice() else {
         panic!("all are in the status");
     };
     let condition = serde_json::to_value(&a.status.conditions[0]).unwrap();
@@ -220,14 +220,14 @@ fn what_no_node_can_use_is_told_and_not_deployed() {
     assert_eq!(b.status.conditions, []);
     assert_eq!(c.status.original_supported_architectures, None);
 
-    // A node comes: the condition goes.
-    world.nodes.push(json!({
+    // With a new node the condition is removed.
+    fixture.nodes.push(json!({
         "metadata": { "labels": { "node-role.kubernetes.io/worker": "" } },
         "status": { "nodeInfo": { "architecture": "s390x" } },
     }));
-    let templates = world.templates();
+    let templates = fixture.templates();
     assert_eq!(templates[0].annotation(ARCHITECTURES), Some("s390x"));
-    let status = &world.images.status;
+    let status = &fixture.images.status;
     assert_eq!(status.data_import_cron_templates[0].status.conditions, []);
     let info = status.node_info.as_ref().unwrap();
     assert_eq!(info.workloads_architectures, ["amd64", "s390x"]);
@@ -236,10 +236,10 @@ fn what_no_node_can_use_is_told_and_not_deployed() {
 
 /// Upstream loses `arm64` here, because of the blank.
 #[test]
-fn blanks_case_and_strangers_do_not_matter() {
-    let mut world =
-        World::new(&["amd64", "arm64"]).custom(json!([template("a", Some("AMD64, arm64,vax"))]));
-    let decision = world.decide();
+fn architecture_list_is_normalised() {
+    let mut fixture = HcoFixture::new(&["amd64", "arm64"])
+        .custom(json!([template("a", Some("AMD64, arm64,vax"))]));
+    let decision = fixture.decide();
     assert_eq!(
         decision.problems,
         [Problem::UnknownArchitectures {
@@ -248,48 +248,48 @@ fn blanks_case_and_strangers_do_not_matter() {
         }]
     );
     assert_eq!(
-        world.templates()[0].annotation(ARCHITECTURES),
+        fixture.templates()[0].annotation(ARCHITECTURES),
         Some("amd64,arm64")
     );
 }
 
-/// One ppc64le node made upstream's whole SSP fail.
+/// One ppc64le node makes upstream's SSP updates fail.
 #[test]
-fn strange_nodes_break_nothing() {
-    let mut world =
-        World::new(&["amd64", "ppc64le"]).built_in(json!([template("a", Some("amd64"))]));
-    let decision = world.settle();
+fn unsupported_node_architecture_is_reported() {
+    let mut fixture =
+        HcoFixture::new(&["amd64", "ppc64le"]).built_in(json!([template("a", Some("amd64"))]));
+    let decision = fixture.settle();
     assert_eq!(
         decision.problems,
         [Problem::UnknownNodes(vec!["ppc64le".to_owned()])]
     );
-    let cluster = world.ssp.unwrap().spec.cluster.unwrap();
+    let cluster = fixture.ssp.unwrap().spec.cluster.unwrap();
     assert_eq!(cluster.workload_architectures, ["amd64"]);
 }
 
 #[test]
-fn switched_off_the_annotation_stays_in_the_status() {
-    let mut world =
-        World::new(&["amd64", "arm64"]).built_in(json!([template("a", Some("amd64,s390x"))]));
-    world.images.field = None;
-    assert_eq!(world.templates()[0].annotation(ARCHITECTURES), None);
-    let seen = &world.images.status.data_import_cron_templates[0];
+fn status_keeps_annotation_when_switched_off() {
+    let mut fixture =
+        HcoFixture::new(&["amd64", "arm64"]).built_in(json!([template("a", Some("amd64,s390x"))]));
+    fixture.images.field = None;
+    assert_eq!(fixture.templates()[0].annotation(ARCHITECTURES), None);
+    let reported = &fixture.images.status.data_import_cron_templates[0];
     assert_eq!(
-        seen.metadata.annotations.as_ref().unwrap()[ARCHITECTURES],
+        reported.metadata.annotations.as_ref().unwrap()[ARCHITECTURES],
         "amd64,s390x"
     );
-    assert_eq!(seen.status.original_supported_architectures, None);
+    assert_eq!(reported.status.original_supported_architectures, None);
 }
 
 #[test]
-fn built_in_templates_are_frugal_and_looked_for_at_a_time_of_their_own() {
-    let mut world = World::new(&["amd64", "arm64"])
+fn built_in_templates_get_defaults_and_own_schedule() {
+    let mut fixture = HcoFixture::new(&["amd64", "arm64"])
         .built_in(json!([template("a", Some("amd64"))]))
         .custom(json!([template("b", Some("amd64"))]));
-    world.images.common_boot_image_namespace = Some("images".to_owned());
-    let templates = world.templates();
+    fixture.images.common_boot_image_namespace = Some("images".to_owned());
+    let templates = fixture.templates();
     assert_eq!(
-        world.images.status.data_import_schedule.as_deref(),
+        fixture.images.status.data_import_schedule.as_deref(),
         Some("1 1/12 * * *")
     );
     let spec = templates[0].spec.as_ref().unwrap();
@@ -314,7 +314,7 @@ fn built_in_templates_are_frugal_and_looked_for_at_a_time_of_their_own() {
 #[case::same_image_keeps_the_built_in_list(json!({ "annotations": { ARCHITECTURES: "s390x" } }), None, Some("amd64,arm64"))]
 #[case::another_image_brings_its_list(json!({ "annotations": { ARCHITECTURES: "arm64" } }), Some("docker://mine"), Some("arm64"))]
 #[case::another_image_without_a_list_is_legacy(json!({}), Some("docker://mine"), None)]
-fn the_list_belongs_to_the_image(
+fn architecture_list_follows_the_image(
     #[case] metadata: Value,
     #[case] url: Option<&str>,
     #[case] expected: Option<&str>,
@@ -327,23 +327,23 @@ fn the_list_belongs_to_the_image(
     if let Some(url) = url {
         changes["spec"]["template"]["spec"]["source"]["registry"]["url"] = json!(url);
     }
-    let mut world = World::new(&["amd64", "arm64"])
+    let mut fixture = HcoFixture::new(&["amd64", "arm64"])
         .built_in(json!([template("a", Some("amd64,arm64"))]))
         .custom(json!([changes]));
-    world.images.common_boot_image_namespace = Some("ignored".to_owned());
-    let templates = world.templates();
+    fixture.images.common_boot_image_namespace = Some("ignored".to_owned());
+    let templates = fixture.templates();
     assert_eq!(templates[0].annotation(ARCHITECTURES), expected);
     assert_eq!(templates[0].metadata.namespace.as_deref(), Some("mine"));
     let spec = templates[0].spec.as_ref().unwrap();
     assert_eq!(spec.schedule, "1 1/12 * * *", "inherited");
-    let status = &world.images.status.data_import_cron_templates[0].status;
+    let status = &fixture.images.status.data_import_cron_templates[0].status;
     assert!(status.modified && status.common_template);
 }
 
 #[test]
 fn templates_can_be_switched_off() {
     let off = |name: &str| json!({ "metadata": { "name": name, "annotations": { "dataimportcrontemplate.kubevirt.io/enable": "" } } });
-    let mut world = World::new(&["amd64", "arm64"])
+    let mut fixture = HcoFixture::new(&["amd64", "arm64"])
         .built_in(json!([template("a", None), template("b", None)]))
         .custom(json!([
             off("a"),
@@ -352,17 +352,17 @@ fn templates_can_be_switched_off() {
             template("d", Some("arm64"))
         ]));
     assert_eq!(
-        world.decide().problems,
+        fixture.decide().problems,
         [Problem::Duplicate("d".to_owned())]
     );
-    let names: Vec<String> = world
+    let names: Vec<String> = fixture
         .templates()
         .iter()
         .map(|it| it.name().to_owned())
         .collect();
     assert_eq!(names, ["b", "d"]);
-    world.images.common_boot_images = false;
-    let names: Vec<String> = world
+    fixture.images.common_boot_images = false;
+    let names: Vec<String> = fixture
         .templates()
         .iter()
         .map(|it| it.name().to_owned())
@@ -372,17 +372,17 @@ fn templates_can_be_switched_off() {
 
 #[test]
 fn discovered_architectures_are_compared_or_adopted() {
-    let mut world = World::new(&["amd64", "arm64", "s390x"]).custom(json!([
+    let mut fixture = HcoFixture::new(&["amd64", "arm64", "s390x"]).custom(json!([
         template("a", Some("amd64,s390x")),
         template("b", None)
     ]));
-    let really = BTreeSet::from(["amd64", "arm64", "unknown"].map(str::to_owned));
-    world.discovered = ["a", "b"]
-        .map(|name| (name.to_owned(), really.clone()))
+    let discovered = BTreeSet::from(["amd64", "arm64", "unknown"].map(str::to_owned));
+    fixture.discovered = ["a", "b"]
+        .map(|name| (name.to_owned(), discovered.clone()))
         .into();
-    let templates = world.templates();
+    let templates = fixture.templates();
     assert_eq!(templates[1].annotation(ARCHITECTURES), None);
-    let [a, _] = world.images.status.data_import_cron_templates.as_slice() else {
+    let [a, _] = fixture.images.status.data_import_cron_templates.as_slice() else {
         panic!();
     };
     let condition = &a.status.conditions[0];
@@ -392,23 +392,23 @@ fn discovered_architectures_are_compared_or_adopted() {
     );
     assert_eq!(
         condition.message,
-        "the annotation names s390x, but the image does not have it; the image has arm64, which the annotation does not name"
+        "the annotation lists s390x, but the image does not have it; the image has arm64, which the annotation does not list"
     );
     let adopt: GoldenImagePolicySpec =
         serde_json::from_value(json!({ "discovery": "Adopt" })).unwrap();
-    world.policy = Policy::read(&adopt).0;
-    let templates = world.templates();
+    fixture.policy = Policy::read(&adopt).0;
+    let templates = fixture.templates();
     assert_eq!(
         templates[0].annotation(ARCHITECTURES),
         Some("amd64,s390x"),
-        "what somebody wrote counts"
+        "an explicit annotation wins"
     );
     assert_eq!(templates[1].annotation(ARCHITECTURES), Some("amd64,arm64"));
 }
 
 #[test]
-fn what_is_measured_goes_with_its_template() {
-    let mut world = World::new(&["amd64", "arm64"]).custom(json!([
+fn samples_are_removed_with_their_template() {
+    let mut fixture = HcoFixture::new(&["amd64", "arm64"]).custom(json!([
         template("Good", Some("amd64")),
         template("bad", Some("s390x")),
         template("legacy", None),
@@ -426,7 +426,7 @@ fn what_is_measured_goes_with_its_template() {
             .collect()
     };
     let one = |name: &str, value| (name.to_owned(), value);
-    let decision = world.settle();
+    let decision = fixture.settle();
     assert_eq!(
         values(&decision, SUPPORTED),
         [one("good", 1), one("bad", 0)]
@@ -436,70 +436,70 @@ fn what_is_measured_goes_with_its_template() {
         [one("good", 1), one("bad", 1), one("legacy", 0)]
     );
     assert_eq!(values(&decision, ENABLED), [one("", 1)]);
-    world.images.templates.truncate(1);
-    let decision = world.settle();
+    fixture.images.templates.truncate(1);
+    let decision = fixture.settle();
     assert_eq!(values(&decision, SUPPORTED), [one("good", 1)]);
-    world.images.field = Some(false);
-    let decision = world.settle();
+    fixture.images.field = Some(false);
+    let decision = fixture.settle();
     assert_eq!(decision.samples.len(), 1);
     assert_eq!(values(&decision, ENABLED), [one("", 0)]);
-    world.nodes.truncate(1);
-    assert_eq!(world.settle().samples, [], "nothing to tell apart");
+    fixture.nodes.truncate(1);
+    assert_eq!(fixture.settle().samples, [], "a single architecture");
 }
 
 #[test]
-fn what_others_say_in_the_status_stays() {
-    let mut world = World::new(&["amd64", "arm64"]);
-    world.images.status = serde_json::from_value(json!({
+fn status_of_other_controllers_is_kept() {
+    let mut fixture = HcoFixture::new(&["amd64", "arm64"]);
+    fixture.images.status = serde_json::from_value(json!({
         "conditions": [{ "type": "Available" }], "dataImportSchedule": "7 3/12 * * *",
     }))
     .unwrap();
-    world.settle();
-    let conditions = &world.images.status.rest["conditions"];
+    fixture.settle();
+    let conditions = &fixture.images.status.rest["conditions"];
     assert_eq!(conditions[0], json!({ "type": "Available" }));
     assert_eq!(conditions[1]["type"], ACCEPTED);
     assert_eq!(conditions[1]["status"], "True");
     assert_eq!(conditions[2], Value::Null);
     assert_eq!(
-        world.images.status.data_import_schedule.as_deref(),
+        fixture.images.status.data_import_schedule.as_deref(),
         Some("7 3/12 * * *")
     );
 }
 
 #[test]
-fn what_is_wrong_is_a_condition_until_it_is_put_right() {
-    let condition = |world: &World| {
-        let all = world.images.status.rest["conditions"].as_array().unwrap();
+fn problem_is_a_condition_until_fixed() {
+    let condition = |fixture: &HcoFixture| {
+        let all = fixture.images.status.rest["conditions"].as_array().unwrap();
         all.iter()
             .find(|it| it["type"] == ACCEPTED)
             .unwrap()
             .clone()
     };
-    let mut world = World::new(&["amd64", "arm64", "riscv64"]);
-    world.settle();
-    let told = condition(&world);
-    assert_eq!(told["status"], "False");
-    assert_eq!(told["reason"], "UnsupportedNodeArchitectures");
+    let mut fixture = HcoFixture::new(&["amd64", "arm64", "riscv64"]);
+    fixture.settle();
+    let accepted = condition(&fixture);
+    assert_eq!(accepted["status"], "False");
+    assert_eq!(accepted["reason"], "UnsupportedNodeArchitectures");
     assert!(
-        told["message"].as_str().unwrap().contains("riscv64"),
-        "{told}"
+        accepted["message"].as_str().unwrap().contains("riscv64"),
+        "{accepted}"
     );
-    world.nodes.truncate(2);
-    world.settle();
-    let told = condition(&world);
-    assert_eq!(told["status"], "True");
-    let expected = "images for every architecture are on (field enableMultiArchBootImageImport)";
-    assert_eq!(told["message"], expected);
+    fixture.nodes.truncate(2);
+    fixture.settle();
+    let accepted = condition(&fixture);
+    assert_eq!(accepted["status"], "True");
+    let expected = "multi-architecture images are on (field enableMultiArchBootImageImport)";
+    assert_eq!(accepted["message"], expected);
 }
 
 #[test]
-fn an_ssp_goes_with_its_hyperconverged() {
-    let mut world = World::new(&["amd64", "arm64"]);
-    world.settle();
-    assert_eq!(world.ssp.clone().unwrap().metadata.owner_references, None);
-    world.images.name = "kubevirt-hyperconverged".to_owned();
-    world.images.uid = Some("1-2-3".to_owned());
-    let decision = world.settle();
+fn ssp_is_owned_by_hyperconverged() {
+    let mut fixture = HcoFixture::new(&["amd64", "arm64"]);
+    fixture.settle();
+    assert_eq!(fixture.ssp.clone().unwrap().metadata.owner_references, None);
+    fixture.images.name = "kubevirt-hyperconverged".to_owned();
+    fixture.images.uid = Some("1-2-3".to_owned());
+    let decision = fixture.settle();
     let expected = json!([{
         "apiVersion": "hco.kubevirt.io/v1", "kind": "HyperConverged",
         "name": "kubevirt-hyperconverged", "uid": "1-2-3",

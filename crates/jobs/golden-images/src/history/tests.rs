@@ -20,7 +20,7 @@ fn source(text: &str) -> DataSource {
 }
 
 #[test]
-fn the_newest_is_first_and_the_oldest_is_forgotten() {
+fn history_is_newest_first_and_bounded() {
     let mut entries = Vec::new();
     for digest in ["a", "b", "c", "d"] {
         entries = with(entries, entry(digest, "pvc"), 2);
@@ -38,7 +38,7 @@ fn the_newest_is_first_and_the_oldest_is_forgotten() {
     assert_eq!(back(&[], 1), None);
 }
 
-/// After going back, going back once more does not go forth.
+/// A second rollback does not return to the version that the first one left.
 #[test]
 fn versions_that_were_used_twice_count_once() {
     let entries = ["b", "c", "b", "a"].map(|digest| entry(digest, "pvc"));
@@ -47,8 +47,8 @@ fn versions_that_were_used_twice_count_once() {
 }
 
 #[test]
-fn what_somebody_else_wrote_is_no_history() {
+fn unreadable_history_is_empty() {
     assert_eq!(read(&source("{")), []);
     assert_eq!(read(&source("[1]")), []);
-    assert_eq!(read(&source(&" ".repeat(LONGEST + 1))), []);
+    assert_eq!(read(&source(&" ".repeat(MAX_ANNOTATION_BYTES + 1))), []);
 }

@@ -13,7 +13,7 @@ use super::*;
 #[case("riscv64,amd64,unknown", &["amd64"], &["riscv64", "unknown"], false)]
 #[case("", &[], &[], false)]
 #[case(" , ", &[], &[], true)]
-fn lists_are_read_as_they_were_meant(
+fn lists_are_normalised(
     #[case] text: &str,
     #[case] known: &[&str],
     #[case] unknown: &[&str],
@@ -26,14 +26,14 @@ fn lists_are_read_as_they_were_meant(
 }
 
 #[test]
-fn a_list_of_a_million_entries_is_not_read_to_the_end() {
+fn long_list_is_truncated() {
     let listed = Listed::parse(&"z,".repeat(1_000_000));
     assert_eq!(listed.unknown, ["z"]);
     assert!(listed.untidy);
 }
 
 #[test]
-fn the_order_of_the_list_stays() {
+fn list_order_is_kept() {
     let cluster = BTreeSet::from(["amd64", "s390x"]);
     assert_eq!(
         Listed::parse("s390x,arm64,amd64").present(&cluster),

@@ -21,9 +21,9 @@ fn an_architecture_is_a_suffix() {
     assert_eq!(for_architecture(&base, "s390x"), format!("{base}-s390x"));
 }
 
-/// Upstream lets its own webhook refuse such names.
+/// Upstream's own webhook rejects such names.
 #[test]
-fn a_name_that_gets_too_long_is_cut_and_hashed() {
+fn long_name_is_cut_and_hashed() {
     let base = "b".repeat(60);
     let name = for_architecture(&base, "s390x");
     assert_eq!(name.len(), 63);
@@ -56,7 +56,7 @@ fn volumes_are_named_after_digests(
 
 /// 253 - 10 - 12 characters of the name, its hash and the digest.
 #[test]
-fn a_volume_of_a_long_name_is_named_as_upstream_does() {
+fn long_volume_name_matches_upstream() {
     let base = "c".repeat(253);
     let name = volume(&base, "sha256:0123456789abcdef").unwrap();
     assert_eq!(
@@ -72,7 +72,7 @@ fn a_volume_of_a_long_name_is_named_as_upstream_does() {
 
 proptest! {
     #[test]
-    fn names_fit_and_stay_apart(base in "[a-z][-a-z0-9]{0,299}", other in "[a-z][-a-z0-9]{0,299}") {
+    fn names_fit_and_stay_distinct(base in "[a-z][-a-z0-9]{0,299}", other in "[a-z][-a-z0-9]{0,299}") {
         for architecture in ["amd64", "arm64", "s390x"] {
             let name = for_architecture(&base, architecture);
             prop_assert!(name.len() <= 63);

@@ -1,4 +1,4 @@
-//! Why it is with an image as it is, and what would help.
+//! Explains the state of an image.
 
 use jiff::Timestamp;
 use machinery::time::{format_time, human_duration};
@@ -8,36 +8,35 @@ use super::{Image, State, Variant};
 use crate::architectures::Choice;
 use crate::cdi::failure::Reason;
 
-/// Why, and what would help.
+/// The state of a DataSource, its reasons and the next steps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
     /// The DataSource.
     pub data_source: String,
-    /// How it is, in a sentence.
+    /// The state, in a sentence.
     pub state: String,
-    /// Why it is so, one reason a line.
+    /// The reasons, one per line.
     pub because: Vec<String>,
-    /// What would move it on, one way a line.
+    /// What would change it, one step per line.
     pub next: Vec<String>,
 }
 
-/// Explains an image: the name itself, if it stands for another one, and every architecture, or the
-/// one that is asked for.
+/// Explains an image: its pointer, and every architecture or only the given one.
 pub fn explain(image: &Image, architecture: Option<&str>, now: Timestamp) -> Vec<Explanation> {
     let mut all = Vec::new();
     if architecture.is_none() {
-        all.extend(name(image));
+        all.extend(explain_pointer(image));
     }
     let variants = image.architectures.iter();
     let variants =
         variants.filter(|it| architecture.is_none_or(|wanted| it.architecture == wanted));
-    all.extend(variants.map(|variant| one(image, variant, now)));
+    all.extend(variants.map(|variant| explain_variant(image, variant, now)));
     all
 }
 
-/// What a name without architecture stands for.
-fn name(image: &Image) -> Option<Explanation> {
+/// Explains the name without architecture.
+fn explain_pointer(image: &Image) -> Option<Explanation> {
     let pointer = image.pointer.as_ref()?;
     let target = &pointer.data_source;
     let cloned = if pointer.ready {
@@ -49,7 +48,7 @@ fn name(image: &Image) -> Option<Explanation> {
     let mut next = Vec::new();
     match &pointer.reason {
         None => because.push(format!(
-            "Nobody says why it stands for {target}: it was made by hand, or by somebody else."
+            "It is not recorded why it points to {target}: the DataSource was created manually or by another controller."
         )),
         Some(reason) => {
             because.push(format!("The default architecture is {reason}."));
@@ -64,21 +63,21 @@ fn name(image: &Image) -> Option<Explanation> {
     let target = image.architectures.iter().find(|it| it.is_default);
     match target {
         None => next.push(format!(
-            "There is no DataSource {}: bring it back, or have the name stand for another one.",
+            "DataSource {} not found: restore it, or point the name to another one.",
             pointer.data_source
         )),
         Some(_) if pointer.ready => {
-            next.push("Nothing: it follows what it stands for.".to_owned());
+            next.push("Nothing: it follows its target.".to_owned());
         }
         Some(target) => next.push(format!(
-            "See to {}, which is {}: it is explained below.",
+            "Fix {}, which is {}; see below.",
             target.data_source, target.state
         )),
     }
     Some(Explanation {
         data_source: image.name.clone(),
         state: format!(
-            "{} stands for {} and {cloned}.",
+            "{} points to {} and {cloned}.",
             image.name, pointer.data_source
         ),
         because,
@@ -86,7 +85,7 @@ fn name(image: &Image) -> Option<Explanation> {
     })
 }
 
-fn one(image: &Image, variant: &Variant, now: Timestamp) -> Explanation {
+fn explain_variant(image: &Image, variant: &Variant, now: Timestamp) -> Explanation {
     let reason = variant.reason.as_deref();
     let word = reason.map(|reason| format!(" ({reason})"));
     let architecture = if variant.architecture.is_empty() {
@@ -98,12 +97,12 @@ fn one(image: &Image, variant: &Variant, now: Timestamp) -> Explanation {
     if let Some(message) = &variant.message {
         because.push(format!("{}.", message.trim_end_matches('.')));
     }
-    because.extend(stands_for(variant));
+    because.extend(current_source(variant));
     because.extend(versions(variant));
-    because.extend(asked(variant, now));
+    because.extend(polls(variant, now));
     if !variant.available.is_empty() && !variant.architecture.is_empty() {
-        let there = variant.available.join(", ");
-        because.push(format!("The source has the architectures {there}."));
+        let available = variant.available.join(", ");
+        because.push(format!("The source has the architectures {available}."));
     }
     Explanation {
         data_source: variant.data_source.clone(),
@@ -118,19 +117,19 @@ fn one(image: &Image, variant: &Variant, now: Timestamp) -> Explanation {
     }
 }
 
-fn stands_for(variant: &Variant) -> Option<String> {
+fn current_source(variant: &Variant) -> Option<String> {
     let volume = variant.volume.as_ref()?;
     let digest = variant.digest.as_deref().unwrap_or("an unknown version");
     let since = variant
         .since
         .map(|since| format!(" since {}", format_time(since)));
     Some(format!(
-        "It stands for {volume}, which is {digest}{}.",
+        "It refers to {volume}, version {digest}{}.",
         since.unwrap_or_default()
     ))
 }
 
-/// What is held on to, and what is new.
+/// The pinned version, the newest one, and the running import.
 fn versions(variant: &Variant) -> Vec<String> {
     let mut lines = Vec::new();
     let in_use = variant.digest.as_ref();
@@ -155,17 +154,17 @@ fn versions(variant: &Variant) -> Vec<String> {
     lines
 }
 
-/// When the source was asked, and when it is asked again.
-fn asked(variant: &Variant, now: Timestamp) -> Vec<String> {
+/// The last poll, and the next one.
+fn polls(variant: &Variant, now: Timestamp) -> Vec<String> {
     let mut lines = Vec::new();
     let url = variant.url.as_deref().unwrap_or("Its source");
     match variant.last_poll {
         Some(at) => lines.push(format!(
-            "{url} was last asked at {}, {} ago.",
+            "{url} was last polled at {}, {} ago.",
             format_time(at),
             human_duration(now.duration_since(at))
         )),
-        None if variant.cron.is_some() => lines.push(format!("{url} was not asked yet.")),
+        None if variant.cron.is_some() => lines.push(format!("{url} has not been polled yet.")),
         None => {}
     }
     if let (Some(failures), Some(next)) = (variant.failures, variant.next_retry) {
@@ -180,21 +179,21 @@ fn asked(variant: &Variant, now: Timestamp) -> Vec<String> {
         ));
     } else if let Some(next) = variant.next_poll.filter(|next| *next > now) {
         lines.push(format!(
-            "By its schedule it is asked again at {} or soon after.",
+            "The next scheduled poll is at {} or soon after.",
             format_time(next)
         ));
     }
     lines
 }
 
-/// What would move it on.
+/// The next steps.
 fn next(image: &Image, variant: &Variant) -> Vec<String> {
     let name = &image.name;
     let by = by_name(image, variant);
     let mut lines = Vec::new();
     if let Some(at) = variant.leaves_at {
         lines.push(format!(
-            "No node has {} any more. It goes at {}, unless such a node comes back before.",
+            "No node has {} any more. It is deleted at {}, unless such a node joins before.",
             variant.architecture,
             format_time(at)
         ));
@@ -204,45 +203,43 @@ fn next(image: &Image, variant: &Variant) -> Vec<String> {
     if let Some(reason) = reason.and_then(Reason::parse) {
         lines.push(advice(image, variant, reason));
         if variant.next_retry.is_some() {
-            lines.push(format!(
-                "To try again at once: `medley images refresh {by}`."
-            ));
+            lines.push(format!("To retry now: `medley images refresh {by}`."));
         }
     } else {
         lines.extend(match reason {
             Some("NoDigest") if variant.next_poll.is_none() => Some(format!(
-                "Its schedule is empty, so that nobody asks by itself: `medley images refresh {by}` has it asked once."
+                "Its schedule is empty, so it is not polled automatically; poll it once with `medley images refresh {by}`."
             )),
             Some("NoDigest") => Some(format!(
-                "Check that the operator runs, and have it ask at once: `medley images refresh {by}`."
+                "Check that the operator runs, and poll now: `medley images refresh {by}`."
             )),
             Some("ErrDataSourceAlreadyManaged") => Some(format!(
                 "Delete one of the DataImportCrons that manage {}, or have it manage another DataSource.",
                 variant.data_source
             )),
             Some("ImportProgressing" | "Outdated") => {
-                Some("Nothing: the import goes on.".to_owned())
+                Some("Nothing: the import is in progress.".to_owned())
             }
             _ if variant.state == State::Ready => None,
             _ if variant.cron.is_none() => Some(format!(
-                "Nobody imports it: make the volume that it stands for, or a DataImportCron whose managedDataSource is {}.",
+                "No DataImportCron manages it: create the PVC or snapshot that it refers to, or a DataImportCron with managedDataSource {}.",
                 variant.data_source
             )),
-            _ => Some("Nothing: it is on its way.".to_owned()),
+            _ => Some("Nothing: it is pending.".to_owned()),
         });
     }
     if variant.pinned.is_some() {
         lines.push(format!(
-            "To go on with what is new: `medley images unpin {by}`."
+            "To follow new versions again: `medley images unpin {by}`."
         ));
     } else if lines.is_empty() {
-        lines.push("Nothing: it is current.".to_owned());
+        lines.push("Nothing: it is up to date.".to_owned());
     }
     if variant.state == State::Ready && !variant.history.is_empty() {
         let earlier = crate::history::back(&variant.history, 1);
         lines.extend(earlier.map(|earlier| {
             format!(
-                "To go back to {}: `medley images rollback {name}{}`.",
+                "To roll back to {}: `medley images rollback {name}{}`.",
                 earlier.digest,
                 arch_flag(variant)
             )
@@ -251,7 +248,7 @@ fn next(image: &Image, variant: &Variant) -> Vec<String> {
     lines
 }
 
-/// How a command names it.
+/// The arguments that name it on the command line.
 fn by_name(image: &Image, variant: &Variant) -> String {
     format!("{}{}", image.name, arch_flag(variant))
 }
@@ -264,7 +261,7 @@ fn arch_flag(variant: &Variant) -> String {
     }
 }
 
-/// What helps against a failure.
+/// What to do about a failure.
 fn advice(image: &Image, variant: &Variant, reason: Reason) -> String {
     let architecture = &variant.architecture;
     let url = variant.url.as_deref().unwrap_or("the source");
@@ -272,45 +269,45 @@ fn advice(image: &Image, variant: &Variant, reason: Reason) -> String {
     let import = variant.importing.as_deref().unwrap_or("of the import");
     match reason {
         Reason::ArchitectureNotFound | Reason::NotAnIndex => format!(
-            "Publish an image for {architecture} as {url} (`medley image inspect` shows what there is), or take {architecture} out of the annotation {} of its template.",
+            "Publish an image for {architecture} as {url} (`medley image inspect` lists its platforms), or remove {architecture} from the annotation {} of its template.",
             api::ssp::ARCHITECTURES
         ),
         Reason::NoMatchingNode => format!(
-            "Add a node with kubernetes.io/arch={architecture}, or let a pod pull: pullMethod: pod."
+            "Add a node with kubernetes.io/arch={architecture}, or set pullMethod: pod."
         ),
         Reason::PullUnauthorized => format!(
-            "Put credentials for {url} into the secret that secretRef of its source names, in namespace {namespace}."
+            "Put credentials for {url} into the secret named by secretRef of its source, in namespace {namespace}."
         ),
         Reason::ImageNotFound => format!("Publish {url}, or correct the address in its template."),
         Reason::RateLimited | Reason::RegistryUnavailable => {
-            "Nothing, if it passes: it is tried again by itself.".to_owned()
+            "Nothing, if the error is temporary: it is retried automatically.".to_owned()
         }
         Reason::DigestMismatch => format!(
-            "Something changes {url} on its way, or its checksum is that of another file. It is not used before they agree."
+            "The content of {url} is changed in transit, or its checksum is that of another file. It is not used until they match."
         ),
         Reason::TooSmall => {
-            "Ask for a larger volume: spec.template.spec.storage.resources.requests.storage of its template.".to_owned()
+            "Request a larger volume: spec.template.spec.storage.resources.requests.storage of its template.".to_owned()
         }
         Reason::NoDisk | Reason::InvalidDisk | Reason::BootableContainer => format!(
             "Publish a disk as {url}: a container disk, which has one raw or qcow2 file in /disk, or such a file on a web server."
         ),
         Reason::ArchitectureMismatch => format!(
-            "Publish a disk that boots on {architecture}. spec.sniffing: Warn of the GoldenImagePolicy accepts it as it is."
+            "Publish a disk that boots on {architecture}, or set spec.sniffing: Warn in the GoldenImagePolicy to accept this one."
         ),
         Reason::Unschedulable => {
-            "Make room for the importer on a node; the DataVolume says what it waits for.".to_owned()
+            "Free resources for the importer pod on a node; the conditions of the DataVolume have the message of the scheduler.".to_owned()
         }
         Reason::InvalidDigest => {
-            "A version is a digest that begins with sha256: or uid:; correct who writes another one.".to_owned()
+            "A version must be a digest that begins with sha256: or uid:; correct the pin or the annotation.".to_owned()
         }
         Reason::NotAuthorized => format!(
-            "Allow the service account that its DataImportCron names, in namespace {namespace}, to create datavolumes/source where the volume is."
+            "Allow the service account of its DataImportCron, in namespace {namespace}, to create datavolumes/source in the namespace of the PVC."
         ),
         Reason::KindNotInstalled => {
-            "Name the image by its address instead of an image stream, which only OpenShift has.".to_owned()
+            "Use a registry URL instead of an ImageStream, which only OpenShift has.".to_owned()
         }
         Reason::ImportFailed => format!(
-            "Look at the DataVolume: `kubectl -n {namespace} describe datavolume {import}`."
+            "Check the DataVolume: `kubectl -n {namespace} describe datavolume {import}`."
         ),
     }
 }

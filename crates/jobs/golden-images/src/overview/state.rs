@@ -1,4 +1,4 @@
-//! How it is with an image, in one word: the same word wherever it is said.
+//! The state of an image, shared by the CLI, the console and the status of the policy.
 
 use std::fmt;
 
@@ -7,22 +7,22 @@ use serde::Serialize;
 
 use crate::conditions;
 
-/// How it is with the image for an architecture.
+/// The state of the image for an architecture.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub enum State {
     /// It can be cloned.
     Ready,
-    /// It is on its way, or nobody has begun.
+    /// It is being imported, or its import has not begun.
     #[default]
     Pending,
-    /// It cannot be had.
+    /// Its import fails, and no earlier version is ready.
     Failed,
-    /// No node has its architecture any more; it goes soon.
+    /// No node has its architecture any more; it is deleted after the grace period.
     Leaving,
 }
 
 impl State {
-    /// What counts first.
+    /// The state by precedence.
     pub(crate) fn of(leaving: bool, ready: bool, failed: bool) -> Self {
         match () {
             () if leaving => Self::Leaving,
@@ -32,7 +32,7 @@ impl State {
         }
     }
 
-    /// The word.
+    /// The state as printed.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ready => "Ready",
@@ -57,7 +57,7 @@ pub(crate) fn is_ready(source: &DataSource) -> bool {
         .is_some_and(|ready| ready.status == "True")
 }
 
-/// Whether the newest version cannot be had. What is only on its way is no failure.
+/// Whether the newest version cannot be imported. An import in progress is no failure.
 pub(crate) fn is_failed(status: Option<&DataImportCronStatus>) -> bool {
     let known = status.and_then(|status| conditions::get(&status.conditions, "UpToDate"));
     known.is_some_and(|known| {

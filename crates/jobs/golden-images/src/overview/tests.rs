@@ -10,9 +10,9 @@ fn digest(letter: char) -> String {
     format!("sha256:{}", letter.to_string().repeat(64))
 }
 
-/// Objects as somebody left them.
+/// Objects as a controller left them.
 #[derive(Default)]
-struct World {
+struct ObjectsFixture {
     crons: Vec<Value>,
     sources: Vec<Value>,
     imports: Vec<Value>,
@@ -21,7 +21,7 @@ struct World {
     policy: Value,
 }
 
-impl World {
+impl ObjectsFixture {
     fn images(&self) -> Vec<Image> {
         fn read<T: serde::de::DeserializeOwned>(all: &[Value]) -> Vec<T> {
             let all = all.iter().cloned();
@@ -32,7 +32,7 @@ impl World {
         } else {
             Policy::read(&serde_json::from_value(self.policy.clone()).unwrap()).0
         };
-        images(&Facts {
+        images(&OverviewInputs {
             crons: &read(&self.crons),
             sources: &read(&self.sources),
             imports: &read(&self.imports),
@@ -126,9 +126,9 @@ fn pointer(to: &str, reason: &str) -> Value {
     })
 }
 
-/// Two architectures behind one name; one is there, the other could never be had.
-fn mixed() -> World {
-    let mut world = World::default();
+/// Two architectures behind one name: one is imported, the other failed from the start.
+fn mixed() -> ObjectsFixture {
+    let mut fixture = ObjectsFixture::default();
     let mut good = cron("amd64");
     good["metadata"]["annotations"] = json!({
         annotations::DESIRED_DIGEST: digest('a'),
@@ -147,10 +147,10 @@ fn mixed() -> World {
         "ArchitectureNotFound",
         "the image has no arm64; it has amd64",
     );
-    world.crons = vec![bad, good];
+    fixture.crons = vec![bad, good];
     let name = "fedora-amd64-aaaaaaaaaaaa";
-    let mut there = source("amd64", &pvc(name), true);
-    there["metadata"]["annotations"][names::HISTORY] = json!(history::write(&[
+    let mut imported = source("amd64", &pvc(name), true);
+    imported["metadata"]["annotations"][names::HISTORY] = json!(history::write(&[
         Entry {
             digest: digest('a'),
             name: name.to_owned(),
@@ -164,13 +164,13 @@ fn mixed() -> World {
             since: "2026-11-01T12:00:00Z".to_owned(),
         },
     ]));
-    world.sources = vec![pointer("fedora-amd64", "amd64 (ControlPlane)"), there];
-    world.claim(name, &digest('a'));
-    world
+    fixture.sources = vec![pointer("fedora-amd64", "amd64 (ControlPlane)"), imported];
+    fixture.claim(name, &digest('a'));
+    fixture
 }
 
 #[test]
-fn one_name_stands_before_all_architectures() {
+fn one_name_covers_all_architectures() {
     let [image] = <[Image; 1]>::try_from(mixed().images()).unwrap();
     assert_eq!(
         (image.namespace.as_str(), image.name.as_str()),
@@ -182,7 +182,7 @@ fn one_name_stands_before_all_architectures() {
     let [amd64, arm64] = <[Variant; 2]>::try_from(image.architectures).unwrap();
     assert_eq!(amd64.state, State::Ready);
     assert!(amd64.is_default && !arm64.is_default);
-    assert_eq!(amd64.reason, None, "that all is well needs no words");
+    assert_eq!(amd64.reason, None, "no reason while all is well");
     assert_eq!(amd64.digest, Some(digest('a')));
     assert_eq!(
         amd64.volume.as_deref(),
@@ -191,7 +191,7 @@ fn one_name_stands_before_all_architectures() {
     assert_eq!(amd64.size.as_deref(), Some("5Gi"));
     assert_eq!(amd64.kept, [digest('a')]);
     assert_eq!(amd64.since, Some("2026-11-14T12:00:00Z".parse().unwrap()));
-    // There is no DataSource before the first import.
+    // Before the first import imported is no DataSource.
     assert_eq!(arm64.data_source, "fedora-arm64");
     assert_eq!(arm64.state, State::Failed);
     assert_eq!(arm64.reason.as_deref(), Some("ArchitectureNotFound"));
@@ -204,18 +204,18 @@ fn one_name_stands_before_all_architectures() {
 }
 
 #[test]
-fn a_name_without_architectures_is_an_image_of_its_own() {
-    let mut world = World::default();
+fn name_without_architecture_is_its_own_image() {
+    let mut fixture = ObjectsFixture::default();
     let mut legacy = cron("x");
     legacy["metadata"] = json!({ "name": "rhel9-cron", "namespace": "other" });
     legacy["spec"]["managedDataSource"] = json!("rhel9");
     legacy["spec"]["template"]["spec"]["source"] =
         json!({ "http": { "url": "https://example.com/rhel9.qcow2.xz" } });
-    world.crons.push(legacy);
+    fixture.crons.push(legacy);
     let mut own = source("x", &pvc("win11"), false);
     own["metadata"] = json!({ "name": "win11", "namespace": HOME });
-    world.sources.push(own);
-    let images = world.images();
+    fixture.sources.push(own);
+    let images = fixture.images();
     let names: Vec<(&str, &str)> = images
         .iter()
         .map(|it| (it.namespace.as_str(), it.name.as_str()))
@@ -233,7 +233,7 @@ fn a_name_without_architectures_is_an_image_of_its_own() {
     assert_eq!(rhel9.data_source, "rhel9");
     let explained = explain(&images[0], None, NOW.parse().unwrap());
     assert_eq!(explained.len(), 1);
-    assert!(explained[0].next[0].contains("Nobody imports it"));
+    assert!(explained[0].next[0].contains("No DataImportCron manages it"));
 }
 
 #[rstest]
@@ -243,13 +243,13 @@ fn a_name_without_architectures_is_an_image_of_its_own() {
 #[case::on_its_way("False", Some("ImportProgressing"), None, State::Pending)]
 #[case::not_asked("False", Some("NoDigest"), None, State::Pending)]
 #[case::going("True", None, Some("2026-11-16T11:30:00Z"), State::Leaving)]
-fn states_have_one_word(
+fn state_precedence(
     #[case] ready: &str,
     #[case] trouble: Option<&str>,
     #[case] unwanted: Option<&str>,
     #[case] expected: State,
 ) {
-    let mut world = World::default();
+    let mut fixture = ObjectsFixture::default();
     let mut cron = cron("arm64");
     if let Some(reason) = trouble {
         cron["status"]["conditions"] = up_to_date("False", reason, "words");
@@ -257,11 +257,11 @@ fn states_have_one_word(
     if let Some(since) = unwanted {
         cron["metadata"]["annotations"][names::UNWANTED_SINCE] = json!(since);
     }
-    world.crons.push(cron);
-    world
+    fixture.crons.push(cron);
+    fixture
         .sources
         .push(source("arm64", &pvc("v"), ready == "True"));
-    let found = world.only();
+    let found = fixture.only();
     assert_eq!(found.state, expected);
     let leaves = unwanted.map(|_| "2026-11-16T12:30:00Z".parse().unwrap());
     assert_eq!(found.leaves_at, leaves, "an hour is the grace period");
@@ -271,18 +271,18 @@ fn states_have_one_word(
 }
 
 #[test]
-fn snapshots_and_imports_under_way_are_told() {
-    let mut world = World::default();
+fn snapshot_and_running_import_are_reported() {
+    let mut fixture = ObjectsFixture::default();
     let mut cron = cron("arm64");
     cron["metadata"]["annotations"][annotations::DESIRED_DIGEST] = json!(digest('b'));
     cron["status"] = json!({
         "currentImports": [{ "DataVolumeName": "fedora-arm64-bbbbbbbbbbbb", "Digest": digest('b') }],
         "conditions": up_to_date("False", "ImportProgressing", "Import is progressing"),
     });
-    world.crons.push(cron);
+    fixture.crons.push(cron);
     let old = json!({ "snapshot": { "namespace": HOME, "name": "fedora-arm64-aaaaaaaaaaaa" } });
-    world.sources.push(source("arm64", &old, true));
-    world.snapshots.push(json!({
+    fixture.sources.push(source("arm64", &old, true));
+    fixture.snapshots.push(json!({
         "metadata": {
             "name": "fedora-arm64-aaaaaaaaaaaa", "namespace": HOME,
             "creationTimestamp": "2026-11-15T00:00:00Z",
@@ -290,11 +290,11 @@ fn snapshots_and_imports_under_way_are_told() {
         },
         "spec": { "source": {} }, "status": { "readyToUse": true, "restoreSize": "6Gi" },
     }));
-    world.imports.push(json!({
+    fixture.imports.push(json!({
         "metadata": { "name": "fedora-arm64-bbbbbbbbbbbb", "namespace": HOME },
         "spec": {}, "status": { "phase": "ImportInProgress", "progress": "42.17%" },
     }));
-    let found = world.only();
+    let found = fixture.only();
     assert_eq!(
         found.volume.as_deref(),
         Some("snapshot/fedora-arm64-aaaaaaaaaaaa")
@@ -311,22 +311,22 @@ fn snapshots_and_imports_under_way_are_told() {
 }
 
 #[test]
-fn a_pin_is_seen_as_the_policy_means_it() {
-    let mut world = mixed();
-    world.policy = json!({ "images": [{
+fn pin_is_reported() {
+    let mut fixture = mixed();
+    fixture.policy = json!({ "images": [{
         "name": "fedora", "pins": [{ "architecture": "amd64", "digest": digest('b') }],
     }] });
-    let images = world.images();
+    let images = fixture.images();
     let [amd64, arm64] = <[Variant; 2]>::try_from(images[0].architectures.clone()).unwrap();
     assert_eq!(amd64.pinned, Some(digest('b')));
     assert_eq!(arm64.pinned, None);
     let key = amd64.policy_key.unwrap();
     assert_eq!(key, (named(HOME, "fedora"), "amd64".to_owned()));
-    let said = explain(&images[0], Some("amd64"), NOW.parse().unwrap());
-    let said = &said[0];
+    let explanation = explain(&images[0], Some("amd64"), NOW.parse().unwrap());
+    let explanation = &explanation[0];
     let pinned = format!("It is pinned to {}, which is not in use yet.", digest('b'));
-    assert!(said.because.contains(&pinned), "{said:#?}");
-    let next = said.next.join("\n");
+    assert!(explanation.because.contains(&pinned), "{explanation:#?}");
+    let next = explanation.next.join("\n");
     assert!(
         next.contains("`medley images unpin fedora --arch amd64`"),
         "{next}"
@@ -340,7 +340,7 @@ fn an_image_is_explained() {
     let [name, amd64, arm64] = <[Explanation; 3]>::try_from(all).unwrap();
     assert_eq!(
         name.state,
-        "fedora stands for fedora-amd64 and can be cloned."
+        "fedora points to fedora-amd64 and can be cloned."
     );
     assert_eq!(
         name.because,
@@ -354,18 +354,18 @@ fn an_image_is_explained() {
         amd64.because,
         [
             format!(
-                "It stands for pvc/fedora-amd64-aaaaaaaaaaaa, which is {} since 2026-11-14T12:00:00Z.",
+                "It refers to pvc/fedora-amd64-aaaaaaaaaaaa, version {} since 2026-11-14T12:00:00Z.",
                 digest('a')
             ),
-            "docker://quay.io/containerdisks/fedora:latest was last asked at 2026-11-16T06:00:00Z, 6h ago.".to_owned(),
+            "docker://quay.io/containerdisks/fedora:latest was last polled at 2026-11-16T06:00:00Z, 6h ago.".to_owned(),
         ]
     );
     assert_eq!(
         amd64.next,
         [
-            "Nothing: it is current.".to_owned(),
+            "Nothing: it is up to date.".to_owned(),
             format!(
-                "To go back to {}: `medley images rollback fedora --arch amd64`.",
+                "To roll back to {}: `medley images rollback fedora --arch amd64`.",
                 digest('b')
             ),
         ]
@@ -378,7 +378,7 @@ fn an_image_is_explained() {
         arm64.because,
         [
             "the image has no arm64; it has amd64.",
-            "docker://quay.io/containerdisks/fedora:latest was last asked at 2026-11-16T11:50:00Z, 10m ago.",
+            "docker://quay.io/containerdisks/fedora:latest was last polled at 2026-11-16T11:50:00Z, 10m ago.",
             "It failed 3 times in a row; the next try is at 2026-11-16T12:10:00Z.",
         ]
     );
@@ -393,19 +393,22 @@ fn an_image_is_explained() {
 }
 
 #[test]
-fn every_failure_has_advice_of_its_own() {
+fn every_failure_has_advice() {
     let mut seen = BTreeSet::new();
     for reason in crate::cdi::failure::Reason::ALL {
-        let mut world = mixed();
-        world.crons[0]["status"]["conditions"] = up_to_date("False", reason.as_str(), "words");
-        let images = world.images();
-        let said = explain(&images[0], Some("arm64"), NOW.parse().unwrap());
-        let [said] = <[Explanation; 1]>::try_from(said).unwrap();
-        assert!(said.state.contains(reason.as_str()), "{said:#?}");
-        assert!(!said.next[0].is_empty());
-        seen.insert(said.next[0].clone());
+        let mut fixture = mixed();
+        fixture.crons[0]["status"]["conditions"] = up_to_date("False", reason.as_str(), "words");
+        let images = fixture.images();
+        let explanation = explain(&images[0], Some("arm64"), NOW.parse().unwrap());
+        let [explanation] = <[Explanation; 1]>::try_from(explanation).unwrap();
+        assert!(
+            explanation.state.contains(reason.as_str()),
+            "{explanation:#?}"
+        );
+        assert!(!explanation.next[0].is_empty());
+        seen.insert(explanation.next[0].clone());
     }
-    // Those that the same helps against share it.
+    // Reasons with the same remedy share their advice.
     assert_eq!(seen.len(), 14);
 }
 

@@ -44,27 +44,33 @@ fn versions_are_found(#[case] wanted: Wanted<'_>, #[case] expected: char) {
 }
 
 #[rstest]
-#[case::too_far(Wanted::Back(3), "remembers 2 earlier versions, 3 were asked")]
-#[case::no_step(Wanted::Back(0), "remembers 2 earlier versions, 0 were asked")]
-#[case::unknown(Wanted::Earlier("ff"), "it remembers: sha256:bbb")]
+#[case::too_far(
+    Wanted::Back(3),
+    "has 2 earlier versions in its history, cannot roll back 3"
+)]
+#[case::no_step(
+    Wanted::Back(0),
+    "has 2 earlier versions in its history, cannot roll back 0"
+)]
+#[case::unknown(Wanted::Earlier("ff"), "known versions: sha256:bbb")]
 #[case::nothing(Wanted::Earlier(""), "has no version \"\"")]
-#[case::ambiguous(Wanted::Earlier("aaaa"), "may be several versions")]
+#[case::ambiguous(Wanted::Earlier("aaaa"), "matches several versions")]
 #[case::no_digest(Wanted::Digest("sha256:abc"), "64 hexadecimal digits")]
 #[case::tag(Wanted::Digest("latest"), "64 hexadecimal digits")]
-fn what_is_no_version_is_told_with_what_is(#[case] wanted: Wanted<'_>, #[case] part: &str) {
-    let said = version(&variant(), wanted).unwrap_err().to_string();
-    assert!(said.contains(part), "{said}");
+fn unknown_version_error_lists_known_ones(#[case] wanted: Wanted<'_>, #[case] part: &str) {
+    let message = version(&variant(), wanted).unwrap_err().to_string();
+    assert!(message.contains(part), "{message}");
 }
 
 #[test]
-fn what_has_no_version_cannot_be_held() {
+fn image_without_version_cannot_be_pinned() {
     let empty = Variant {
         data_source: "x".to_owned(),
         ..Variant::default()
     };
-    let said = version(&empty, Wanted::InUse).unwrap_err().to_string();
-    assert!(said.contains("--digest"), "{said}");
-    // A volume that is cloned is no version that a policy can name.
+    let message = version(&empty, Wanted::InUse).unwrap_err().to_string();
+    assert!(message.contains("--digest"), "{message}");
+    // The uid of a cloned PVC is not a digest that a policy can pin.
     let cloned = Variant {
         digest: Some("uid:0123".to_owned()),
         ..empty
@@ -73,7 +79,7 @@ fn what_has_no_version_cannot_be_held() {
 }
 
 #[test]
-fn a_pin_is_what_the_policy_reads() {
+fn written_pin_is_read_by_policy() {
     let image = crate::action::named("kubevirt-os-images", "fedora");
     let pin = |architecture: &str, letter| Pin {
         architecture: architecture.to_owned(),
@@ -101,29 +107,29 @@ fn a_pin_is_what_the_policy_reads() {
     assert_eq!(held(&spec, "arm64"), None);
     assert_eq!(held(&spec, "amd64"), Some(digest('b')));
     spec.images = without(&spec, &image, "amd64");
-    // What is said about others stays, and of this one nothing is left to be said.
+    // Settings of other images stay; this one has no settings left.
     assert_eq!(spec.images.len(), 1);
     assert_eq!(spec.images[0].name, "other");
     assert_eq!(without(&spec, &image, "amd64"), spec.images);
 }
 
 #[test]
-fn an_old_file_of_a_web_server_is_there_only_if_it_is_kept() {
+fn old_http_version_must_be_kept() {
     let mut file = Variant {
         url: Some("https://example.com/fedora.qcow2".to_owned()),
         ..variant()
     };
-    let said = version(&file, Wanted::Back(1)).unwrap_err().to_string();
-    assert!(said.contains("nothing else is kept"), "{said}");
+    let message = version(&file, Wanted::Back(1)).unwrap_err().to_string();
+    assert!(message.contains("no other version is kept"), "{message}");
     assert_eq!(version(&file, Wanted::InUse), Ok(digest('b')));
     file.newest = Some(digest('e'));
     let newest = digest('e');
     assert_eq!(version(&file, Wanted::Digest(&newest)), Ok(digest('e')));
     file.kept = vec![digest('a')];
     assert_eq!(version(&file, Wanted::Back(1)), Ok(digest('a')));
-    let said = version(&file, Wanted::Back(2)).unwrap_err().to_string();
+    let message = version(&file, Wanted::Back(2)).unwrap_err().to_string();
     assert!(
-        said.contains(&format!("these are kept: {}", digest('a'))),
-        "{said}"
+        message.contains(&format!("kept versions: {}", digest('a'))),
+        "{message}"
     );
 }

@@ -1,13 +1,13 @@
-//! What a GoldenImagePolicy says about the cluster.
+//! The status of a GoldenImagePolicy.
 
 use api::golden::{GoldenImagePolicy, GoldenImagePolicyStatus, ImageState, NodeArchitectures};
 use jiff::Timestamp;
 
 use super::Complaint;
 use crate::architectures::Architectures;
-use crate::conditions::Said;
+use crate::conditions::ConditionUpdate;
 
-/// The condition that says whether everything in a policy makes sense.
+/// The condition that reports whether all fields are valid.
 pub const ACCEPTED: &str = "Accepted";
 
 /// The status of a policy.
@@ -18,11 +18,11 @@ pub fn status(
     images: Vec<ImageState>,
     now: Timestamp,
 ) -> GoldenImagePolicyStatus {
-    let said = if complaints.is_empty() {
-        Said::new(ACCEPTED, true, "Accepted", "everything in it counts")
+    let update = if complaints.is_empty() {
+        ConditionUpdate::new(ACCEPTED, true, "Accepted", "all settings are valid")
     } else {
         let all: Vec<String> = complaints.iter().map(ToString::to_string).collect();
-        Said::new(ACCEPTED, false, "InvalidSettings", all.join("; "))
+        ConditionUpdate::new(ACCEPTED, false, "InvalidSettings", all.join("; "))
     };
     let before = policy.status.as_ref();
     let before = before.map_or(&[][..], |status| &status.conditions);
@@ -30,7 +30,7 @@ pub fn status(
     let names = |counts: &crate::architectures::Counts| counts.keys().cloned().collect();
     GoldenImagePolicyStatus {
         observed_generation: generation,
-        conditions: vec![said.standard(before, now, generation)],
+        conditions: vec![update.standard(before, now, generation)],
         nodes: Some(NodeArchitectures {
             workload: names(&architectures.workload),
             control_plane: names(&architectures.control_plane),

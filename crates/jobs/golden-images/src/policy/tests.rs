@@ -8,14 +8,14 @@ fn read(spec: Value) -> (Policy, Vec<Complaint>) {
 }
 
 #[test]
-fn without_an_object_the_defaults_of_the_definition_count() {
+fn missing_policy_equals_crd_defaults() {
     let (policy, complaints) = read(json!({}));
     assert_eq!(complaints, []);
     assert_eq!(policy, Policy::default());
     assert_eq!(policy.grace, SignedDuration::from_hours(1));
     assert_eq!(policy.jitter, SignedDuration::from_mins(5));
     assert_eq!(policy.history, 10);
-    // What the server fills in is what absence means.
+    // The values that the CRD's defaults fill in equal the built-in ones.
     let filled = json!({
         "gracePeriod": "1h", "retention": { "history": 10 }, "polling": { "jitter": "5m" },
         "retry": { "initialDelay": "30s", "maxDelay": "1h" },
@@ -25,16 +25,16 @@ fn without_an_object_the_defaults_of_the_definition_count() {
 }
 
 #[rstest]
-#[case(json!({ "gracePeriod": "soon" }), "spec.gracePeriod: \"soon\" is no duration")]
-#[case(json!({ "gracePeriod": "-1h" }), "spec.gracePeriod: \"-1h\" is no duration")]
-#[case(json!({ "polling": { "jitter": "9999h" } }), "spec.polling.jitter: \"9999h\" is no duration")]
-#[case(json!({ "defaultArchitecture": "ppc64le" }), "spec.defaultArchitecture: \"ppc64le\" is no architecture")]
+#[case(json!({ "gracePeriod": "soon" }), "spec.gracePeriod: \"soon\" is not a duration")]
+#[case(json!({ "gracePeriod": "-1h" }), "spec.gracePeriod: \"-1h\" is not a duration")]
+#[case(json!({ "polling": { "jitter": "9999h" } }), "spec.polling.jitter: \"9999h\" is not a duration")]
+#[case(json!({ "defaultArchitecture": "ppc64le" }), "spec.defaultArchitecture: \"ppc64le\" is not an architecture")]
 #[case(json!({ "images": [{ "name": "a", "defaultArchitecture": "vax" }] }), "spec.images[0].defaultArchitecture: \"vax\"")]
-fn what_makes_no_sense_is_told_and_left_out(#[case] spec: Value, #[case] expected: &str) {
+fn invalid_field_is_reported_and_ignored(#[case] spec: Value, #[case] expected: &str) {
     let (policy, complaints) = read(spec);
     assert_eq!(complaints.len(), 1);
-    let said = complaints[0].to_string();
-    assert!(said.starts_with(expected), "{said}");
+    let message = complaints[0].to_string();
+    assert!(message.starts_with(expected), "{message}");
     assert_eq!(policy.default_architecture, None);
     assert_eq!(policy.grace, SignedDuration::from_hours(1));
     assert_eq!(policy.default_for("kubevirt-os-images", "a").image, None);
@@ -67,7 +67,7 @@ fn an_image_is_found_by_namespace_and_name() {
 #[case(3, 120)]
 #[case(8, 3600)]
 #[case(u32::MAX, 3600)]
-fn waiting_doubles_up_to_a_limit(#[case] failures: u32, #[case] seconds: i64) {
+fn backoff_doubles_up_to_a_limit(#[case] failures: u32, #[case] seconds: i64) {
     let wait = Policy::default().retry.after(failures);
     assert_eq!(wait, SignedDuration::from_secs(seconds));
 }

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Everything that rules allow, as group, resource and verb.
+/// All permissions of the rules, as group, resource and verb.
 fn allowed(rules: &[PolicyRule]) -> Vec<(String, String, String)> {
     let mut all = Vec::new();
     for rule in rules {
@@ -16,7 +16,7 @@ fn allowed(rules: &[PolicyRule]) -> Vec<(String, String, String)> {
 }
 
 #[test]
-fn nothing_is_allowed_in_general() {
+fn rules_have_no_wildcards() {
     for rules in [hco_rules(), ssp_rules(), vm_rules()] {
         for (group, resource, verb) in allowed(&rules) {
             for part in [&group, &resource, &verb] {
@@ -36,7 +36,7 @@ fn nothing_is_allowed_in_general() {
 }
 
 #[test]
-fn only_the_layer_of_machines_writes_machines() {
+fn only_vm_layer_writes_vms() {
     let writes = |rules: &[PolicyRule]| {
         let mut all = allowed(rules).into_iter();
         all.any(|(group, _, verb)| group == "kubevirt.io" && verb == "patch")

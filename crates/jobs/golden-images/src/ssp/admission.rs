@@ -1,7 +1,7 @@
-//! What is accepted as an SSP.
+//! Admission of an SSP.
 //!
-//! Unlike upstream, an architecture that no machine can have is no error: one node of it would
-//! otherwise stop all updates. It is told, and ignored.
+//! Unlike upstream, an unsupported architecture is not an error: one such node would otherwise
+//! block all updates of the SSP. It causes a warning, and is ignored.
 
 #[cfg(test)]
 mod tests;
@@ -14,45 +14,45 @@ use machinery::names::is_dns1123_label;
 use crate::cdi;
 use crate::list;
 
-/// What becomes of an SSP.
+/// The outcome of an admission review.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
-    /// It is accepted; this is told.
+pub enum SspAdmission {
+    /// It is admitted, with these warnings.
     Accepted(Vec<String>),
-    /// It is refused.
+    /// It is denied.
     Denied(Denial),
 }
 
-/// Why it is refused.
+/// Why it is denied. The messages are upstream's, except for the namespace.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Denial {
-    /// There is one already.
+    /// Another SSP exists.
     #[error("creation failed, an SSP CR already exists in namespace {0}; only one is accepted")]
     Another(String),
     /// A template has no name.
     #[error("missing name in DataImportCronTemplate")]
     NoName,
-    /// Nothing is said about nodes.
+    /// `spec.cluster` is missing.
     #[error(".spec.cluster needs to be non-nil, if multi-architecture is enabled")]
     NoCluster,
-    /// Nodes have no architecture.
+    /// `spec.cluster` has no architecture.
     #[error("at least one architecture needs to be defined, if multi-architecture is enabled")]
     NoArchitecture,
-    /// There cannot be such a namespace.
+    /// The namespace is not a DNS label.
     #[error(".spec.commonTemplates.namespace: invalid value {value:?}: {complaint}")]
     Namespace {
-        /// What is there.
+        /// Its value.
         value: String,
-        /// What is wrong with it.
+        /// The validation error.
         complaint: String,
     },
 }
 
-/// Looks at an SSP that is created or changed. `others` are the namespaces of other SSPs.
-pub fn review(ssp: &SSP, others: &BTreeSet<String>, creates: bool) -> Verdict {
+/// Reviews an SSP that is created or updated. `others` are the namespaces of other SSPs.
+pub fn review(ssp: &SSP, others: &BTreeSet<String>, creates: bool) -> SspAdmission {
     match check(ssp, others, creates) {
-        Ok(warnings) => Verdict::Accepted(warnings),
-        Err(denial) => Verdict::Denied(denial),
+        Ok(warnings) => SspAdmission::Accepted(warnings),
+        Err(denial) => SspAdmission::Denied(denial),
     }
 }
 
@@ -100,7 +100,7 @@ fn check(ssp: &SSP, others: &BTreeSet<String>, creates: bool) -> Result<Vec<Stri
     }) {
         for name in names.iter().filter(|name| !list::is_known(name)) {
             warnings.push(format!(
-                "unknown {what} architecture: {name:?}; amd64, arm64 and s390x are accepted; it is ignored"
+                "unknown {what} architecture: {name:?}; it is ignored; amd64, arm64 and s390x are supported"
             ));
         }
     }

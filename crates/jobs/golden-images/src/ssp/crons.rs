@@ -1,4 +1,4 @@
-//! DataImportCrons: those that have to be there, and those that have to go.
+//! Reconciles DataImportCrons: creates, updates and deletes them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,14 +9,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::json;
 
 use super::image::Image;
-use super::slots::{Slot, Stands, pointed_to};
+use super::slots::{DesiredSource, Slot, pointed_to};
 use super::volumes::Labels;
-use super::{Decision, Problem, Scene, Until, Waiting};
+use super::{Decision, Problem, SspContext, Until, Waiting};
 use crate::action::{Action, Kind, Wanted, label, metadata_patch, name_of, named};
 
-/// Makes DataImportCrons what they have to be, and says which of them go.
+/// Plans the writes of DataImportCrons; returns those that are being deleted.
 pub(super) fn apply(
-    scene: &Scene<'_>,
+    context: &SspContext<'_>,
     images: &[Image<'_>],
     slots: &BTreeMap<Named, Slot>,
     decision: &mut Decision,
@@ -24,16 +24,19 @@ pub(super) fn apply(
     let mut wanted = BTreeMap::new();
     for image in images {
         for cron in image.imported.values() {
-            // What somebody made by hand is not imported over.
+            // A DataSource with a manually created source is not imported over.
             let slot = slots.get(&named(&image.namespace, &cron.data_source));
-            let managed = matches!(slot.map(|slot| &slot.stands), Some(Stands::Managed(_)));
-            if managed && let Some(object) = image.cron(scene, cron) {
+            let managed = matches!(
+                slot.map(|slot| &slot.desired),
+                Some(DesiredSource::Managed(_))
+            );
+            if managed && let Some(object) = image.cron(context, cron) {
                 wanted.insert(name_of(&object.metadata), object);
             }
         }
     }
     for (key, object) in &wanted {
-        match scene.crons.get(key) {
+        match context.crons.get(key) {
             None => decision.actions.push(Action::Create {
                 kind: Kind::DataImportCron,
                 object: json!(object),
@@ -41,25 +44,27 @@ pub(super) fn apply(
             Some(live) if live.metadata.deletion_timestamp.is_some() => {
                 wait(decision, key, Until::Gone);
             }
-            Some(live) if !scene.owns(&live.metadata) => {
+            Some(live) if !context.owns(&live.metadata) => {
                 decision.problems.push(Problem::NotOurs(key.clone()));
             }
-            Some(live) if same(&live.spec, &object.spec) => touch(key, live, object, decision),
-            Some(_) => renew(scene, key, decision),
+            Some(live) if same(&live.spec, &object.spec) => {
+                correct_metadata(key, live, object, decision);
+            }
+            Some(_) => replace_cron(context, key, decision),
         }
     }
     let mut gone = BTreeSet::new();
-    for (key, live) in &scene.crons {
-        if wanted.contains_key(key) || !scene.owns(&live.metadata) {
+    for (key, live) in &context.crons {
+        if wanted.contains_key(key) || !context.owns(&live.metadata) {
             continue;
         }
         if live.metadata.deletion_timestamp.is_some() {
             gone.insert(key.clone());
-        } else if goes(scene, slots, key, live, decision) {
+        } else if can_be_deleted(context, slots, key, live, decision) {
             decision.actions.push(Action::Delete {
                 kind: Kind::DataImportCron,
                 of: key.clone(),
-                why: "no template wants it",
+                why: "no template needs it",
             });
             gone.insert(key.clone());
         }
@@ -75,37 +80,42 @@ fn wait(decision: &mut Decision, of: &Named, until: Until) {
     });
 }
 
-/// Whether a DataImportCron that nobody wants goes now.
-fn goes(
-    scene: &Scene<'_>,
+/// Whether a DataImportCron that is no longer needed can be deleted now.
+fn can_be_deleted(
+    context: &SspContext<'_>,
     slots: &BTreeMap<Named, Slot>,
     key: &Named,
     live: &DataImportCron,
     decision: &mut Decision,
 ) -> bool {
     let managed = named(&key.namespace, &live.spec.managed_data_source);
-    // Its imports go with it, and so would a DataSource that still bears its label.
-    let source = scene.sources.get(&managed);
+    // Its imports are deleted with it, and so is a DataSource that still has its label.
+    let source = context.sources.get(&managed);
     let bears = source
         .is_some_and(|source| label(&source.metadata, labels::DATA_IMPORT_CRON) == Some(&key.name));
     if bears && slots.contains_key(&managed) {
         wait(decision, key, Until::Released(managed.name));
         return false;
     }
-    if pointed_to(scene, slots, &managed) {
+    if pointed_to(context, slots, &managed) {
         wait(decision, key, Until::Released(managed.name));
         return false;
     }
     let architecture = label(&live.metadata, labels::ARCHITECTURE);
-    let left = architecture.is_some_and(|name| !scene.cluster.workload.contains(name));
-    if left && scene.cluster.multi_arch {
-        return !scene.grace(Kind::DataImportCron, key, &live.metadata, decision);
+    let left = architecture.is_some_and(|name| !context.cluster.workload.contains(name));
+    if left && context.cluster.multi_arch {
+        return !context.grace(Kind::DataImportCron, key, &live.metadata, decision);
     }
     true
 }
 
-/// Puts labels and annotations right; what others wrote stays.
-fn touch(key: &Named, live: &DataImportCron, object: &DataImportCron, decision: &mut Decision) {
+/// Corrects labels and annotations; those of other writers stay.
+fn correct_metadata(
+    key: &Named,
+    live: &DataImportCron,
+    object: &DataImportCron,
+    decision: &mut Decision,
+) {
     let all = |map: &Option<BTreeMap<String, String>>| map.clone().unwrap_or_default();
     let own = all(&object.metadata.labels);
     let wanted_labels: Wanted<'_> = own
@@ -124,20 +134,20 @@ fn touch(key: &Named, live: &DataImportCron, object: &DataImportCron, decision: 
             kind: Kind::DataImportCron,
             of: key.clone(),
             patch,
-            why: "its labels or annotations are not those of its template",
+            why: "its labels or annotations differ from its template",
         });
     }
 }
 
-/// A specification cannot be changed: the object is made anew. Imports are made to outlive it first,
-/// so that its successor finds them.
-fn renew(scene: &Scene<'_>, key: &Named, decision: &mut Decision) {
-    let volumes = scene.facts.volumes;
+/// Replaces a DataImportCron, because CDI's webhook makes its spec immutable. Its imports are
+/// detached first, so that they survive the deletion and the successor adopts them.
+fn replace_cron(context: &SspContext<'_>, key: &Named, decision: &mut Decision) {
+    let volumes = context.facts.volumes;
     let bound = |found: &Labels| {
         found.get(labels::DATA_IMPORT_CRON) == Some(&key.name)
             && found.contains_key(labels::CLEANUP)
     };
-    let sources = scene.sources.iter().map(|(name, source)| {
+    let sources = context.sources.iter().map(|(name, source)| {
         let found = source.metadata.labels.clone().unwrap_or_default();
         (name.clone(), found)
     });
@@ -156,7 +166,7 @@ fn renew(scene: &Scene<'_>, key: &Named, decision: &mut Decision) {
                     kind,
                     of: of.clone(),
                     patch: json!({ "metadata": { "labels": { labels::CLEANUP: null } } }),
-                    why: "its DataImportCron is made anew",
+                    why: "its DataImportCron is being replaced",
                 });
             }
         }
@@ -172,8 +182,7 @@ fn renew(scene: &Scene<'_>, key: &Named, decision: &mut Decision) {
     }
 }
 
-/// Whether two specifications say the same. Clients in Go write metadata and a status that say
-/// nothing.
+/// Whether two specifications are equal. Go clients write empty metadata and an empty status.
 fn same(one: &DataImportCronSpec, other: &DataImportCronSpec) -> bool {
     plain(one) == plain(other)
 }

@@ -1,4 +1,4 @@
-//! The images that are wanted: for which architectures, behind which names.
+//! The desired images: their architectures and names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,8 +7,8 @@ use api::golden::{ArchitectureState, ImageState, names::UNWANTED_SINCE};
 use api::ssp::{ARCHITECTURES, DataImportCronTemplate, GOLDEN_NAMESPACE};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::slots::{Slot, Stands};
-use super::{Problem, Scene, address, machines};
+use super::slots::{DesiredSource, Slot};
+use super::{Problem, SspContext, address, vm_templates};
 use crate::action::{annotation, label, named};
 use crate::architectures::{Candidates, Choice, Health, choose};
 use crate::conditions;
@@ -16,37 +16,42 @@ use crate::list::Listed;
 use crate::names;
 use crate::overview::{State, is_failed};
 
-/// An image that is wanted.
+/// A desired image.
 #[derive(Debug)]
 pub(super) struct Image<'a> {
-    /// Where it is.
+    /// Its namespace.
     pub(super) namespace: String,
-    /// Its DataSource, without architecture.
+    /// The name of its DataSource, without architecture.
     pub(super) base: String,
-    /// What it comes from; absent for an image that only templates of virtual machines name.
+    /// The template that it comes from; `None` for an image that only VM templates refer to.
     pub(super) template: Option<(&'a DataImportCronTemplate, &'a DataImportCronSpec)>,
-    /// For which architectures there is a DataSource. None: there is one, for whatever comes.
+    /// The architectures that have a DataSource; `None` for a single DataSource without
+    /// architecture.
     pub(super) architectures: Option<BTreeSet<String>>,
-    /// For which of them there is a DataImportCron; the empty text for one without architecture.
-    pub(super) imported: BTreeMap<String, Wanted>,
-    /// The architecture that the name stands for.
+    /// The DataImportCrons by architecture; the empty string for one without architecture.
+    pub(super) imported: BTreeMap<String, DesiredCron>,
+    /// The architecture that the pointer refers to.
     pub(super) default: Choice,
 }
 
-/// A DataImportCron that is wanted.
+/// A desired DataImportCron.
 #[derive(Debug)]
-pub(super) struct Wanted {
+pub(super) struct DesiredCron {
     /// Its name.
     pub(super) name: String,
-    /// The DataSource that it keeps current.
+    /// The DataSource that it manages.
     pub(super) data_source: String,
-    /// The platform that it asks for.
+    /// The architecture to request.
     pub(super) platform: Option<String>,
 }
 
 impl Image<'_> {
     /// The object for one of [`Self::imported`].
-    pub(super) fn cron(&self, scene: &Scene<'_>, wanted: &Wanted) -> Option<DataImportCron> {
+    pub(super) fn cron(
+        &self,
+        context: &SspContext<'_>,
+        wanted: &DesiredCron,
+    ) -> Option<DataImportCron> {
         let (template, spec) = self.template?;
         let mut spec = spec.clone();
         spec.managed_data_source.clone_from(&wanted.data_source);
@@ -59,7 +64,7 @@ impl Image<'_> {
         };
         let annotations = meta.annotations.get_or_insert_default();
         annotations.remove(ARCHITECTURES);
-        for (name, value) in scene.ownership() {
+        for (name, value) in context.ownership() {
             annotations.insert(name.to_owned(), value);
         }
         if let Some(architecture) = &wanted.platform {
@@ -83,7 +88,7 @@ impl Image<'_> {
             && let Some(own) = wanted
                 .platform
                 .clone()
-                .or_else(|| scene.default().architecture)
+                .or_else(|| context.default().architecture)
         {
             http.url = Some(address::of_architecture(url, &own));
         }
@@ -95,11 +100,11 @@ impl Image<'_> {
     }
 }
 
-/// All images: those of templates, and those that templates of virtual machines name.
-pub(super) fn expand<'a>(scene: &Scene<'a>, problems: &mut Vec<Problem>) -> Vec<Image<'a>> {
-    let bundled = machines::data_sources(scene.facts.bundle);
+/// All images: those of DataImportCronTemplates, and those that VM templates refer to.
+pub(super) fn expand<'a>(context: &SspContext<'a>, problems: &mut Vec<Problem>) -> Vec<Image<'a>> {
+    let bundled = vm_templates::data_sources(context.facts.bundle);
     let mut images: BTreeMap<Named, Image<'a>> = BTreeMap::new();
-    let ssp: &'a api::ssp::SSP = scene.facts.ssp;
+    let ssp: &'a api::ssp::SSP = context.facts.ssp;
     let mut templates: Vec<&'a DataImportCronTemplate> = ssp
         .spec
         .common_templates
@@ -133,19 +138,20 @@ pub(super) fn expand<'a>(scene: &Scene<'a>, problems: &mut Vec<Problem>) -> Vec<
         let bundled = (namespace == GOLDEN_NAMESPACE)
             .then(|| bundled.get(&key.name))
             .flatten();
-        let image = of_template(scene, template, spec, namespace, bundled, problems);
+        let image = of_template(context, template, spec, namespace, bundled, problems);
         images.insert(key, image);
     }
     for (base, architectures) in &bundled {
         images
             .entry(named(GOLDEN_NAMESPACE, base))
-            .or_insert_with(|| of_bundle(scene, base, architectures));
+            .or_insert_with(|| of_bundle(context, base, architectures));
     }
     let images: Vec<Image<'a>> = images.into_values().collect();
     for image in &images {
         if let Some(architecture) = &image.default.refused {
-            // What the whole cluster was asked for need not suit every image.
-            let own = scene
+            // A cluster-wide default need not suit every image, so only one set for the image is a
+            // problem.
+            let own = context
                 .facts
                 .policy
                 .default_for(&image.namespace, &image.base)
@@ -162,7 +168,7 @@ pub(super) fn expand<'a>(scene: &Scene<'a>, problems: &mut Vec<Problem>) -> Vec<
 }
 
 fn of_template<'a>(
-    scene: &Scene<'a>,
+    context: &SspContext<'a>,
     template: &'a DataImportCronTemplate,
     spec: &'a DataImportCronSpec,
     namespace: String,
@@ -178,35 +184,35 @@ fn of_template<'a>(
         imported: BTreeMap::new(),
         default: Choice::default(),
     };
-    let plain = |data_source: String| Wanted {
+    let plain = |data_source: String| DesiredCron {
         name: template.name().to_owned(),
         data_source,
         platform: None,
     };
-    if !scene.cluster.multi_arch {
+    if !context.cluster.multi_arch {
         image.imported.insert(String::new(), plain(base));
         return image;
     }
     let present = |names: &BTreeSet<String>| -> BTreeSet<String> {
-        let here = |name: &&String| scene.cluster.workload.contains(name.as_str());
+        let here = |name: &&String| context.cluster.workload.contains(name.as_str());
         names.iter().filter(here).cloned().collect()
     };
     let list = template.annotation(ARCHITECTURES).map(str::trim);
     let Some(list) = list.filter(|list| !list.is_empty()) else {
-        // A template from before: one import, for whatever comes. If templates of virtual machines
-        // look for it by architecture, it is that of the default.
+        // A template without the annotation: one import, of any architecture. If VM templates refer
+        // to it by architecture, it counts as the default one.
         match bundled {
             None => {
                 image.imported.insert(String::new(), plain(base));
             }
             Some(bundled) => {
-                let there = present(bundled);
-                image.default = default(scene, &image, &there);
+                let present_architectures = present(bundled);
+                image.default = default(context, &image, &present_architectures);
                 if let Some(architecture) = image.default.architecture.clone() {
                     let data_source = names::for_architecture(&base, &architecture);
                     image.imported.insert(architecture, plain(data_source));
                 }
-                image.architectures = Some(there);
+                image.architectures = Some(present_architectures);
             }
         }
         return image;
@@ -220,7 +226,7 @@ fn of_template<'a>(
     }
     let own = present(&listed.known.iter().cloned().collect());
     for architecture in &own {
-        let wanted = Wanted {
+        let wanted = DesiredCron {
             name: names::for_architecture(template.name(), architecture),
             data_source: names::for_architecture(&base, architecture),
             platform: Some(architecture.clone()),
@@ -230,12 +236,16 @@ fn of_template<'a>(
     let mut all = own.clone();
     all.extend(bundled.map(present).unwrap_or_default());
     let candidates = if own.is_empty() { &all } else { &own };
-    image.default = default(scene, &image, candidates);
+    image.default = default(context, &image, candidates);
     image.architectures = Some(all);
     image
 }
 
-fn of_bundle<'a>(scene: &Scene<'a>, base: &str, architectures: &BTreeSet<String>) -> Image<'a> {
+fn of_bundle<'a>(
+    context: &SspContext<'a>,
+    base: &str,
+    architectures: &BTreeSet<String>,
+) -> Image<'a> {
     let mut image = Image {
         namespace: GOLDEN_NAMESPACE.to_owned(),
         base: base.to_owned(),
@@ -244,27 +254,28 @@ fn of_bundle<'a>(scene: &Scene<'a>, base: &str, architectures: &BTreeSet<String>
         imported: BTreeMap::new(),
         default: Choice::default(),
     };
-    if scene.cluster.multi_arch {
-        let here = |name: &&String| scene.cluster.workload.contains(name.as_str());
-        let there: BTreeSet<String> = architectures.iter().filter(here).cloned().collect();
-        image.default = default(scene, &image, &there);
-        image.architectures = Some(there);
+    if context.cluster.multi_arch {
+        let here = |name: &&String| context.cluster.workload.contains(name.as_str());
+        let present_architectures: BTreeSet<String> =
+            architectures.iter().filter(here).cloned().collect();
+        image.default = default(context, &image, &present_architectures);
+        image.architectures = Some(present_architectures);
     }
     image
 }
 
-/// The architecture that the name of an image stands for.
-fn default(scene: &Scene<'_>, image: &Image<'_>, supported: &BTreeSet<String>) -> Choice {
+/// The default architecture of an image.
+fn default(context: &SspContext<'_>, image: &Image<'_>, supported: &BTreeSet<String>) -> Choice {
     let supported: BTreeSet<&str> = supported.iter().map(String::as_str).collect();
     let health = supported
         .iter()
-        .map(|architecture| (*architecture, health(scene, image, architecture)))
+        .map(|architecture| (*architecture, health(context, image, architecture)))
         .collect();
     choose(&Candidates {
         supported: &supported,
-        control_plane: &scene.cluster.control_plane,
-        nodes: scene.facts.nodes,
-        wanted: scene
+        control_plane: &context.cluster.control_plane,
+        nodes: context.facts.nodes,
+        wanted: context
             .facts
             .policy
             .default_for(&image.namespace, &image.base),
@@ -272,17 +283,17 @@ fn default(scene: &Scene<'_>, image: &Image<'_>, supported: &BTreeSet<String>) -
     })
 }
 
-/// How it is with the image for an architecture. It cannot be had if it never could, and the reason
-/// lies in the image.
-fn health(scene: &Scene<'_>, image: &Image<'_>, architecture: &str) -> Health {
+/// The state of the image for an architecture. It has failed if it was never imported, and the
+/// image itself is the reason.
+fn health(context: &SspContext<'_>, image: &Image<'_>, architecture: &str) -> Health {
     let source = names::for_architecture(&image.base, architecture);
-    if scene.is_ready(&named(&image.namespace, &source)) {
+    if context.is_ready(&named(&image.namespace, &source)) {
         return Health::Ready;
     }
     let Some(wanted) = image.imported.get(architecture) else {
         return Health::Pending;
     };
-    let cron = scene.crons.get(&named(&image.namespace, &wanted.name));
+    let cron = context.crons.get(&named(&image.namespace, &wanted.name));
     let status = cron.and_then(|cron| cron.status.as_ref());
     let failed = status.is_some_and(|status| {
         let known = conditions::get(&status.conditions, "UpToDate");
@@ -300,17 +311,17 @@ fn health(scene: &Scene<'_>, image: &Image<'_>, architecture: &str) -> Health {
     }
 }
 
-/// What there is to say about every image.
+/// The state of every image.
 pub(super) fn report(
-    scene: &Scene<'_>,
+    context: &SspContext<'_>,
     images: &[Image<'_>],
     slots: &BTreeMap<Named, Slot>,
 ) -> Vec<ImageState> {
     let images = images.iter();
-    images.map(|image| one(scene, image, slots)).collect()
+    images.map(|image| one(context, image, slots)).collect()
 }
 
-fn one(scene: &Scene<'_>, image: &Image<'_>, slots: &BTreeMap<Named, Slot>) -> ImageState {
+fn one(context: &SspContext<'_>, image: &Image<'_>, slots: &BTreeMap<Named, Slot>) -> ImageState {
     let mut state = ImageState {
         namespace: image.namespace.clone(),
         name: image.base.clone(),
@@ -323,12 +334,14 @@ fn one(scene: &Scene<'_>, image: &Image<'_>, slots: &BTreeMap<Named, Slot>) -> I
         state.default_reason = Some(image.default.why.to_string());
     }
     let base = names::fitting(&image.base);
-    for (key, source) in &scene.sources {
+    for (key, source) in &context.sources {
         let slot = slots.get(key);
         let belongs = key.namespace == image.namespace
             && (key.name == image.base
                 || label(&source.metadata, labels::DATA_SOURCE_NAME) == Some(&base));
-        if !belongs || slot.is_some_and(|slot| matches!(slot.stands, Stands::Pointer { .. })) {
+        if !belongs
+            || slot.is_some_and(|slot| matches!(slot.desired, DesiredSource::Pointer { .. }))
+        {
             continue;
         }
         let architecture = label(&source.metadata, labels::ARCHITECTURE).unwrap_or_default();
@@ -339,7 +352,7 @@ fn one(scene: &Scene<'_>, image: &Image<'_>, slots: &BTreeMap<Named, Slot>) -> I
             cron.spec.managed_data_source == key.name
                 && cron.metadata.namespace.as_deref() == Some(&key.namespace)
         };
-        let cron = scene.crons.values().find(manages);
+        let cron = context.crons.values().find(manages);
         let status = cron.and_then(|cron| cron.status.as_ref());
         let known =
             status.and_then(|status| conditions::get(&status.conditions, "UpToDate").cloned());
@@ -347,7 +360,7 @@ fn one(scene: &Scene<'_>, image: &Image<'_>, slots: &BTreeMap<Named, Slot>) -> I
             .and_then(|cron| annotation(&cron.metadata, UNWANTED_SINCE))
             .or_else(|| annotation(&source.metadata, UNWANTED_SINCE))
             .and_then(|since| since.parse().ok());
-        let word = State::of(leaving.is_some(), scene.is_ready(key), is_failed(status));
+        let word = State::of(leaving.is_some(), context.is_ready(key), is_failed(status));
         let digest = status.and_then(|status| status.current_imports.first());
         state.architectures.push(ArchitectureState {
             architecture: architecture.to_owned(),
@@ -357,7 +370,7 @@ fn one(scene: &Scene<'_>, image: &Image<'_>, slots: &BTreeMap<Named, Slot>) -> I
             digest: digest.map(|import| import.digest.clone()),
             leaves_at: leaving.and_then(|since: jiff::Timestamp| {
                 since
-                    .checked_add(scene.facts.policy.grace)
+                    .checked_add(context.facts.policy.grace)
                     .ok()
                     .map(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time)
             }),

@@ -1,4 +1,4 @@
-//! DataSources: what they have to stand for, and how they get there.
+//! Reconciles DataSources: their sources, and the order of the steps to them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,47 +8,47 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
 use super::image::Image;
-use super::{Decision, Scene, Until, Waiting};
+use super::{Decision, SspContext, Until, Waiting};
 use crate::action::{Action, Kind, Wanted, annotation, label, metadata_patch, named};
 use crate::conditions::whole;
 use crate::{names, overview};
 
-/// A DataSource that has to be there.
+/// A desired DataSource.
 #[derive(Debug)]
 pub(super) struct Slot {
-    /// What it is for; none if it stands for whatever comes.
+    /// Its architecture; `None` for one without.
     pub(super) architecture: Option<String>,
-    /// What it is called without architecture.
+    /// Its name without architecture.
     pub(super) base: String,
-    /// What it has to stand for.
-    pub(super) stands: Stands,
+    /// Its desired source.
+    pub(super) desired: DesiredSource,
 }
 
-/// What a DataSource has to stand for.
+/// The desired source of a DataSource.
 #[derive(Debug)]
-pub(super) enum Stands {
-    /// Another DataSource, for a reason.
+pub(super) enum DesiredSource {
+    /// Another DataSource, with the choice that led to it.
     Pointer {
-        /// Its name.
+        /// The name of the target.
         target: String,
-        /// The reason.
+        /// The choice, as recorded in the annotation.
         why: String,
     },
-    /// What this DataImportCron imports.
+    /// The imports of this DataImportCron.
     Managed(String),
-    /// A volume or snapshot: one that somebody made, or will make.
+    /// A PVC or snapshot that a user created, or will create.
     Fixed(Source),
 }
 
-impl Scene<'_> {
-    /// Whether a DataSource can be used.
+impl SspContext<'_> {
+    /// Whether a DataSource is ready.
     pub(super) fn is_ready(&self, name: &Named) -> bool {
         self.sources
             .get(name)
             .is_some_and(|source| overview::is_ready(source))
     }
 
-    /// What somebody put behind a DataSource by hand, if it is there.
+    /// The existing source of a DataSource that no DataImportCron manages.
     fn by_hand(&self, source: &DataSource) -> Option<Source> {
         if label(&source.metadata, labels::DATA_IMPORT_CRON).is_some() {
             return None;
@@ -62,7 +62,7 @@ impl Scene<'_> {
     }
 }
 
-/// The DataSource that another one points to.
+/// The target of a pointer.
 fn target(source: &DataSource) -> Option<&str> {
     match source.spec.source.which() {
         Some(DataSourceRef::DataSource(it)) => Some(&it.name),
@@ -70,8 +70,8 @@ fn target(source: &DataSource) -> Option<&str> {
     }
 }
 
-/// All DataSources that have to be there.
-pub(super) fn wanted(scene: &Scene<'_>, images: &[Image<'_>]) -> BTreeMap<Named, Slot> {
+/// All desired DataSources.
+pub(super) fn wanted(context: &SspContext<'_>, images: &[Image<'_>]) -> BTreeMap<Named, Slot> {
     let mut slots = BTreeMap::new();
     for image in images {
         let Some(architectures) = &image.architectures else {
@@ -80,7 +80,7 @@ pub(super) fn wanted(scene: &Scene<'_>, images: &[Image<'_>]) -> BTreeMap<Named,
             let slot = Slot {
                 architecture: None,
                 base: image.base.clone(),
-                stands: stands(scene, image, &image.base, false, cron),
+                desired: desired_source(context, image, &image.base, false, cron),
             };
             slots.insert(named(&image.namespace, &image.base), slot);
             continue;
@@ -93,19 +93,19 @@ pub(super) fn wanted(scene: &Scene<'_>, images: &[Image<'_>]) -> BTreeMap<Named,
             let slot = Slot {
                 architecture: Some(architecture.clone()),
                 base: image.base.clone(),
-                stands: stands(scene, image, &name, is_default, cron),
+                desired: desired_source(context, image, &name, is_default, cron),
             };
             slots.insert(named(&image.namespace, &name), slot);
         }
         if let Some(architecture) = &image.default.architecture {
-            let stands = Stands::Pointer {
+            let desired = DesiredSource::Pointer {
                 target: names::for_architecture(&image.base, architecture),
                 why: image.default.describe(),
             };
             let slot = Slot {
                 architecture: None,
                 base: image.base.clone(),
-                stands,
+                desired,
             };
             slots.insert(named(&image.namespace, &image.base), slot);
         }
@@ -113,54 +113,58 @@ pub(super) fn wanted(scene: &Scene<'_>, images: &[Image<'_>]) -> BTreeMap<Named,
     slots
 }
 
-/// What a DataSource that is no pointer has to stand for.
+/// The desired source of a DataSource that is not a pointer.
 ///
-/// What somebody made by hand is kept, and nothing is imported in its place; unless the DataSource
-/// bears the label of a DataImportCron, by which anybody can ask for imports.
-fn stands(
-    scene: &Scene<'_>,
+/// A manually created source is kept, and nothing is imported in its place; unless the DataSource
+/// has the label of a DataImportCron, by which users opt in to imports, as in upstream.
+fn desired_source(
+    context: &SspContext<'_>,
     image: &Image<'_>,
     name: &str,
     is_default: bool,
     cron: Option<String>,
-) -> Stands {
+) -> DesiredSource {
     let home = &image.namespace;
-    let volumes = scene.facts.volumes;
-    let live = scene.sources.get(&named(home, name));
+    let volumes = context.facts.volumes;
+    let live = context.sources.get(&named(home, name));
     let mut by_hand = match live {
         None => volumes.by_hand(home, name),
         Some(live) => match target(live) {
-            None => scene.by_hand(live),
-            // Switched off: the name gets back what it stood for before.
+            None => context.by_hand(live),
+            // Switched off: the name gets its former source back.
             Some(target) => {
-                let target = scene.sources.get(&named(home, target));
-                target.and_then(|target| scene.by_hand(target))
+                let target = context.sources.get(&named(home, target));
+                target.and_then(|target| context.by_hand(target))
             }
         },
     };
     if by_hand.is_none() && live.is_none() && is_default {
-        // Switched on: what the name stood for is taken to be for the default architecture.
-        by_hand = match scene.sources.get(&named(home, &image.base)) {
-            Some(base) => scene.by_hand(base),
+        // Switched on: the former source of the name counts as the default architecture's.
+        by_hand = match context.sources.get(&named(home, &image.base)) {
+            Some(base) => context.by_hand(base),
             None => volumes.by_hand(home, &image.base),
         };
     }
     match (cron, by_hand) {
-        (_, Some(source)) => Stands::Fixed(source),
-        (Some(cron), None) => Stands::Managed(cron),
+        (_, Some(source)) => DesiredSource::Fixed(source),
+        (Some(cron), None) => DesiredSource::Managed(cron),
         (None, None) => {
             let known = live.map(|live| &live.spec.source);
             let known = known.filter(|source| volumes.has(source, home));
-            Stands::Fixed(known.cloned().unwrap_or_else(|| Source::of_pvc(home, name)))
+            DesiredSource::Fixed(known.cloned().unwrap_or_else(|| Source::of_pvc(home, name)))
         }
     }
 }
 
-/// Makes DataSources what they have to be.
-pub(super) fn apply(scene: &Scene<'_>, slots: &BTreeMap<Named, Slot>, decision: &mut Decision) {
+/// Plans the writes of DataSources.
+pub(super) fn apply(
+    context: &SspContext<'_>,
+    slots: &BTreeMap<Named, Slot>,
+    decision: &mut Decision,
+) {
     for (key, slot) in slots {
-        match scene.sources.get(key) {
-            None => decision.actions.push(create(scene, key, slot)),
+        match context.sources.get(key) {
+            None => decision.actions.push(create(context, key, slot)),
             Some(live) if live.metadata.deletion_timestamp.is_some() => {
                 decision.waiting.push(Waiting {
                     kind: Kind::DataSource,
@@ -168,13 +172,13 @@ pub(super) fn apply(scene: &Scene<'_>, slots: &BTreeMap<Named, Slot>, decision: 
                     until: Until::Gone,
                 });
             }
-            Some(live) => change(scene, key, slot, live, decision),
+            Some(live) => change(context, key, slot, live, decision),
         }
     }
 }
 
-fn create(scene: &Scene<'_>, key: &Named, slot: &Slot) -> Action {
-    let (own, annotations) = metadata(scene, slot);
+fn create(context: &SspContext<'_>, key: &Named, slot: &Slot) -> Action {
+    let (own, annotations) = metadata(context, slot);
     let kept = |wanted: Wanted<'_>| -> BTreeMap<String, String> {
         let wanted = wanted.into_iter();
         wanted
@@ -182,10 +186,10 @@ fn create(scene: &Scene<'_>, key: &Named, slot: &Slot) -> Action {
             .collect()
     };
     let own = kept(own);
-    let source = match &slot.stands {
-        Stands::Pointer { target, .. } => Source::of_data_source(&key.namespace, target),
-        Stands::Managed(_) => Source::of_pvc(&key.namespace, &key.name),
-        Stands::Fixed(source) => source.clone(),
+    let source = match &slot.desired {
+        DesiredSource::Pointer { target, .. } => Source::of_data_source(&key.namespace, target),
+        DesiredSource::Managed(_) => Source::of_pvc(&key.namespace, &key.name),
+        DesiredSource::Fixed(source) => source.clone(),
     };
     let object = DataSource {
         metadata: ObjectMeta {
@@ -207,14 +211,20 @@ fn create(scene: &Scene<'_>, key: &Named, slot: &Slot) -> Action {
     }
 }
 
-fn change(scene: &Scene<'_>, key: &Named, slot: &Slot, live: &DataSource, decision: &mut Decision) {
+fn change(
+    context: &SspContext<'_>,
+    key: &Named,
+    slot: &Slot,
+    live: &DataSource,
+    decision: &mut Decision,
+) {
     let mut source = None;
-    match &slot.stands {
-        Stands::Managed(_) => {}
-        Stands::Fixed(wanted) => source = Some(wanted.clone()),
-        Stands::Pointer { target: to, .. } => {
+    match &slot.desired {
+        DesiredSource::Managed(_) => {}
+        DesiredSource::Fixed(wanted) => source = Some(wanted.clone()),
+        DesiredSource::Pointer { target: to, .. } => {
             let moves = target(live) != Some(to);
-            if moves && scene.is_ready(key) && !scene.is_ready(&named(&key.namespace, to)) {
+            if moves && context.is_ready(key) && !context.is_ready(&named(&key.namespace, to)) {
                 decision.waiting.push(Waiting {
                     kind: Kind::DataSource,
                     of: key.clone(),
@@ -225,7 +235,7 @@ fn change(scene: &Scene<'_>, key: &Named, slot: &Slot, live: &DataSource, decisi
             source = Some(Source::of_data_source(&key.namespace, to));
         }
     }
-    let (own, annotations) = metadata(scene, slot);
+    let (own, annotations) = metadata(context, slot);
     let mut patch = metadata_patch(&live.metadata, &own, &annotations);
     if let Some(source) = source.filter(|source| *source != live.spec.source) {
         patch.get_or_insert_with(|| json!({}))["spec"] = json!({ "source": exactly(&source) });
@@ -235,12 +245,12 @@ fn change(scene: &Scene<'_>, key: &Named, slot: &Slot, live: &DataSource, decisi
             kind: Kind::DataSource,
             of: key.clone(),
             patch,
-            why: "it does not stand for what it should",
+            why: "its source or metadata differ from the desired ones",
         });
     }
 }
 
-/// A source as a merge patch that leaves no other.
+/// A merge patch that sets this source and removes all others.
 fn exactly(source: &Source) -> Value {
     let mut patch = json!({ "pvc": null, "snapshot": null, "dataSource": null });
     if let (Some(all), Value::Object(own)) = (patch.as_object_mut(), json!(source)) {
@@ -249,8 +259,8 @@ fn exactly(source: &Source) -> Value {
     patch
 }
 
-/// Labels and annotations that a DataSource has to have.
-fn metadata(scene: &Scene<'_>, slot: &Slot) -> (Wanted<'static>, Wanted<'static>) {
+/// The desired labels and annotations of a DataSource.
+fn metadata(context: &SspContext<'_>, slot: &Slot) -> (Wanted<'static>, Wanted<'static>) {
     let mut own: Wanted<'static> = BTreeMap::new();
     own.insert(labels::ARCHITECTURE, slot.architecture.clone());
     let base = slot.architecture.as_ref();
@@ -258,37 +268,38 @@ fn metadata(scene: &Scene<'_>, slot: &Slot) -> (Wanted<'static>, Wanted<'static>
         labels::DATA_SOURCE_NAME,
         base.map(|_| names::fitting(&slot.base)),
     );
-    let cron = match &slot.stands {
-        Stands::Managed(cron) => Some(cron.clone()),
+    let cron = match &slot.desired {
+        DesiredSource::Managed(cron) => Some(cron.clone()),
         _ => None,
     };
     if cron.is_none() {
-        // With this label it would go with its DataImportCron.
+        // CDI would delete it together with the DataImportCron.
         own.insert(labels::CLEANUP, None);
     }
     own.insert(labels::DATA_IMPORT_CRON, cron);
     let mut annotations: Wanted<'static> = BTreeMap::new();
-    for (name, value) in scene.ownership() {
+    for (name, value) in context.ownership() {
         annotations.insert(name, Some(value));
     }
     annotations.insert(UNWANTED_SINCE, None);
-    let why = match &slot.stands {
-        Stands::Pointer { why, .. } => Some(why.clone()),
+    let why = match &slot.desired {
+        DesiredSource::Pointer { why, .. } => Some(why.clone()),
         _ => None,
     };
     annotations.insert(DEFAULT_REASON, why);
     (own, annotations)
 }
 
-/// Removes DataSources that nobody wants any more. `gone` are the DataImportCrons that go now.
+/// Deletes DataSources that are no longer needed. `gone` are the DataImportCrons that are being
+/// deleted.
 pub(super) fn sweep(
-    scene: &Scene<'_>,
+    context: &SspContext<'_>,
     slots: &BTreeMap<Named, Slot>,
     gone: &BTreeSet<Named>,
     decision: &mut Decision,
 ) {
     let kept_by_cron = |key: &Named| {
-        scene.crons.iter().any(|(name, cron)| {
+        context.crons.iter().any(|(name, cron)| {
             name.namespace == key.namespace
                 && cron.spec.managed_data_source == key.name
                 && !gone.contains(name)
@@ -296,9 +307,9 @@ pub(super) fn sweep(
     };
     let mut going = BTreeSet::new();
     let mut pointers = Vec::new();
-    for (key, live) in &scene.sources {
+    for (key, live) in &context.sources {
         if slots.contains_key(key)
-            || !scene.owns(&live.metadata)
+            || !context.owns(&live.metadata)
             || live.metadata.deletion_timestamp.is_some()
         {
             continue;
@@ -307,15 +318,15 @@ pub(super) fn sweep(
             pointers.push((key, live));
             continue;
         }
-        // What its DataImportCron waited for is over: it does not wait again.
+        // The grace period of its DataImportCron is over, so it does not get another one.
         let goes_along = gone.iter().any(|name| {
-            let cron = scene.crons.get(name);
+            let cron = context.crons.get(name);
             name.namespace == key.namespace
                 && cron.is_some_and(|cron| cron.spec.managed_data_source == key.name)
         });
         if kept_by_cron(key)
-            || pointed_to(scene, slots, key)
-            || (!goes_along && stays(scene, key, live, decision))
+            || pointed_to(context, slots, key)
+            || (!goes_along && stays(context, key, live, decision))
         {
             continue;
         }
@@ -324,9 +335,9 @@ pub(super) fn sweep(
     for (key, live) in pointers {
         let to = target(live).unwrap_or_default();
         let to = named(&key.namespace, to);
-        let other = scene.sources.get(&to);
-        if let Some(source) = other.and_then(|other| scene.by_hand(other)) {
-            // Somebody made this by hand before there was a template: it is theirs again.
+        let other = context.sources.get(&to);
+        if let Some(source) = other.and_then(|other| context.by_hand(other)) {
+            // It was created manually before there was a template, and is returned to its owner.
             release(key, live, &source, decision);
         } else if other.is_none() || going.contains(&to) {
             going.insert(key.clone());
@@ -336,39 +347,48 @@ pub(super) fn sweep(
         decision.actions.push(Action::Delete {
             kind: Kind::DataSource,
             of,
-            why: "no template wants it",
+            why: "no template needs it",
         });
     }
 }
 
-/// Whether a DataSource that stays still points to this one, and can be used.
-pub(super) fn pointed_to(scene: &Scene<'_>, slots: &BTreeMap<Named, Slot>, key: &Named) -> bool {
-    scene.is_ready(key)
-        && scene.sources.iter().any(|(name, live)| {
+/// Whether a remaining DataSource points to this one, and it is ready.
+pub(super) fn pointed_to(
+    context: &SspContext<'_>,
+    slots: &BTreeMap<Named, Slot>,
+    key: &Named,
+) -> bool {
+    context.is_ready(key)
+        && context.sources.iter().any(|(name, live)| {
             name.namespace == key.namespace
                 && slots.contains_key(name)
                 && target(live) == Some(&key.name)
         })
 }
 
-/// Whether a DataSource stays for a while, because its architecture may come back.
-fn stays(scene: &Scene<'_>, key: &Named, live: &DataSource, decision: &mut Decision) -> bool {
+/// Whether a DataSource is in its grace period, because nodes of its architecture may come back.
+fn stays(
+    context: &SspContext<'_>,
+    key: &Named,
+    live: &DataSource,
+    decision: &mut Decision,
+) -> bool {
     let architecture = label(&live.metadata, labels::ARCHITECTURE);
     let Some(architecture) = architecture else {
         return false;
     };
-    if !scene.cluster.multi_arch
-        || scene.cluster.workload.contains(architecture)
-        || scene.facts.ssp.metadata.deletion_timestamp.is_some()
+    if !context.cluster.multi_arch
+        || context.cluster.workload.contains(architecture)
+        || context.facts.ssp.metadata.deletion_timestamp.is_some()
     {
         return false;
     }
-    scene.grace(Kind::DataSource, key, &live.metadata, decision)
+    context.grace(Kind::DataSource, key, &live.metadata, decision)
 }
 
-impl Scene<'_> {
-    /// Whether something for an architecture that no node has may stay. It is marked, so that
-    /// everybody can see for how long.
+impl SspContext<'_> {
+    /// Whether an object for an architecture without nodes is in its grace period. The start is
+    /// recorded in an annotation, so that it survives restarts and users can see it.
     pub(super) fn grace(
         &self,
         kind: Kind,
@@ -380,7 +400,7 @@ impl Scene<'_> {
         let since: Option<jiff::Timestamp> =
             annotation(meta, UNWANTED_SINCE).and_then(|text| text.parse().ok());
         let now = whole(self.facts.now);
-        // A time in the future would be a wait without end.
+        // A start in the future would never end.
         let since = since.filter(|since| *since <= now);
         let start = since.unwrap_or(now);
         let Ok(end) = start.checked_add(grace) else {
@@ -412,7 +432,7 @@ impl Scene<'_> {
     }
 }
 
-/// Gives a DataSource back to who made it.
+/// Returns a DataSource to its owner.
 fn release(key: &Named, live: &DataSource, source: &Source, decision: &mut Decision) {
     let nothing: Wanted<'_> = [
         api::ssp::OWNER,
@@ -430,6 +450,6 @@ fn release(key: &Named, live: &DataSource, source: &Source, decision: &mut Decis
         kind: Kind::DataSource,
         of: key.clone(),
         patch,
-        why: "it was made by hand, and no template wants it",
+        why: "it was created manually, and no template needs it",
     });
 }

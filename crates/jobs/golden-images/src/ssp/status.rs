@@ -1,5 +1,5 @@
-//! What is said of an SSP, in the words of upstream: `Available`, `Progressing`, `Degraded` and a
-//! phase.
+//! The status of an SSP, with upstream's conditions `Available`, `Progressing` and `Degraded`, and
+//! a phase.
 
 use api::cdi::Condition;
 use api::ssp::{SSP, SspStatus};
@@ -7,25 +7,21 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{Decision, Until};
-use crate::conditions::Said;
+use crate::conditions::ConditionUpdate;
 
-/// The condition that says whether something is wrong.
+/// The condition that reports problems.
 pub const DEGRADED: &str = "Degraded";
 
-/// The status of an SSP about which this was decided and carried out.
+/// The status of an SSP after a decision was applied.
 pub fn status(ssp: &SSP, decision: &Decision, now: Timestamp) -> SspStatus {
     let before = ssp.status.clone().unwrap_or_default();
-    let leaves = ssp.metadata.deletion_timestamp.is_some();
-    // An architecture that may come back is not waited for: all there should be is there.
+    let is_deleting = ssp.metadata.deletion_timestamp.is_some();
+    // Grace periods do not count as progress: everything desired exists.
     let waits = decision.waiting.iter();
     let mut waits = waits.filter(|it| !matches!(it.until, Until::Grace(_)));
     let first = waits.next();
-    let (progresses, reason, message) = match first {
-        Some(_) if leaves => (
-            true,
-            "Deleting",
-            "what was made for it is being deleted".to_owned(),
-        ),
+    let (is_progressing, reason, message) = match first {
+        Some(_) if is_deleting => (true, "Deleting", "its objects are being deleted".to_owned()),
         Some(first) => {
             let others = waits.count();
             let more = if others == 0 {
@@ -35,33 +31,29 @@ pub fn status(ssp: &SSP, decision: &Decision, now: Timestamp) -> SspStatus {
             };
             (true, "Waiting", format!("{first}{more}"))
         }
-        None if decision.paused => (false, "Paused", "it is left alone".to_owned()),
-        None => (
-            false,
-            "Deployed",
-            "everything is as it has to be".to_owned(),
-        ),
+        None if decision.paused => (false, "Paused", "reconciliation is paused".to_owned()),
+        None => (false, "Deployed", "all objects are up to date".to_owned()),
     };
     let phase = match () {
-        () if leaves => "Deleting",
-        () if progresses => "Deploying",
+        () if is_deleting => "Deleting",
+        () if is_progressing => "Deploying",
         () => "Deployed",
     };
     let degraded = match decision.problems.first() {
-        None => Said::new(DEGRADED, false, "NoProblem", "nothing is wrong"),
+        None => ConditionUpdate::new(DEGRADED, false, "NoProblem", "no problems"),
         Some(first) => {
             let all: Vec<String> = decision.problems.iter().map(ToString::to_string).collect();
-            Said::new(DEGRADED, true, first.reason(), all.join("; "))
+            ConditionUpdate::new(DEGRADED, true, first.reason(), all.join("; "))
         }
     };
-    let can_be = !decision
+    let is_installed = !decision
         .problems
         .iter()
         .any(|it| matches!(it, super::Problem::NotInstalled(_)));
-    let available = if can_be {
-        Said::new("Available", true, "Available", "images are kept current")
+    let available = if is_installed {
+        ConditionUpdate::new("Available", true, "Available", "images are kept up to date")
     } else {
-        Said::new(
+        ConditionUpdate::new(
             "Available",
             false,
             degraded.reason.clone(),
@@ -73,12 +65,12 @@ pub fn status(ssp: &SSP, decision: &Decision, now: Timestamp) -> SspStatus {
         .iter()
         .filter_map(|known| serde_json::from_value(known.clone()).ok())
         .collect();
-    for said in [
+    for update in [
         available,
-        Said::new("Progressing", progresses, reason, message),
+        ConditionUpdate::new("Progressing", is_progressing, reason, message),
         degraded,
     ] {
-        said.put(&mut conditions, now);
+        update.put(&mut conditions, now);
     }
     let mut rest = before.rest;
     rest.insert("phase".to_owned(), json!(phase));
@@ -96,7 +88,7 @@ pub fn status(ssp: &SSP, decision: &Decision, now: Timestamp) -> SspStatus {
     }
 }
 
-/// What was said to be wrong with an SSP, if anything is.
+/// The condition Degraded of an SSP, if it is True.
 pub fn degraded(status: Option<&SspStatus>) -> Option<Condition> {
     let known = status?.conditions.iter();
     let mut known = known.filter_map(|it| serde_json::from_value::<Condition>(it.clone()).ok());
@@ -119,12 +111,12 @@ mod tests {
         (text("status"), text("reason"))
     }
 
-    fn said(status: &str, reason: &str) -> (String, String) {
+    fn condition_of(status: &str, reason: &str) -> (String, String) {
         (status.to_owned(), reason.to_owned())
     }
 
     #[test]
-    fn what_waits_progresses_and_grace_does_not() {
+    fn waiting_is_progress_and_grace_is_not() {
         let now = Timestamp::from_second(1000).unwrap();
         let mut ssp = SSP::default();
         let mut decision = Decision::default();
@@ -136,25 +128,34 @@ mod tests {
         decision.waiting.push(wait(Until::Grace(now)));
         let calm = status(&ssp, &decision, now);
         assert_eq!(calm.rest["phase"], "Deployed");
-        assert_eq!(condition(&calm, "Progressing"), said("False", "Deployed"));
-        assert_eq!(condition(&calm, "Available"), said("True", "Available"));
+        assert_eq!(
+            condition(&calm, "Progressing"),
+            condition_of("False", "Deployed")
+        );
+        assert_eq!(
+            condition(&calm, "Available"),
+            condition_of("True", "Available")
+        );
         ssp.status = Some(calm.clone());
         let later = Timestamp::from_second(2000).unwrap();
         assert_eq!(
             status(&ssp, &decision, later),
             calm,
-            "time alone changes nothing"
+            "the status changes without a cause"
         );
         decision
             .waiting
             .push(wait(Until::Ready("fedora-arm64".to_owned())));
         let busy = status(&ssp, &decision, later);
         assert_eq!(busy.rest["phase"], "Deploying");
-        assert_eq!(condition(&busy, "Progressing"), said("True", "Waiting"));
+        assert_eq!(
+            condition(&busy, "Progressing"),
+            condition_of("True", "Waiting")
+        );
     }
 
     #[test]
-    fn problems_are_told_and_taken_back() {
+    fn problems_set_and_clear_degraded() {
         let now = Timestamp::from_second(1000).unwrap();
         let mut ssp = SSP::default();
         let decision = Decision {
@@ -167,11 +168,11 @@ mod tests {
         let wrong = status(&ssp, &decision, now);
         assert_eq!(
             condition(&wrong, "Degraded"),
-            said("True", "TemplateWithoutName")
+            condition_of("True", "TemplateWithoutName")
         );
         assert_eq!(condition(&wrong, "Available").0, "False");
-        let told = degraded(Some(&wrong)).unwrap().message.unwrap();
-        assert!(told.contains("; kind DataSource"), "{told}");
+        let message = degraded(Some(&wrong)).unwrap().message.unwrap();
+        assert!(message.contains("; kind DataSource"), "{message}");
         ssp.status = Some(wrong);
         let right = status(&ssp, &Decision::default(), now);
         assert_eq!(degraded(Some(&right)), None);

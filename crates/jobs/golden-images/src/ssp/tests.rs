@@ -1,8 +1,8 @@
-//! Stories in a world where decisions are carried out, and where imports arrive.
+//! Scenarios in a simulated cluster, where decisions are applied and imports complete.
 
 mod examples;
 mod files;
+mod fixture;
 mod laws;
-mod machines;
 mod stories;
-mod world;
+mod vm_templates;

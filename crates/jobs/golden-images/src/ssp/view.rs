@@ -1,4 +1,5 @@
-//! Who may see and copy golden images: everybody in the cluster, as upstream's SSP operator has it.
+//! The permission to view and clone golden images: all users of the cluster have it, as in
+//! upstream's SSP operator.
 
 use api::cdi::GROUP;
 use api::ssp::{GOLDEN_NAMESPACE, SSP};
@@ -7,14 +8,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::Owner;
 
-/// What the role and its binding are called.
+/// The name of the role and its binding.
 pub const NAME: &str = "os-images.kubevirt.io:view";
 
 const RBAC: &str = "rbac.authorization.k8s.io";
-/// Whoever is known to the cluster, and whatever runs in it.
+/// All authenticated users and all service accounts.
 const EVERYBODY: [&str; 2] = ["system:authenticated", "system:serviceaccounts"];
 
-/// What everybody may do with golden images. Whoever grants it has to have it.
+/// The RBAC rules of the role. Its creator must have them, too.
 pub fn rules() -> Vec<PolicyRule> {
     let read = ["get", "list", "watch"].as_slice();
     [
@@ -42,7 +43,7 @@ fn owned(texts: &[&str]) -> Vec<String> {
     texts.iter().map(|&text| text.to_owned()).collect()
 }
 
-/// The role, made for an SSP.
+/// The role, owned by an SSP.
 pub fn role(ssp: &SSP) -> Role {
     Role {
         metadata: meta(ssp),
@@ -50,7 +51,7 @@ pub fn role(ssp: &SSP) -> Role {
     }
 }
 
-/// Its binding to everybody.
+/// The binding to all users, owned by an SSP.
 pub fn binding(ssp: &SSP) -> RoleBinding {
     let subjects = EVERYBODY.map(|name| Subject {
         api_group: Some(RBAC.to_owned()),
@@ -79,7 +80,8 @@ fn meta(ssp: &SSP) -> ObjectMeta {
     }
 }
 
-/// Whether something was made for an SSP, by this program or by upstream's. What was not is left alone.
+/// Whether an object was created for an SSP, by Medley or by the upstream operator. Other objects
+/// are not touched.
 pub fn is_of(meta: &ObjectMeta, ssp: &SSP) -> bool {
     Owner::of(ssp).owns(meta)
 }

@@ -1,4 +1,4 @@
-//! What DataSources stand for: volumes and snapshots, and who made them.
+//! The sources of DataSources: PVCs and snapshots, and whether a DataImportCron created them.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::action::named;
 /// Labels of an object.
 pub type Labels = BTreeMap<String, String>;
 
-/// Volumes and snapshots, and their labels.
+/// PVCs, snapshots and DataVolumes with their labels.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Volumes {
     /// PersistentVolumeClaims.
@@ -21,7 +21,7 @@ pub struct Volumes {
 }
 
 impl Volumes {
-    /// The labels of what a source stands for, if it is there and no DataSource.
+    /// The labels of the PVC or snapshot of a source, if it exists.
     fn labels(&self, source: &Source, home: &str) -> Option<&Labels> {
         let at = |name: &Named| {
             let namespace = if name.namespace.is_empty() {
@@ -38,18 +38,18 @@ impl Volumes {
         }
     }
 
-    /// Whether what a source stands for is there.
+    /// Whether the PVC or snapshot of a source exists.
     pub(super) fn has(&self, source: &Source, home: &str) -> bool {
         self.labels(source, home).is_some()
     }
 
-    /// Whether what a source stands for is there, and no DataImportCron made it.
+    /// Whether it exists, and no DataImportCron created it.
     pub(super) fn has_by_hand(&self, source: &Source, home: &str) -> bool {
         self.labels(source, home)
             .is_some_and(|known| !known.contains_key(labels::DATA_IMPORT_CRON))
     }
 
-    /// The volume or snapshot of a name, if somebody made one by hand.
+    /// The manually created PVC or snapshot of a name, if there is one.
     pub(super) fn by_hand(&self, namespace: &str, name: &str) -> Option<Source> {
         [
             Source::of_pvc(namespace, name),

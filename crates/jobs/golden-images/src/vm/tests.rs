@@ -54,7 +54,7 @@ fn decided(machine: &Value) -> Decision {
     ]
     .into();
     let volumes: BTreeMap<Named, &str> = [(named("mine", "s390x-disk"), "s390x")].into();
-    decide(&Facts {
+    decide(&VmInputs {
         machine,
         namespace: "mine",
         sources: &|name| sources.get(name),
@@ -71,24 +71,24 @@ fn decided(machine: &Value) -> Decision {
 #[case::the_first_that_is_known(None, &["plain", "fedora"], &[], Some("arm64"), &[])]
 #[case::named(Some("arm64"), &["fedora"], &[], None, &[])]
 #[case::named_otherwise(Some("amd64"), &["fedora"], &[], None, &[
-    "the virtual machine is for amd64, but DataSource images/fedora is for arm64; it will not start from it"
+    "the VM is for amd64, but DataSource images/fedora is for arm64; it will not boot from it"
 ])]
 #[case::two_disks(None, &["fedora-amd64", "fedora"], &[], Some("amd64"), &[
-    "the virtual machine is for amd64, but DataSource images/fedora is for arm64; it will not start from it"
+    "the VM is for amd64, but DataSource images/fedora is for arm64; it will not boot from it"
 ])]
 #[case::odd(None, &["odd"], &[], Some("amd64"), &[
-    "DataSource images/odd is for \"vax\"; amd64, arm64 and s390x are accepted; it is ignored"
+    "DataSource images/odd is for \"vax\", which is ignored; amd64, arm64 and s390x are supported"
 ])]
 #[case::missing(None, &["dangling"], &[], Some("amd64"), &[
-    "DataSource images/dangling does not exist; the virtual machine waits for it"
+    "DataSource images/dangling not found; the VM waits for it"
 ])]
 #[case::by_volume(None, &[], &["s390x-disk"], Some("s390x"), &[
-    "the virtual machine is for s390x, but no node is; it waits for one"
+    "the VM is for s390x, but no node has this architecture; it stays unscheduled"
 ])]
 #[case::an_existing_machine(Some("amd64"), &[], &["s390x-disk"], None, &[
-    "the virtual machine is for amd64, but volume mine/s390x-disk is for s390x; it will not start from it"
+    "the VM is for amd64, but volume mine/s390x-disk is for s390x; it will not boot from it"
 ])]
-fn a_machine_is_for_what_its_disk_is_for(
+fn vm_gets_architecture_of_its_disk(
     #[case] own: Option<&str>,
     #[case] sources: &[&str],
     #[case] volumes: &[&str],
@@ -97,12 +97,12 @@ fn a_machine_is_for_what_its_disk_is_for(
 ) {
     let decision = decided(&machine(own, sources, volumes));
     assert_eq!(decision.set.as_deref(), set);
-    let said: Vec<String> = decision.warnings.iter().map(ToString::to_string).collect();
-    assert_eq!(said, warnings);
+    let messages: Vec<String> = decision.warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(messages, warnings);
 }
 
 #[test]
-fn where_it_comes_from_is_told() {
+fn origin_of_architecture_is_reported() {
     let why = |sources: &[&str]| decided(&machine(None, sources, &[])).why;
     assert_eq!(why(&["fedora"]), Why::DataSource(named("images", "fedora")));
     assert_eq!(why(&[]), Why::Default);

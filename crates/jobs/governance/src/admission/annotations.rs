@@ -1,33 +1,33 @@
-//! The annotations of an object under admission, and the patch that makes them so.
+//! The annotations of an object under admission, and the patch that sets them.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-/// Annotations as they were, as they are asked for, and as they are going to be.
+/// Annotations of the live object, of the request, and as admitted.
 pub(super) struct Annotations {
     old: BTreeMap<String, String>,
-    asked: BTreeMap<String, String>,
+    requested: BTreeMap<String, String>,
     wanted: BTreeMap<String, String>,
-    /// Whether the object has a place for them.
-    there: bool,
+    /// Whether the object has `metadata.annotations`.
+    exists: bool,
 }
 
 impl Annotations {
-    /// Reads them; the error says what is no annotation.
+    /// Reads the annotations; the error names the invalid one.
     pub(super) fn new(old: Option<&Value>, new: &Value) -> Result<Self, String> {
         let Some(metadata) = new.get("metadata").and_then(Value::as_object) else {
             return Err("The object has no metadata; an object is needed".to_owned());
         };
-        let asked = read(metadata)?;
+        let requested = read(metadata)?;
         let old = old
             .and_then(|old| old.get("metadata"))
             .and_then(Value::as_object);
         Ok(Self {
             old: old.map(read).transpose()?.unwrap_or_default(),
-            wanted: asked.clone(),
-            asked,
-            there: metadata.get("annotations").is_some_and(Value::is_object),
+            wanted: requested.clone(),
+            requested,
+            exists: metadata.get("annotations").is_some_and(Value::is_object),
         })
     }
 
@@ -43,11 +43,11 @@ impl Annotations {
         self.wanted.remove(name);
     }
 
-    /// Makes an annotation what it was, or what admission says it is now, whatever is asked for.
+    /// Forces an annotation to its former value, or to the one that admission computed, whatever the request contains.
     pub(super) fn guard(&mut self, name: &str, now: Option<String>, warnings: &mut Vec<String>) {
-        let (asked, old) = (self.asked.get(name), self.old.get(name));
-        if asked != old && (asked.is_none() || asked != now.as_ref()) {
-            let what = match asked {
+        let (requested, old) = (self.requested.get(name), self.old.get(name));
+        if requested != old && (requested.is_none() || requested != now.as_ref()) {
+            let what = match requested {
                 Some(_) => "setting",
                 None => "removing",
             };
@@ -61,22 +61,27 @@ impl Annotations {
         }
     }
 
-    /// What has to be done to what is asked for.
+    /// The JSON patch from the requested to the admitted annotations.
     pub(super) fn patch(&self) -> Vec<Value> {
-        if self.wanted == self.asked {
+        if self.wanted == self.requested {
             return Vec::new();
         }
-        if !self.there {
-            return vec![json!({"op": "add", "path": PLACE, "value": self.wanted})];
+        if !self.exists {
+            return vec![json!({"op": "add", "path": ANNOTATIONS_PATH, "value": self.wanted})];
         }
-        let path = |name: &str| format!("{PLACE}/{}", name.replace('~', "~0").replace('/', "~1"));
+        let path = |name: &str| {
+            format!(
+                "{ANNOTATIONS_PATH}/{}",
+                name.replace('~', "~0").replace('/', "~1")
+            )
+        };
         let mut patch = Vec::new();
         for (name, value) in &self.wanted {
-            if self.asked.get(name) != Some(value) {
+            if self.requested.get(name) != Some(value) {
                 patch.push(json!({"op": "add", "path": path(name), "value": value}));
             }
         }
-        for name in self.asked.keys() {
+        for name in self.requested.keys() {
             if !self.wanted.contains_key(name) {
                 patch.push(json!({"op": "remove", "path": path(name)}));
             }
@@ -85,7 +90,7 @@ impl Annotations {
     }
 }
 
-const PLACE: &str = "/metadata/annotations";
+const ANNOTATIONS_PATH: &str = "/metadata/annotations";
 
 fn read(metadata: &Map<String, Value>) -> Result<BTreeMap<String, String>, String> {
     let annotations = match metadata.get("annotations") {

@@ -16,7 +16,7 @@ fn now() -> Timestamp {
     "2026-03-01T12:00:00Z".parse().unwrap()
 }
 
-/// An object with a plan that was shown.
+/// An object with a plan in status.
 fn config(spec: &Value) -> Value {
     let mut spec = spec.clone();
     spec["profile"] = NAME.into();
@@ -58,11 +58,11 @@ fn kept(user: &str) -> String {
     approval::record(None, entry)
 }
 
-/// What the object becomes, as a server that follows RFC 6902 makes it; with warnings.
+/// The admitted object after a server that follows RFC 6902 applied the patch, with the warnings.
 fn admitted(request: &Admission) -> (Value, Vec<String>) {
     match admit(request) {
-        Verdict::Denied { message } => panic!("denied: {message}"),
-        Verdict::Allowed {
+        AdmissionVerdict::Denied { message } => panic!("denied: {message}"),
+        AdmissionVerdict::Allowed {
             patch, warnings, ..
         } => (patched(request, patch).unwrap(), warnings),
     }
@@ -78,7 +78,7 @@ fn annotation<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
     object["metadata"]["annotations"].get(name)?.as_str()
 }
 
-/// Who approved what, as recorded.
+/// The recorded approvals: user and digest.
 fn recorded(object: &Value) -> Vec<(String, String)> {
     let approvals = Approvals::parse(annotation(object, names::APPROVALS)).unwrap();
     let entries = approvals.entries().iter();
@@ -93,11 +93,11 @@ fn recorded(object: &Value) -> Vec<(String, String)> {
 #[case(None, config(&json!({"action": "Ignore"})), None)]
 #[case(None, config(&json!({})), None)]
 #[case(None, config(&json!({"action": "DryRun", "approvalPolicy": {"requiredApprovals": {"high": 2}}})), None)]
-#[case(None, config(&json!({"action": "Apply"})), Some(Ask::Apply))]
-#[case(None, config(&json!({"action": "DryRun", "bypassOptimisticLock": true})), Some(Ask::Bypass))]
-#[case(None, config(&json!({"action": "DryRun", "approval": {"planDigest": SHOWN}})), Some(Ask::Approval))]
-#[case(None, annotated(config(&json!({"action": "DryRun"})), names::APPROVE, SHOWN), Some(Ask::Approve))]
-// Editing what is not applied.
+#[case(None, config(&json!({"action": "Apply"})), Some(ApprovalTrigger::Apply))]
+#[case(None, config(&json!({"action": "DryRun", "bypassOptimisticLock": true})), Some(ApprovalTrigger::Bypass))]
+#[case(None, config(&json!({"action": "DryRun", "approval": {"planDigest": SHOWN}})), Some(ApprovalTrigger::Approval))]
+#[case(None, annotated(config(&json!({"action": "DryRun"})), names::APPROVE, SHOWN), Some(ApprovalTrigger::Approve))]
+// Editing a spec that is not applied.
 #[case(Some(config(&json!({"action": "DryRun"}))), config(&json!({"action": "DryRun", "options": {"loadAware": {}}})), None)]
 #[case(Some(config(&json!({"action": "DryRun"}))), config(&json!({"action": "DryRun", "rollbackTo": 3})), None)]
 #[case(Some(config(&json!({"action": "DryRun"}))), config(&json!({"action": "Ignore"})), None)]
@@ -106,37 +106,37 @@ fn recorded(object: &Value) -> Vec<(String, String)> {
 #[case(Some(config(&json!({"action": "Apply"}))), config(&json!({"action": "DryRun"})), None)]
 #[case(Some(config(&json!({"action": "Apply"}))), config(&json!({"action": "Ignore", "options": {"loadAware": {}}})), None)]
 #[case(Some(config(&json!({"action": "Apply", "bypassOptimisticLock": true}))), config(&json!({"action": "DryRun", "bypassOptimisticLock": false})), None)]
-// Applying, and editing what is applied.
-#[case(Some(config(&json!({"action": "DryRun"}))), config(&json!({"action": "Apply"})), Some(Ask::Apply))]
-#[case(Some(config(&json!({"action": "Ignore"}))), config(&json!({"action": "Apply"})), Some(Ask::Apply))]
+// Applying, and editing an applied spec.
+#[case(Some(config(&json!({"action": "DryRun"}))), config(&json!({"action": "Apply"})), Some(ApprovalTrigger::Apply))]
+#[case(Some(config(&json!({"action": "Ignore"}))), config(&json!({"action": "Apply"})), Some(ApprovalTrigger::Apply))]
 #[case(Some(config(&json!({"action": "Apply"}))), config(&json!({"action": "Apply"})), None)]
 #[case(Some(config(&json!({"action": "Apply"}))), annotated(config(&json!({"action": "Apply"})), "team", "b"), None)]
-#[case(Some(config(&json!({"action": "Apply"}))), config(&json!({"action": "Apply", "options": {"loadAware": {}}})), Some(Ask::ChangeApplied))]
-#[case(Some(config(&json!({"action": "Apply"}))), config(&json!({"action": "Apply", "waitTimeout": "1h"})), Some(Ask::ChangeApplied))]
-#[case(Some(config(&json!({"action": "Apply", "maintenanceWindows": [{"schedule": "0 0 * * 6", "duration": "4h"}]}))), config(&json!({"action": "Apply"})), Some(Ask::ChangeApplied))]
-#[case(Some(config(&json!({"action": "Apply", "bypassOptimisticLock": true}))), config(&json!({"action": "Apply"})), Some(Ask::ChangeApplied))]
-// Approving, whatever the action is.
-#[case(Some(config(&json!({"action": "DryRun"}))), config(&json!({"action": "DryRun", "approval": {"items": ["a"]}})), Some(Ask::Approval))]
-#[case(Some(config(&json!({"action": "DryRun", "approval": {"rejected": {"planDigest": SHOWN}}}))), config(&json!({"action": "DryRun"})), Some(Ask::Approval))]
+#[case(Some(config(&json!({"action": "Apply"}))), config(&json!({"action": "Apply", "options": {"loadAware": {}}})), Some(ApprovalTrigger::ChangeApplied))]
+#[case(Some(config(&json!({"action": "Apply"}))), config(&json!({"action": "Apply", "waitTimeout": "1h"})), Some(ApprovalTrigger::ChangeApplied))]
+#[case(Some(config(&json!({"action": "Apply", "maintenanceWindows": [{"schedule": "0 0 * * 6", "duration": "4h"}]}))), config(&json!({"action": "Apply"})), Some(ApprovalTrigger::ChangeApplied))]
+#[case(Some(config(&json!({"action": "Apply", "bypassOptimisticLock": true}))), config(&json!({"action": "Apply"})), Some(ApprovalTrigger::ChangeApplied))]
+// Approving, with any action.
+#[case(Some(config(&json!({"action": "DryRun"}))), config(&json!({"action": "DryRun", "approval": {"items": ["a"]}})), Some(ApprovalTrigger::Approval))]
+#[case(Some(config(&json!({"action": "DryRun", "approval": {"rejected": {"planDigest": SHOWN}}}))), config(&json!({"action": "DryRun"})), Some(ApprovalTrigger::Approval))]
 #[case(Some(config(&json!({"action": "DryRun", "approval": {"items": ["a"]}}))), config(&json!({"action": "DryRun", "approval": {"items": ["a"]}})), None)]
-#[case(Some(config(&json!({"action": "Apply", "approval": {"planDigest": SHOWN}}))), config(&json!({"action": "Apply"})), Some(Ask::Approval))]
-#[case(Some(config(&json!({"action": "Apply", "approval": {"planDigest": SHOWN, "items": ["a"]}}))), config(&json!({"action": "DryRun", "approval": {"planDigest": SHOWN}})), Some(Ask::Approval))]
+#[case(Some(config(&json!({"action": "Apply", "approval": {"planDigest": SHOWN}}))), config(&json!({"action": "Apply"})), Some(ApprovalTrigger::Approval))]
+#[case(Some(config(&json!({"action": "Apply", "approval": {"planDigest": SHOWN, "items": ["a"]}}))), config(&json!({"action": "DryRun", "approval": {"planDigest": SHOWN}})), Some(ApprovalTrigger::Approval))]
 #[case(Some(config(&json!({"action": "Apply", "approval": {"planDigest": SHOWN}}))), config(&json!({"action": "DryRun", "rollbackTo": 1})), None)]
 #[case(Some(config(&json!({"action": "DryRun", "approval": {"planDigest": SHOWN, "rejected": {"planDigest": OTHER}}}))), config(&json!({"action": "DryRun", "approval": {"rejected": {"planDigest": OTHER}}})), None)]
-#[case(Some(config(&json!({"action": "DryRun", "approval": {"rejected": {"planDigest": OTHER}}}))), config(&json!({"action": "DryRun", "approval": {"rejected": {"planDigest": SHOWN}}})), Some(Ask::Approval))]
-#[case(Some(config(&json!({"action": "DryRun"}))), config(&json!({"action": "DryRun", "bypassOptimisticLock": true})), Some(Ask::Bypass))]
+#[case(Some(config(&json!({"action": "DryRun", "approval": {"rejected": {"planDigest": OTHER}}}))), config(&json!({"action": "DryRun", "approval": {"rejected": {"planDigest": SHOWN}}})), Some(ApprovalTrigger::Approval))]
+#[case(Some(config(&json!({"action": "DryRun"}))), config(&json!({"action": "DryRun", "bypassOptimisticLock": true})), Some(ApprovalTrigger::Bypass))]
 #[case(Some(config(&json!({"action": "DryRun", "bypassOptimisticLock": true}))), config(&json!({"action": "DryRun", "bypassOptimisticLock": true, "waitTimeout": "1h"})), None)]
-#[case(Some(config(&json!({"action": "DryRun", "approvalPolicy": {"requiredApprovals": {"high": 2}}}))), config(&json!({"action": "DryRun"})), Some(Ask::Policy))]
-#[case(Some(config(&json!({"action": "DryRun"}))), annotated(config(&json!({"action": "DryRun"})), names::APPROVE, SHOWN), Some(Ask::Approve))]
-#[case(Some(annotated(config(&json!({})), names::APPROVE, SHOWN)), annotated(config(&json!({})), names::APPROVE, OTHER), Some(Ask::Approve))]
+#[case(Some(config(&json!({"action": "DryRun", "approvalPolicy": {"requiredApprovals": {"high": 2}}}))), config(&json!({"action": "DryRun"})), Some(ApprovalTrigger::Policy))]
+#[case(Some(config(&json!({"action": "DryRun"}))), annotated(config(&json!({"action": "DryRun"})), names::APPROVE, SHOWN), Some(ApprovalTrigger::Approve))]
+#[case(Some(annotated(config(&json!({})), names::APPROVE, SHOWN)), annotated(config(&json!({})), names::APPROVE, OTHER), Some(ApprovalTrigger::Approve))]
 #[case(Some(annotated(config(&json!({})), names::APPROVE, SHOWN)), annotated(config(&json!({})), names::APPROVE, SHOWN), None)]
 #[case(Some(annotated(config(&json!({})), names::APPROVE, SHOWN)), config(&json!({})), None)]
-fn only_approvers_have_plans_carried_out(
+fn only_approvers_may_apply_plans(
     #[case] old: Option<Value>,
     #[case] new: Value,
-    #[case] ask: Option<Ask>,
+    #[case] trigger: Option<ApprovalTrigger>,
 ) {
-    assert_eq!(asks_for(old.as_ref(), &new), ask);
+    assert_eq!(approval_trigger(old.as_ref(), &new), trigger);
     let approver = request(old, new);
     admitted(&approver);
     let editor = Admission {
@@ -144,13 +144,15 @@ fn only_approvers_have_plans_carried_out(
         may_approve: false,
         ..approver
     };
-    match (ask, admit(&editor)) {
-        (None, Verdict::Allowed { approved, .. }) => assert!(approved.is_empty(), "{approved:?}"),
-        (Some(ask), Verdict::Denied { message }) => {
+    match (trigger, admit(&editor)) {
+        (None, AdmissionVerdict::Allowed { approved, .. }) => {
+            assert!(approved.is_empty(), "{approved:?}");
+        }
+        (Some(trigger), AdmissionVerdict::Denied { message }) => {
             for part in [
                 "\"ed\"",
                 NAME,
-                &ask.to_string(),
+                &trigger.to_string(),
                 "verb \"approve\" on virtplatformconfigs.advisor.kubevirt.io is needed",
             ] {
                 assert!(message.contains(part), "{part} in {message}");
@@ -238,7 +240,7 @@ fn approvals_are_recorded(#[case] old: Value, #[case] new: Value, #[case] digest
 }
 
 #[test]
-fn approvals_are_added_to_those_there_are() {
+fn approvals_are_appended() {
     let old = annotated(
         config(&json!({"action": "DryRun"})),
         names::APPROVALS,
@@ -252,12 +254,12 @@ fn approvals_are_added_to_those_there_are() {
 }
 
 #[test]
-fn nothing_that_a_new_object_says_about_itself_is_believed() {
-    // Its status is not stored, and there can be no plan yet.
+fn status_of_a_new_object_is_ignored() {
+    // Its status is not stored, and a new object has no plan.
     let new = config(&json!({"action": "Apply"}));
     let (object, _) = admitted(&request(None, new));
     assert_eq!(recorded(&object), [("ann".to_owned(), String::new())]);
-    // No place for annotations: one is made.
+    // The patch creates `metadata.annotations` if missing.
     let mut bare = config(&json!({"action": "DryRun"}));
     bare["metadata"] = json!({ "name": NAME });
     let (object, _) = admitted(&request(None, bare));
@@ -270,7 +272,7 @@ fn nothing_that_a_new_object_says_about_itself_is_believed() {
 #[rstest]
 #[case::forged("forged")]
 #[case::an_empty_list("[]")]
-fn nobody_writes_the_record_themselves(#[case] forged: &str) {
+fn users_cannot_write_the_record(#[case] forged: &str) {
     let kept = kept("bob");
     let bare = config(&json!({"action": "DryRun"}));
     let full = annotated(
@@ -312,7 +314,7 @@ fn nobody_writes_the_record_themselves(#[case] forged: &str) {
 }
 
 #[test]
-fn a_forged_record_does_not_get_in_with_a_true_one() {
+fn forged_record_is_dropped_beside_a_real_approval() {
     let old = config(&json!({"action": "DryRun"}));
     let forged = kept("bob");
     let new = annotated(old.clone(), names::APPROVALS, &forged);
@@ -342,7 +344,7 @@ fn in_phase(spec: &Value, phase: &str) -> Value {
 #[case::ignoring_asks_for_nothing(json!({"action": "Ignore"}), false)]
 #[case::no_value_is_none(json!({"action": "DryRun", "options": null}), false)]
 #[case::default_is_none(json!({"action": "DryRun", "failurePolicy": "Abort", "bypassOptimisticLock": false}), false)]
-fn users_who_decide_about_a_plan_are_its_authors(#[case] spec: Value, #[case] authored: bool) {
+fn editors_of_plan_inputs_are_authors(#[case] spec: Value, #[case] authored: bool) {
     let old = in_phase(&json!({"action": "DryRun"}), "ReviewRequired");
     let mut new = in_phase(&spec, "ReviewRequired");
     new["metadata"]["generation"] = 4.into();
@@ -356,7 +358,7 @@ fn users_who_decide_about_a_plan_are_its_authors(#[case] spec: Value, #[case] au
     assert_eq!(warnings, Vec::<String>::new());
 }
 
-/// The operator advertises profiles: who takes one up is its author, and not the operator.
+/// The operator creates advertised configurations: the user who requests the plan is its author, not the operator.
 #[test]
 fn requester_of_an_advertised_plan_is_its_author() {
     let advertised = || config(&json!({"action": "Ignore"}));
@@ -381,7 +383,7 @@ fn requester_of_an_advertised_plan_is_its_author() {
 #[case::waits("ReviewRequired", 3, r#"["ann","eve"]"#)]
 #[case::failed("Failed", 3, r#"["ann","eve"]"#)]
 #[case::handed_over("Ignored", 3, r#"["ann","eve"]"#)]
-fn authors_are_remembered_until_the_plan_completed(
+fn authors_are_kept_until_the_plan_completed(
     #[case] phase: &str,
     #[case] observed: i64,
     #[case] authors: &str,
@@ -398,7 +400,7 @@ fn authors_are_remembered_until_the_plan_completed(
 #[case::fewer(json!({"high": 2}), false, json!({"high": 1}), false)]
 #[case::none(json!({"low": 1}), false, json!({}), false)]
 #[case::authors(json!({"high": 1}), false, json!({"high": 1}), true)]
-fn requirement_is_not_lowered_by_those_who_benefit(
+fn requirement_cannot_be_lowered_while_applying_or_approving(
     #[case] before: Value,
     #[case] author_before: bool,
     #[case] after: Value,
@@ -420,19 +422,19 @@ fn requirement_is_not_lowered_by_those_who_benefit(
         ),
     ] {
         let verdict = admit(&request(Some(old), new));
-        let Verdict::Denied { message } = verdict else {
+        let AdmissionVerdict::Denied { message } = verdict else {
             panic!("{verdict:?}");
         };
         assert!(message.contains("lowers spec.approvalPolicy"), "{message}");
     }
-    // In a change of its own, and then it is another plan.
+    // In a request of its own, which leads to another plan.
     admitted(&request(Some(old("DryRun")), new("DryRun")));
     admitted(&request(Some(new("DryRun")), old("Apply")));
 }
 
-/// The seed's story 2, and what it is not.
+/// The seed's story 2, and its limits.
 #[test]
-fn apply_without_a_plan_is_bound_to_what_was_sent() {
+fn unplanned_apply_is_bound_to_its_spec() {
     let entry = |object: &Value| {
         let approvals = Approvals::parse(annotation(object, names::APPROVALS)).unwrap();
         approvals.entries().first().cloned()
@@ -451,7 +453,7 @@ fn apply_without_a_plan_is_bound_to_what_was_sent() {
     let (object, _) = admitted(&request(Some(old.clone()), new.clone()));
     let bound = entry(&object).unwrap().unplanned.unwrap();
     assert_eq!((bound.generation, bound.after), (5, Some(2)));
-    // With options that another user prepared, there is something to review.
+    // With options prepared by another user there is something to review.
     let old = annotated(old, names::AUTHORS, r#"["eve"]"#);
     let new = annotated(new, names::AUTHORS, r#"["eve"]"#);
     let (object, _) = admitted(&request(Some(old), new));
@@ -459,10 +461,10 @@ fn apply_without_a_plan_is_bound_to_what_was_sent() {
 }
 
 #[test]
-fn what_changes_nothing_is_not_patched() {
+fn unchanged_request_is_not_patched() {
     let old = config(&json!({"action": "Apply"}));
     let verdict = admit(&request(Some(old.clone()), old));
-    let nothing = Verdict::Allowed {
+    let nothing = AdmissionVerdict::Allowed {
         patch: Vec::new(),
         warnings: Vec::new(),
         approved: Vec::new(),
@@ -471,19 +473,19 @@ fn what_changes_nothing_is_not_patched() {
 }
 
 #[rstest]
-fn what_is_no_digest_cannot_be_approved(
+fn invalid_digest_cannot_be_approved(
     #[values("", "yes", "sha256:", "sha256:12", "1111")] digest: &str,
 ) {
     let old = config(&json!({"action": "DryRun"}));
     let new = annotated(old.clone(), names::APPROVE, digest);
-    let Verdict::Denied { message } = admit(&request(Some(old), new)) else {
+    let AdmissionVerdict::Denied { message } = admit(&request(Some(old), new)) else {
         panic!("allowed");
     };
     assert!(message.contains(SHOWN), "{message}");
 }
 
 #[test]
-fn approving_another_plan_than_there_is_warns() {
+fn approving_another_plan_warns() {
     let old = config(&json!({"action": "DryRun"}));
     let new = annotated(old.clone(), names::APPROVE, OTHER);
     let (_, warnings) = admitted(&request(Some(old), new));
@@ -493,7 +495,7 @@ fn approving_another_plan_than_there_is_warns() {
     );
 }
 
-/// Small values of any shape, with the words that matter among them.
+/// Small JSON values of any shape, including the relevant field names.
 fn garbage() -> impl Strategy<Value = Value> {
     let word = prop_oneof![
         Just("Apply".to_owned()),
@@ -530,13 +532,13 @@ fn garbage() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn nothing_makes_it_panic_and_an_editor_never_gets_an_approval(
+    fn admission_never_panics_or_approves_for_editors(
         old in proptest::option::of(garbage()),
         new in garbage(),
     ) {
         let mut request = request(old, new);
         request.may_approve = false;
-        if let Verdict::Allowed { patch, approved, .. } = admit(&request) {
+        if let AdmissionVerdict::Allowed { patch, approved, .. } = admit(&request) {
             prop_assert!(approved.is_empty());
             let patched = patched(&request, patch);
             prop_assert!(patched.is_ok(), "{:?}", patched);

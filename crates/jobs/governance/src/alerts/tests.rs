@@ -14,7 +14,7 @@ fn every_alert_is_complete() {
             ..
         } = alert;
         assert!(name.starts_with("Medley"), "{name}");
-        assert!(!alert.metrics().is_empty(), "{name} looks at nothing");
+        assert!(!alert.metrics().is_empty(), "{name} refers to no metric");
         assert!(summary.ends_with('.'), "{name}: {summary}");
         assert!(description.ends_with('.'), "{name}: {description}");
         assert!(
@@ -25,7 +25,7 @@ fn every_alert_is_complete() {
 }
 
 #[test]
-fn the_rule_is_as_the_operator_of_prometheus_takes_it() {
+fn prometheus_rule_is_valid() {
     let rule = prometheus_rule("somewhere");
     assert_eq!(rule["metadata"]["namespace"], "somewhere");
     let rules = rule["spec"]["groups"][0]["rules"].as_array().unwrap();

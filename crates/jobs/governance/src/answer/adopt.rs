@@ -1,28 +1,27 @@
-//! What somebody has set by hand becomes what is wanted.
+//! Adopts manual changes into the options of a configuration.
 
 use api::advisor::{Action, Drift, DriftClass, ProfileOptions, VirtPlatformConfig};
 use kube_core::ResourceExt as _;
 use machinery::patch::merge_difference;
 use serde_json::{Value, json};
 
-use super::{Refused, there_are};
+use super::{Refused, list_valid_names};
 use crate::Profile;
 
-/// What is adopted, and what is not.
+/// The result of an adoption.
 #[derive(Debug)]
 pub struct Adoption {
-    /// The options that want what there is.
+    /// The options that request the live values.
     pub options: ProfileOptions,
-    /// What is adopted.
+    /// The adopted drift.
     pub adopted: Vec<Drift>,
-    /// Why something else is not.
+    /// Why the other drift is not adopted.
     pub refused: Vec<String>,
-    /// Whether something is left that differs.
+    /// Whether drift remains.
     pub leaves_drift: bool,
 }
 
-/// Asks the profile for options that want what there is: all that drifted, or one field and what is in
-/// it.
+/// Asks the profile for options that request the live values: of all drift, or of one field and the fields below it.
 pub fn adopt(
     profile: &dyn Profile,
     config: &VirtPlatformConfig,
@@ -31,8 +30,8 @@ pub fn adopt(
     let name = config.name_any();
     let status = config.status.clone().unwrap_or_default();
     if status.observed_generation != config.metadata.generation {
-        return Err(Refused::told(format!(
-            "the specification of {name} was changed, and what drifted is not known yet; try again in a moment"
+        return Err(Refused::other(format!(
+            "the specification of {name} was changed, and its drift is not known yet; try again in a moment"
         )));
     }
     let edits: Vec<&Drift> = status
@@ -41,8 +40,8 @@ pub fn adopt(
         .filter(|drift| drift.class == DriftClass::ExternalEdit)
         .collect();
     if edits.is_empty() {
-        return Err(Refused::told(format!(
-            "{name} has nothing to adopt: nobody else has changed what was applied"
+        return Err(Refused::other(format!(
+            "{name} has nothing to adopt: no applied field has drifted"
         )));
     }
     let chosen: Vec<&Drift> = edits
@@ -52,10 +51,10 @@ pub fn adopt(
         .collect();
     if chosen.is_empty() {
         let known: Vec<&str> = edits.iter().map(|drift| drift.path.as_str()).collect();
-        return Err(Refused::told(format!(
+        return Err(Refused::other(format!(
             "nothing drifted at {}; {}",
             path.unwrap_or_default(),
-            there_are(&known)
+            list_valid_names(&known)
         )));
     }
     let mut adoption = Adoption {
@@ -74,7 +73,7 @@ pub fn adopt(
         }
     }
     if adoption.adopted.is_empty() {
-        return Err(Refused::told(format!(
+        return Err(Refused::other(format!(
             "nothing can be adopted: {}",
             adoption.refused.join("; ")
         )));
@@ -83,7 +82,7 @@ pub fn adopt(
     Ok(adoption)
 }
 
-/// Whether a field is another one, or in it.
+/// Whether a field is the given one, or below it.
 fn within(field: &str, path: &str) -> bool {
     field
         .strip_prefix(path)
@@ -91,12 +90,12 @@ fn within(field: &str, path: &str) -> bool {
 }
 
 impl Adoption {
-    /// Whether what was not adopted comes as a plan for review: it would be put back unseen otherwise.
+    /// Whether the remaining drift becomes a plan for review; under action Apply it would be reverted without one.
     pub fn is_for_review(&self, config: &VirtPlatformConfig) -> bool {
         self.leaves_drift && config.spec.action == Action::Apply
     }
 
-    /// The change that makes the options what there is.
+    /// The patch that sets the options.
     pub fn patch(&self, config: &VirtPlatformConfig) -> Value {
         let before = config
             .spec

@@ -3,7 +3,7 @@ use serde_json::json;
 use super::revision;
 use crate::record::Record;
 
-/// A history: revisions with what they roll back to.
+/// A history: revisions with the revision each rolls back to.
 fn history(revisions: &[(i64, Option<i64>)]) -> Vec<Record> {
     revisions
         .iter()
@@ -18,7 +18,7 @@ fn history(revisions: &[(i64, Option<i64>)]) -> Vec<Record> {
 }
 
 #[test]
-fn the_last_one_in_force_is_undone() {
+fn latest_revision_in_force_is_undone() {
     for (revisions, expected) in [
         (vec![], None),
         (vec![(1, None)], Some(1)),
@@ -33,11 +33,11 @@ fn the_last_one_in_force_is_undone() {
 }
 
 #[test]
-fn an_unknown_revision_is_refused_with_those_there_are() {
+fn unknown_revision_error_lists_known_ones() {
     let records = history(&[(3, None), (4, None)]);
     assert_eq!(revision(&records, Some(3), "x").unwrap(), 3);
-    let said = revision(&records, Some(1), "x").unwrap_err().to_string();
-    assert!(said.contains("no revision 1; there are: 3, 4"), "{said}");
-    let said = revision(&[], Some(1), "x").unwrap_err().to_string();
-    assert!(said.contains("there are none"), "{said}");
+    let error = revision(&records, Some(1), "x").unwrap_err().to_string();
+    assert!(error.contains("no revision 1; there are: 3, 4"), "{error}");
+    let error = revision(&[], Some(1), "x").unwrap_err().to_string();
+    assert!(error.contains("there are none"), "{error}");
 }

@@ -1,18 +1,18 @@
-//! Recorded approvals, as the annotation keeps them.
+//! The approvals recorded in the annotation.
 //!
-//! Admission alone writes the annotation, because only the API server knows who sends a request, and only while it is
-//! sent. An entry is for one plan of one object: the digest covers the uid of the object and the revision that the plan
-//! will have in the history, so that no later plan can have the same digest, and an approval cannot be used twice.
+//! Only admission writes the annotation, because only the API server knows the user of a request, and only during the
+//! request. An entry is for one plan of one object: the digest covers the uid of the object and the revision that the
+//! plan will have in the history, so that no later plan can have the same digest, and an approval cannot be used twice.
 
 use api::advisor::names;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::{Deserialize, Serialize};
 
-/// Entries beyond this are dropped, oldest first; losing an approval is safe.
+/// Maximum number of entries; the oldest are dropped. Losing an approval is safe.
 const MAX_ENTRIES: usize = 50;
-/// The same for their size: the API server limits all annotations of an object to 256 KiB, and a user may be in hundreds
-/// of groups.
+/// Maximum size: the API server limits all annotations of an object to 256 KiB, and a user may be in hundreds of
+/// groups.
 const MAX_BYTES: usize = 64 << 10;
 
 /// The approval of one plan by one user.
@@ -23,25 +23,25 @@ pub struct Entry {
     /// The digest of the plan; empty for an approval before there is a plan.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub digest: String,
-    /// When.
+    /// The time of the approval.
     pub at: Time,
     /// The groups of the user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<String>,
-    /// Set if the user asked for `Apply` when there was no plan to review.
+    /// Set if the user requested `Apply` when there was no plan to review.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unplanned: Option<Unplanned>,
 }
 
 /// The request that an approval without a plan is bound to.
 ///
-/// The seed's story 2: a manifest with `action: Apply` is planned and carried out without a pause. Such an approval is
-/// for the first plan that follows from exactly this specification, and never counts where a policy requires approvals.
+/// The seed's story 2: a manifest with `action: Apply` is planned and applied without a pause. Such an approval is for
+/// the first plan derived from exactly this spec, and never counts where a policy requires approvals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unplanned {
-    /// `metadata.generation` of the specification that was sent: any later edit ends the approval.
+    /// `metadata.generation` of the spec as sent: any later edit invalidates the approval.
     pub generation: i64,
-    /// `status.revision` then: once a plan has run, the approval is used.
+    /// `status.revision` at that time: once a plan has run, the approval is used up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<i64>,
 }
@@ -53,7 +53,7 @@ pub struct Approvals {
 }
 
 impl Approvals {
-    /// Reads the annotation [`names::APPROVALS`]; without one there are none.
+    /// Parses the annotation [`names::APPROVALS`]; without one there are no approvals.
     pub fn parse(text: Option<&str>) -> Result<Self, String> {
         let Some(text) = text else {
             return Ok(Self::default());
@@ -69,7 +69,7 @@ impl Approvals {
         Ok(Self { entries })
     }
 
-    /// The approvals of a plan, in the order in which they were given.
+    /// The approvals of a plan, in the order of their time.
     pub fn of<'a>(&'a self, digest: &'a str) -> impl Iterator<Item = &'a Entry> {
         let entries = self.entries.iter();
         entries.filter(move |entry| {
@@ -77,7 +77,7 @@ impl Approvals {
         })
     }
 
-    /// The approval that was given before there was a plan, if it still holds.
+    /// The approval given before there was a plan, if it is still valid.
     pub fn unplanned(&self, generation: Option<i64>, revision: Option<i64>) -> Option<&Entry> {
         self.entries.iter().find(|entry| {
             entry.unplanned.is_some_and(|bound| {
@@ -86,25 +86,25 @@ impl Approvals {
         })
     }
 
-    /// All of them, oldest first.
+    /// All approvals, oldest first.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 }
 
 impl Entry {
-    /// Whether the approval is older than it may be. One from the future is, too: no clock gave it.
+    /// Whether the approval has exceeded its lifetime. One from the future counts as expired: no valid clock wrote it.
     pub fn expired(&self, now: Timestamp, lifetime: SignedDuration) -> bool {
         let age = now.duration_since(self.at.0);
         age > lifetime || age < -CLOCK_SKEW
     }
 }
 
-/// Clocks of two replicas may differ by this much.
+/// Tolerated clock difference between replicas.
 const CLOCK_SKEW: SignedDuration = SignedDuration::from_mins(5);
 
-/// The annotation with one more approval. One that cannot be read is replaced: losing approvals is safe, and only an
-/// administrator who went around admission can have broken it.
+/// The annotation with one more approval. An unreadable annotation is replaced: losing approvals is safe, and only an
+/// administrator who bypassed admission can have written it.
 pub fn record(existing: Option<&str>, entry: Entry) -> String {
     let mut entries = Approvals::parse(existing).unwrap_or_default().entries;
     entries.retain(|known| {

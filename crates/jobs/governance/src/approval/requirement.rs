@@ -1,7 +1,8 @@
-//! What approvals a plan needs: the ApprovalPolicies that select it, and the configuration's own.
+//! The approvals that a plan needs: by the ApprovalPolicies that select it, and by the configuration's own policy.
 //!
-//! Requirements are not merged into one: two approvals by anyone and one by a group are two statements, and a plan has to
-//! meet both. So no policy can weaken another, and a configuration's own can only add to those of the cluster.
+//! Requirements are not merged into one: two approvals by anyone and one by a group are separate requirements, and a
+//! plan has to meet both. So no policy can weaken another, and a configuration's own policy can only add to those of
+//! the cluster.
 
 use api::advisor::{ApprovalRequirement, Impact, RequiredApprovals, VirtPlatformConfigSpec};
 use api::approval::ApprovalPolicySpec;
@@ -10,14 +11,14 @@ use jiff::{SignedDuration, Timestamp};
 use crate::timeout::positive;
 use crate::window::{State, Windows};
 
-/// How long an approval lasts when no policy says. Longer than a month between two maintenance windows is rare, and a plan
-/// that was not started for longer was made for another cluster.
+/// Lifetime of an approval unless a policy sets one. Maintenance windows are rarely more than a month apart, and a plan
+/// older than that was made for another state of the cluster.
 const DEFAULT_LIFETIME: SignedDuration = SignedDuration::from_hours(30 * 24);
 
 /// The source of requirements that the configuration states itself.
 pub const OWN: &str = "spec.approvalPolicy";
 
-/// An ApprovalPolicy as it was read.
+/// An ApprovalPolicy.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Policy {
     /// The name of the object.
@@ -31,7 +32,7 @@ impl Policy {
         format!("ApprovalPolicy {}", self.name)
     }
 
-    /// Whether a configuration of this profile is governed.
+    /// Whether it selects configurations of this profile.
     fn selects(&self, profile: &str) -> bool {
         self.spec.profiles.is_empty() || self.spec.profiles.iter().any(|name| name == profile)
     }
@@ -41,7 +42,7 @@ impl Policy {
     }
 }
 
-/// Everything that policies demand of the plans of one configuration.
+/// The policies that select one configuration.
 #[derive(Debug, Clone, Default)]
 pub struct Floor {
     selected: Vec<Policy>,
@@ -50,7 +51,7 @@ pub struct Floor {
 }
 
 impl Floor {
-    /// The policies in force for a configuration.
+    /// Collects the policies that select a configuration.
     pub fn of(policies: &[Policy], spec: &VirtPlatformConfigSpec) -> Self {
         let own = spec.approval_policy.clone().unwrap_or_default();
         Self {
@@ -88,8 +89,8 @@ impl Floor {
         requirements
     }
 
-    /// How long an approval lasts: the shortest lifetime of all policies. One that cannot be read is an error, because
-    /// ignoring it would lengthen what the policy's owner meant to limit.
+    /// The lifetime of an approval: the shortest of all policies. An unparsable one is an error, because ignoring it
+    /// would extend the limit that the policy sets.
     pub fn lifetime(&self) -> Result<SignedDuration, String> {
         let mut shortest = DEFAULT_LIFETIME;
         for policy in &self.selected {
@@ -101,8 +102,8 @@ impl Floor {
         Ok(shortest)
     }
 
-    /// Whether policies let an item of this impact start now. All that have windows must have one open; windows that
-    /// cannot be read never open.
+    /// Whether the policies let an item of this impact start now. All policies with windows must have one open;
+    /// unparsable windows never open.
     pub fn window(&self, impact: Impact, now: Timestamp) -> State {
         let mut state = State::Unrestricted;
         for policy in self
@@ -117,7 +118,7 @@ impl Floor {
         state
     }
 
-    /// What is wrong with the selected policies, if anything is: their plans wait until it is put right.
+    /// The first error in the selected policies; their plans wait until it is fixed.
     pub fn problem(&self) -> Option<String> {
         for policy in &self.selected {
             if let Err(why) = Windows::parse(&policy.spec.maintenance_windows) {
@@ -128,7 +129,7 @@ impl Floor {
     }
 }
 
-/// The number that a configuration itself requires for an impact.
+/// The number of approvals that the configuration itself requires for an impact.
 pub fn needed(required: &RequiredApprovals, impact: Impact) -> u32 {
     match impact {
         Impact::Low => required.low,

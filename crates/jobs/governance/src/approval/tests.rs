@@ -1,4 +1,4 @@
-//! Nothing is carried out that was not approved, and it is said what is missing.
+//! Only approved plans are applied, and the message states what is missing.
 
 use api::advisor::{Approval, ApprovalPolicy, Rejection, RequiredApprovals};
 use api::approval::ApprovalPolicySpec;
@@ -56,7 +56,7 @@ fn owned(all: &[&str]) -> Vec<String> {
 #[case(&["descheduler"], &["descheduler", "psi"])]
 #[case(&["alerts"], &["alerts", "descheduler", "psi"])]
 #[case(&["alerts", "ksm"], &["alerts", "descheduler", "ksm", "psi"])]
-fn what_is_approved_brings_what_it_needs(#[case] approved: &[&str], #[case] expected: &[&str]) {
+fn approved_items_include_dependencies(#[case] approved: &[&str], #[case] expected: &[&str]) {
     assert_eq!(
         names(&closure(&items(), &owned(approved)).unwrap()),
         expected
@@ -64,7 +64,7 @@ fn what_is_approved_brings_what_it_needs(#[case] approved: &[&str], #[case] expe
 }
 
 #[test]
-fn items_that_do_not_exist_are_an_error() {
+fn unknown_items_are_an_error() {
     assert_eq!(
         closure(&items(), &owned(&["psi", "swap"])).unwrap_err(),
         "The plan has no item 'swap'; it has psi, descheduler, alerts, ksm"
@@ -72,7 +72,7 @@ fn items_that_do_not_exist_are_an_error() {
 }
 
 #[test]
-fn items_that_need_each_other_end() {
+fn cyclic_dependencies_terminate() {
     let circle = [item("a", &["b"]), item("b", &["a"])];
     assert_eq!(
         names(&closure(&circle, &owned(&["a"])).unwrap()),
@@ -116,7 +116,7 @@ fn consent_is_for_a_manager(#[case] manager: &str, #[case] missing: bool) {
 }
 
 #[test]
-fn what_was_ours_needs_no_consent() {
+fn reclaimed_field_needs_no_consent() {
     let items = [taking(item("x", &[]), "spec.profiles", true)];
     assert_eq!(consented(&items, &[]), []);
 }
@@ -169,7 +169,7 @@ fn approvals_are_recorded_once_per_user_and_plan() {
 }
 
 #[test]
-fn only_the_last_fifty_are_kept() {
+fn latest_fifty_approvals_are_kept() {
     let mut text = None;
     for number in 0..60 {
         let next = entry(&format!("u{number}"), "d", time(number));
@@ -180,9 +180,9 @@ fn only_the_last_fifty_are_kept() {
     assert_eq!(users(&approvals, "d")[0], "u10");
 }
 
-/// Annotations of an object have 256 KiB together, and identity providers are generous with groups.
+/// All annotations of an object are limited to 256 KiB, and identity providers may send many groups.
 #[test]
-fn many_groups_do_not_fill_the_object() {
+fn size_of_approvals_is_limited() {
     let mut text = None;
     for number in 0..20 {
         let mut next = entry(&format!("u{number}"), "d", time(number));
@@ -195,7 +195,7 @@ fn many_groups_do_not_fill_the_object() {
 }
 
 #[test]
-fn what_others_wrote_is_read_or_refused() {
+fn approvals_annotation_is_parsed_or_rejected() {
     assert_eq!(Approvals::parse(None), Ok(Approvals::default()));
     let more =
         r#"[{"user":"ann","digest":"d","at":"2026-01-01T00:00:00Z","groups":["ops"],"new":1}]"#;
@@ -213,7 +213,7 @@ fn what_others_wrote_is_read_or_refused() {
             refused.contains("advisor.kubevirt.io/approvals"),
             "{refused}"
         );
-        // A new approval is recorded all the same.
+        // A new approval is still recorded.
         let anew = record(Some(garbage), entry("bob", "d", time(0)));
         assert_eq!(users(&Approvals::parse(Some(&anew)).unwrap(), "d"), ["bob"]);
     }
@@ -244,7 +244,7 @@ fn approvals(all: &[(&str, &str)]) -> Approvals {
     Approvals::parse(text.as_deref()).unwrap()
 }
 
-/// A question to the gate, with everything that it depends on.
+/// The inputs of one gate check.
 struct Case {
     spec: VirtPlatformConfigSpec,
     items: Vec<Item>,
@@ -274,7 +274,7 @@ impl Case {
         }
     }
 
-    fn ask(&self) -> Result<Granted, Withheld> {
+    fn ask(&self) -> Result<Granted, ApprovalBlocker> {
         let floor = Floor::of(&self.policies, &self.spec);
         Gate {
             spec: &self.spec,
@@ -282,7 +282,7 @@ impl Case {
             digest: PLAN,
             impact: self.impact,
             requirements: &floor.requirements(self.impact),
-            lifetime: floor.lifetime().map_err(Withheld::InvalidPolicy)?,
+            lifetime: floor.lifetime().map_err(ApprovalBlocker::InvalidPolicy)?,
             approvals: &self.approvals,
             used: &self.used,
             authors: &self.authors,
@@ -299,7 +299,7 @@ fn ask(
     spec: &VirtPlatformConfigSpec,
     items: &[Item],
     given: &[(&str, &str)],
-) -> Result<Granted, Withheld> {
+) -> Result<Granted, ApprovalBlocker> {
     Case::new(spec, items, given).ask()
 }
 
@@ -329,10 +329,10 @@ fn without_a_recorder_apply_alone_approves() {
 
 #[test]
 fn with_a_recorder_the_plan_has_to_be_approved() {
-    let withheld = ask(&bare(), &items(), &[("ann", "sha256:bbbb")]).unwrap_err();
-    assert_eq!(withheld.reason(), "NotReviewed");
-    assert!(withheld.to_string().contains(PLAN), "{withheld}");
-    // Where no policy says otherwise, also by who asked for it.
+    let blocked = ask(&bare(), &items(), &[("ann", "sha256:bbbb")]).unwrap_err();
+    assert_eq!(blocked.reason(), "NotReviewed");
+    assert!(blocked.to_string().contains(PLAN), "{blocked}");
+    // Without a policy, the author may approve as well.
     let granted = ask(&bare(), &items(), &[("author", PLAN)]).unwrap();
     assert_eq!(granted.users(), ["author"]);
 }
@@ -376,21 +376,21 @@ fn used_approvals_count_for_the_plan_that_used_them() {
 #[rstest]
 #[case(Action::DryRun)]
 #[case(Action::Ignore)]
-fn without_apply_nothing_happens(#[case] action: Action) {
+fn other_actions_do_not_apply(#[case] action: Action) {
     let spec = VirtPlatformConfigSpec {
         action,
         ..apply(Approval::default(), 0)
     };
-    let withheld = ask(&spec, &items(), &[("ann", PLAN)]).unwrap_err();
-    assert_eq!(withheld, Withheld::NotAsked);
+    let blocked = ask(&spec, &items(), &[("ann", PLAN)]).unwrap_err();
+    assert_eq!(blocked, ApprovalBlocker::NotRequested);
     assert_eq!(
-        withheld.to_string(),
+        blocked.to_string(),
         "Plan ready for review. Change action to 'Apply' to execute."
     );
 }
 
 #[test]
-fn a_rejected_plan_is_not_carried_out_and_another_is() {
+fn rejection_is_for_one_plan() {
     let rejecting = |digest: &str| {
         let rejected = Rejection {
             plan_digest: digest.to_owned(),
@@ -404,16 +404,16 @@ fn a_rejected_plan_is_not_carried_out_and_another_is() {
             0,
         )
     };
-    let withheld = ask(&rejecting(PLAN), &items(), &[]).unwrap_err();
+    let blocked = ask(&rejecting(PLAN), &items(), &[]).unwrap_err();
     assert!(
-        withheld.to_string().contains("rejected: too risky"),
-        "{withheld}"
+        blocked.to_string().contains("rejected: too risky"),
+        "{blocked}"
     );
     assert!(ask(&rejecting("sha256:bbbb"), &items(), &[("ann", PLAN)]).is_ok());
 }
 
 #[test]
-fn only_the_plan_that_was_reviewed_is_carried_out() {
+fn only_the_approved_digest_is_applied() {
     let approving = |digest: &str| {
         let mut spec = apply(
             Approval {
@@ -422,29 +422,29 @@ fn only_the_plan_that_was_reviewed_is_carried_out() {
             },
             0,
         );
-        // The bypass is about locks, not about which plan it is.
+        // The bypass concerns locks, not the digest.
         spec.bypass_optimistic_lock = true;
         spec
     };
     assert!(ask(&approving(PLAN), &items(), &[("ann", PLAN)]).is_ok());
-    let withheld = ask(&approving("sha256:bbbb"), &items(), &[]).unwrap_err();
+    let blocked = ask(&approving("sha256:bbbb"), &items(), &[]).unwrap_err();
     assert_eq!(
-        withheld,
-        Withheld::OtherPlan {
+        blocked,
+        ApprovalBlocker::OtherPlan {
             approved: "sha256:bbbb".to_owned(),
             now: PLAN.to_owned()
         }
     );
     assert!(
-        withheld
+        blocked
             .to_string()
             .contains("set spec.approval.planDigest to sha256:aaaa"),
-        "{withheld}"
+        "{blocked}"
     );
 }
 
 #[test]
-fn part_of_a_plan_needs_consent_for_its_own_takeovers_only() {
+fn partial_approval_needs_consent_for_its_own_takeovers_only() {
     let mut items = items();
     items[1] = taking(items[1].clone(), "spec.profiles", false);
     let part = |name: &str| {
@@ -460,18 +460,21 @@ fn part_of_a_plan_needs_consent_for_its_own_takeovers_only() {
         names(&ask(&part("ksm"), &items, &[("ann", PLAN)]).unwrap().items),
         ["ksm"]
     );
-    let withheld = ask(&part("alerts"), &items, &[]).unwrap_err();
+    let blocked = ask(&part("alerts"), &items, &[]).unwrap_err();
     assert!(
-        withheld
+        blocked
             .to_string()
             .contains("item 'descheduler' would take spec.profiles from manager \"argocd\""),
-        "{withheld}"
+        "{blocked}"
     );
     let mut bypass = part("alerts");
     bypass.bypass_optimistic_lock = true;
     assert!(ask(&bypass, &items, &[("ann", PLAN)]).is_ok());
     let unknown = ask(&part("swap"), &items, &[]).unwrap_err();
-    assert!(matches!(unknown, Withheld::UnknownItem(_)), "{unknown}");
+    assert!(
+        matches!(unknown, ApprovalBlocker::UnknownItem(_)),
+        "{unknown}"
+    );
 }
 
 #[rstest]
@@ -480,7 +483,7 @@ fn part_of_a_plan_needs_consent_for_its_own_takeovers_only() {
 #[case::one_twice(&[("ann", PLAN), ("ann", PLAN)], 1, false)]
 #[case::one_and_the_author(&[("ann", PLAN), ("author", PLAN)], 1, true)]
 #[case::one_of_another_plan(&[("ann", PLAN), ("bob", "sha256:bbbb")], 1, false)]
-fn two_others_have_to_approve_this_plan(
+fn two_distinct_non_author_approvals_are_required(
     #[case] given: &[(&str, &str)],
     #[case] have: usize,
     #[case] excluded: bool,
@@ -488,7 +491,7 @@ fn two_others_have_to_approve_this_plan(
     let mut spec = apply(Approval::default(), 2);
     spec.bypass_optimistic_lock = true;
     match ask(&spec, &items(), given).unwrap_err() {
-        Withheld::TooFewApprovals {
+        ApprovalBlocker::TooFewApprovals {
             have: found,
             requirement,
             author_excluded,
@@ -510,9 +513,9 @@ fn enough_approvals_open_the_gate() {
     let granted = ask(&spec, &items(), &[("bob", PLAN), ("ann", PLAN)]).unwrap();
     assert_eq!(granted.users(), ["ann", "bob"]);
     let both = [("ann", PLAN), ("author", PLAN)];
-    let withheld = ask(&spec, &items(), &both).unwrap_err();
+    let blocked = ask(&spec, &items(), &both).unwrap_err();
     assert_eq!(
-        withheld.to_string(),
+        blocked.to_string(),
         "A plan of High impact needs 2 approvals (spec.approvalPolicy), and has 1 (by ann); that of an author does not count. \
          To approve, annotate the configuration with advisor.kubevirt.io/approve=sha256:aaaa."
     );
@@ -524,7 +527,7 @@ fn enough_approvals_open_the_gate() {
 }
 
 #[test]
-fn the_impact_says_how_many() {
+fn required_number_depends_on_impact() {
     let spec = apply(Approval::default(), 2);
     let with = |impact| {
         let mut case = Case::new(&spec, &items(), &[("ann", PLAN)]);
@@ -543,24 +546,24 @@ fn unverified_approvals_count_for_nothing() {
     case.authors.clear();
     assert_eq!(
         case.ask(),
-        Err(Withheld::AuthorUnknown {
+        Err(ApprovalBlocker::AuthorUnknown {
             need: 1,
             impact: Impact::High
         })
     );
     case.recorder = Recorder::Untrusted("failurePolicy is Ignore".to_owned());
-    let withheld = case.ask().unwrap_err();
-    assert_eq!(withheld.reason(), "ApprovalsNotRecorded");
+    let blocked = case.ask().unwrap_err();
+    assert_eq!(blocked.reason(), "ApprovalsNotRecorded");
     assert!(
-        withheld.to_string().contains("failurePolicy is Ignore"),
-        "{withheld}"
+        blocked.to_string().contains("failurePolicy is Ignore"),
+        "{blocked}"
     );
 }
 
 proptest! {
-    /// A closure has what was asked for, all it needs, and nothing twice closed.
+    /// A closure contains the requested items, all their dependencies, and is closed.
     #[test]
-    fn a_closure_is_closed(
+    fn closure_is_closed(
         edges in prop::collection::vec((0_usize..6, 0_usize..6), 0..12),
         approved in prop::collection::vec(0_usize..6, 1..4),
     ) {
@@ -575,20 +578,20 @@ proptest! {
         for item in items.iter().filter(|item| closed.contains(&item.name)) {
             prop_assert!(item.depends_on.iter().all(|name| closed.contains(name)));
         }
-        // Every member is reached from what was approved: taking one away breaks something.
+        // Every member is reachable from an approved item.
         for member in closed.iter().filter(|name| !approved.contains(name)) {
             let needed = items.iter().any(|item| {
                 closed.contains(&item.name) && &item.name != member && item.depends_on.contains(member)
             });
-            prop_assert!(needed, "{member} is there for nobody");
+            prop_assert!(needed, "{member} is not needed by any member");
         }
         let all: Vec<String> = closed.iter().cloned().collect();
         prop_assert_eq!(closure(&items, &all).unwrap(), closed);
     }
 
-    /// The gate opens exactly when enough others approved exactly this plan.
+    /// The gate opens exactly when enough non-authors approved exactly this plan.
     #[test]
-    fn the_number_of_approvers_decides(
+    fn gate_opens_with_enough_approvers(
         users in prop::collection::vec((0_usize..5, any::<bool>()), 0..10),
         need in 0_u32..4,
     ) {
@@ -599,7 +602,7 @@ proptest! {
         let given: Vec<(&str, &str)> = given.iter().map(|(user, digest)| (user.as_str(), *digest)).collect();
         let count = users.iter().filter(|(user, this)| *user != 0 && *this).map(|(user, _)| user).collect::<BTreeSet<_>>().len();
         let result = ask(&apply(Approval::default(), need), &items(), &given);
-        // Where none is required, one by anyone is enough, but there has to be one.
+        // Where no policy requires approvals, one by any approver suffices, but there has to be one.
         let stamped = users.iter().any(|(_, this)| *this);
         let expected = if need == 0 { stamped } else { count >= need as usize };
         prop_assert_eq!(result.is_ok(), expected);

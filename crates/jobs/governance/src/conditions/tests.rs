@@ -1,4 +1,4 @@
-//! Conditions tell one phase at a time, and move only when they change.
+//! Exactly one phase condition is true, and conditions change only when the status does.
 
 use api::advisor::Phase;
 
@@ -12,7 +12,7 @@ fn moment(second: i64, generation: i64) -> Moment {
 }
 
 #[test]
-fn exactly_one_phase_is_true_in_any_order_of_phases() {
+fn exactly_one_phase_condition_is_true() {
     let mut conditions = Vec::new();
     for first in Phase::ALL {
         for second in Phase::ALL {
@@ -33,7 +33,7 @@ fn exactly_one_phase_is_true_in_any_order_of_phases() {
 }
 
 #[test]
-fn the_time_moves_with_the_status_and_not_with_the_message() {
+fn transition_time_changes_only_with_the_status() {
     let mut conditions = Vec::new();
     enter(
         &mut conditions,
@@ -71,8 +71,8 @@ fn the_time_moves_with_the_status_and_not_with_the_message() {
 }
 
 #[test]
-fn what_users_know_is_said_in_the_words_they_know() {
-    let said = |phase, kind: &str| {
+fn messages_are_those_of_the_prototype() {
+    let condition_in = |phase, kind: &str| {
         let mut conditions = Vec::new();
         enter(
             &mut conditions,
@@ -92,7 +92,7 @@ fn what_users_know_is_said_in_the_words_they_know() {
         (status.to_owned(), reason.to_owned(), message.to_owned())
     };
     assert_eq!(
-        said(Phase::ReviewRequired, "ReviewRequired"),
+        condition_in(Phase::ReviewRequired, "ReviewRequired"),
         tuple(
             "True",
             "ReviewRequired",
@@ -100,19 +100,19 @@ fn what_users_know_is_said_in_the_words_they_know() {
         )
     );
     assert_eq!(
-        said(Phase::ReviewRequired, "Completed"),
+        condition_in(Phase::ReviewRequired, "Completed"),
         tuple("False", "NotCompleted", "Plan not yet applied")
     );
     assert_eq!(
-        said(Phase::Completed, "PrerequisiteFailed"),
+        condition_in(Phase::Completed, "PrerequisiteFailed"),
         tuple("False", "Completed", "All prerequisites met")
     );
     assert_eq!(
-        said(Phase::Completed, "InProgress"),
+        condition_in(Phase::Completed, "InProgress"),
         tuple("False", "NotInProgress", "Plan application completed")
     );
     assert_eq!(
-        said(Phase::Drifted, "Drifted"),
+        condition_in(Phase::Drifted, "Drifted"),
         tuple(
             "True",
             "DriftDetected",
@@ -120,7 +120,7 @@ fn what_users_know_is_said_in_the_words_they_know() {
         )
     );
     assert_eq!(
-        said(Phase::Drifted, "Completed"),
+        condition_in(Phase::Drifted, "Completed"),
         tuple(
             "False",
             "ConfigurationDrifted",
@@ -128,39 +128,39 @@ fn what_users_know_is_said_in_the_words_they_know() {
         )
     );
     assert_eq!(
-        said(Phase::Drafting, "InProgress"),
+        condition_in(Phase::Drafting, "InProgress"),
         tuple("False", "NotInProgress", "Plan is not being applied")
     );
     assert_eq!(
-        said(Phase::Drafting, "Ignored"),
+        condition_in(Phase::Drafting, "Ignored"),
         tuple("False", "NotIgnored", "Configuration is being managed")
     );
     assert_eq!(
-        said(Phase::Ignored, "Completed"),
+        condition_in(Phase::Ignored, "Completed"),
         tuple(
             "False",
             "Ignored",
             "Not applicable - configuration is ignored"
         )
     );
-    assert_eq!(said(Phase::Drifted, "ProfileActive").0, "False");
-    assert_eq!(said(Phase::Completed, "ProfileActive").0, "True");
+    assert_eq!(condition_in(Phase::Drifted, "ProfileActive").0, "False");
+    assert_eq!(condition_in(Phase::Completed, "ProfileActive").0, "True");
 }
 
-/// The definition of the kind refuses messages of more than 32768 characters, and with them the whole
-/// status: a thousand drifted objects are more than that.
+/// The CRD limits messages to 32768 characters, and the API server rejects the whole status beyond that: a thousand
+/// drifted objects exceed it.
 #[test]
-fn a_message_that_is_too_long_is_cut() {
+fn long_message_is_truncated() {
     let long = "é: is 2, applied was 1; ".repeat(2000);
     let mut conditions = Vec::new();
     for phase in Phase::ALL {
         enter(&mut conditions, phase, None, &long, &moment(1, 1));
-        let said = &get(&conditions, phase.as_str()).unwrap().message;
-        assert_eq!(said.chars().count(), LONGEST);
-        assert!(long.starts_with(said.strip_suffix('…').unwrap()));
+        let message = &get(&conditions, phase.as_str()).unwrap().message;
+        assert_eq!(message.chars().count(), MAX_MESSAGE_CHARS);
+        assert!(long.starts_with(message.strip_suffix('…').unwrap()));
         let total: usize = conditions.iter().map(|one| one.message.len()).sum();
         assert!(total < 128 * 1024, "{total} bytes of messages in {phase}");
     }
-    let exact = "é".repeat(LONGEST);
-    assert_eq!(fitting(&exact), exact, "there is room for this");
+    let exact = "é".repeat(MAX_MESSAGE_CHARS);
+    assert_eq!(truncate_message(&exact), exact, "it fits");
 }

@@ -1,9 +1,9 @@
-//! Pending, Drafting, PrerequisiteFailed: making a plan.
+//! Pending, Drafting, PrerequisiteFailed: generating a plan.
 
 use api::advisor::{Action, Applied, ItemState, Operation, Phase};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::{Decision, Facts, LOOK_AGAIN, Todo, Turn, review, settled};
+use super::{Decider, Decision, DecisionInputs, MISSING_KIND_REQUEUE, NextStep, review, settled};
 use crate::conditions::{
     APPROVED, INPUT_DEPENDENCY_DRIFT, PLAN_STALE, PREREQUISITES_MET, UPGRADE_AVAILABLE, is_true,
     message_of,
@@ -12,84 +12,84 @@ use crate::health::Health;
 use crate::plan::{self, Draft, Plan, Preview, Problem};
 use crate::snapshot::whole;
 
-/// Makes ready for a new plan: how the one before ended goes into the history first.
-pub(super) fn prepare(mut turn: Turn<'_>) -> Decision {
-    match turn.close_if_open() {
+/// Prepares for a new plan: the outcome of the previous one is written into the history first.
+pub(super) fn prepare(mut decider: Decider<'_>) -> Decision {
+    match decider.close_if_open() {
         Some(decision) => decision,
-        None => turn.move_to(Phase::Drafting),
+        None => decider.move_to(Phase::Drafting),
     }
 }
 
-/// Asks for what the server would make of the items, or says why there are none.
-pub(super) fn begin(turn: Turn<'_>) -> Decision {
-    match plan::draft(&turn.facts) {
-        Ok(draft) => turn.end(Todo::Preview(draft)),
-        Err(problem) => refuse(turn, &problem),
+/// Requests the dry run of the items, or states why there are none.
+pub(super) fn begin(decider: Decider<'_>) -> Decision {
+    match plan::draft(&decider.facts) {
+        Ok(draft) => decider.end(NextStep::Preview(draft)),
+        Err(problem) => refuse(decider, &problem),
     }
 }
 
-/// Something was missing: is it still?
-pub(super) fn try_again(mut turn: Turn<'_>) -> Decision {
-    if turn.facts.spec_changed() {
-        turn.acknowledge();
-        return turn.start_over(None);
+/// Checks whether the missing prerequisites are installed now.
+pub(super) fn recheck_prerequisites(mut decider: Decider<'_>) -> Decision {
+    if decider.facts.spec_changed() {
+        decider.acknowledge();
+        return decider.start_over(None);
     }
-    match plan::draft(&turn.facts) {
-        Ok(_) => turn.start_over(Some("What was missing is there")),
-        Err(problem) => refuse(turn, &problem),
+    match plan::draft(&decider.facts) {
+        Ok(_) => decider.start_over(Some("The missing prerequisites are installed")),
+        Err(problem) => refuse(decider, &problem),
     }
 }
 
-/// There can be no plan.
-pub(super) fn refuse(mut turn: Turn<'_>, problem: &Problem) -> Decision {
-    turn.observe();
+/// No plan can be generated.
+pub(super) fn refuse(mut decider: Decider<'_>, problem: &Problem) -> Decision {
+    decider.observe();
     let message = problem.message();
     if let Problem::Unplannable(_) = problem {
-        turn.enter(Phase::Failed, None, &message);
-        return turn.rest(None);
+        decider.enter(Phase::Failed, None, &message);
+        return decider.rest(None);
     }
     let reason = match problem {
         Problem::NoProfile(_) => "ProfileNotFound",
         Problem::Missing(_) => "MissingDependency",
         Problem::Invalid(_) | Problem::Unplannable(_) => "InvalidConfiguration",
     };
-    turn.condition(PREREQUISITES_MET, false, reason, &problem.advice());
-    turn.status.impact_severity = turn
+    decider.condition(PREREQUISITES_MET, false, reason, &problem.advice());
+    decider.status.impact_severity = decider
         .status
         .impact_severity
-        .or_else(|| turn.facts.profile.map(|profile| profile.about().impact));
-    turn.enter(Phase::PrerequisiteFailed, None, &message);
-    // What was applied is in force all the same.
-    settled::note_drift(&mut turn);
-    settled::tell_drift(&mut turn);
-    let wake = turn.facts.now.checked_add(LOOK_AGAIN).ok();
-    turn.rest(wake)
+        .or_else(|| decider.facts.profile.map(|profile| profile.about().impact));
+    decider.enter(Phase::PrerequisiteFailed, None, &message);
+    // Earlier applied state is still in force.
+    settled::note_drift(&mut decider);
+    settled::report_drift(&mut decider);
+    let wake = decider.facts.now.checked_add(MISSING_KIND_REQUEUE).ok();
+    decider.rest(wake)
 }
 
-/// Goes on with what the server said about the items of a draft.
-pub fn drafted(facts: &Facts<'_>, draft: Draft, previews: &[Preview]) -> Decision {
-    let mut turn = Turn::new(*facts);
+/// Continues after the dry run of a draft.
+pub fn drafted(facts: &DecisionInputs<'_>, draft: Draft, previews: &[Preview]) -> Decision {
+    let mut decider = Decider::new(*facts);
     let terms = plan::terms(facts, plan::next_revision(facts));
-    let plan = match plan::assemble(draft, previews, &turn.status.applied, &terms) {
+    let plan = match plan::assemble(draft, previews, &decider.status.applied, &terms) {
         Ok(plan) => plan,
-        Err(why) => return refuse(turn, &Problem::Unplannable(why)),
+        Err(why) => return refuse(decider, &Problem::Unplannable(why)),
     };
-    turn.observe();
-    turn.condition(
+    decider.observe();
+    decider.condition(
         PREREQUISITES_MET,
         true,
         "AllDependenciesFound",
-        "Everything that the profile needs is installed",
+        "All prerequisites of the profile are installed",
     );
-    if crate::conditions::get(&turn.status.conditions, PLAN_STALE).is_some() {
-        turn.condition(
+    if crate::conditions::get(&decider.status.conditions, PLAN_STALE).is_some() {
+        decider.condition(
             PLAN_STALE,
             false,
             "Replanned",
-            "The plan was made from what there is now",
+            "The plan was generated from the current state",
         );
     }
-    // Absence says nothing; that nothing happened does.
+    // Set explicitly: an absent condition would not show that nothing happened.
     for (kind, reason, message) in [
         (
             UPGRADE_AVAILABLE,
@@ -99,31 +99,31 @@ pub fn drafted(facts: &Facts<'_>, draft: Draft, previews: &[Preview]) -> Decisio
         (
             INPUT_DEPENDENCY_DRIFT,
             "NoChange",
-            "What the plan is derived from is unchanged",
+            "The inputs of the plan are unchanged",
         ),
     ] {
-        if crate::conditions::get(&turn.status.conditions, kind).is_none() {
-            turn.condition(kind, false, reason, message);
+        if crate::conditions::get(&decider.status.conditions, kind).is_none() {
+            decider.condition(kind, false, reason, message);
         }
     }
     let changes_nothing = plan.changes_nothing;
-    take(&mut turn, plan);
-    turn.note_requirements();
+    take(&mut decider, plan);
+    decider.note_requirements();
     if changes_nothing {
-        return in_force(turn);
+        return in_force(decider);
     }
-    turn.status.next_window = None;
-    let forced = is_true(&turn.status.conditions, INPUT_DEPENDENCY_DRIFT);
+    decider.status.next_window = None;
+    let forced = is_true(&decider.status.conditions, INPUT_DEPENDENCY_DRIFT);
     if facts.config.spec.action == Action::Apply && !forced {
-        return review::ask(turn);
+        return review::ask(decider);
     }
-    review::wait(turn)
+    review::wait(decider)
 }
 
-/// The plan becomes the status.
-fn take(turn: &mut Turn<'_>, plan: Plan) {
-    let facts = turn.facts;
-    let status = &mut turn.status;
+/// Writes the plan into the status.
+fn take(decider: &mut Decider<'_>, plan: Plan) {
+    let facts = decider.facts;
+    let status = &mut decider.status;
     status.items = plan.items;
     status.inputs = plan.inputs;
     status.warnings = plan.warnings;
@@ -136,16 +136,16 @@ fn take(turn: &mut Turn<'_>, plan: Plan) {
         .clone_from(&facts.config.spec.options);
     status.drift.clear();
     if facts.config.spec.rollback_to.is_none() {
-        // What was undone is about to be done again: it can be undone again.
+        // The undone changes are about to be applied again, so they can be undone again.
         status.rolled_back_to = None;
     }
 }
 
-/// An item that was applied before that could be written down becomes part of what is watched all the
-/// same. It bears our mark, so nobody else did it.
-pub(super) fn adopt_reached(turn: &mut Turn<'_>, index: usize) {
-    let facts = turn.facts;
-    let Some(item) = turn.status.items.get(index) else {
+/// An item that was applied before the status write is tracked all the same. Its target has our ownership mark, so no
+/// other manager applied it.
+pub(super) fn adopt_reached(decider: &mut Decider<'_>, index: usize) {
+    let facts = decider.facts;
+    let Some(item) = decider.status.items.get(index) else {
         return;
     };
     let live = facts.snapshot.target(&item.target_ref);
@@ -156,16 +156,16 @@ pub(super) fn adopt_reached(turn: &mut Turn<'_>, index: usize) {
             super::lock(item, Some(&whole(live)), config, false) == super::Lock::Done
         });
     if reached {
-        adopt(turn, index);
+        adopt(decider, index);
     }
 }
 
-/// Everything is as it is wanted already: there is nothing to approve.
-fn in_force(mut turn: Turn<'_>) -> Decision {
+/// All targets are already in the desired state: there is nothing to approve.
+fn in_force(mut decider: Decider<'_>) -> Decision {
     let mut waiting = false;
-    for index in 0..turn.status.items.len() {
-        let health = super::execute::health_of(&turn, index);
-        turn.touch(index, |item| match &health {
+    for index in 0..decider.status.items.len() {
+        let health = super::execute::health_of(&decider, index);
+        decider.touch(index, |item| match &health {
             Health::Healthy(_) => {
                 item.state = ItemState::Completed;
                 item.message = Some("Already in desired state".to_owned());
@@ -176,41 +176,41 @@ fn in_force(mut turn: Turn<'_>) -> Decision {
             }
         });
         waiting |= !matches!(health, Health::Healthy(_));
-        adopt(&mut turn, index);
+        adopt(&mut decider, index);
     }
-    forget_removed(&mut turn);
-    turn.condition(
+    forget_removed(&mut decider);
+    decider.condition(
         APPROVED,
         false,
         "NothingToApprove",
-        "Everything is as it is wanted already",
+        "All targets are already in the desired state",
     );
-    turn.clear(
+    decider.clear(
         INPUT_DEPENDENCY_DRIFT,
         "DriftResolved",
         "The configuration agrees with its inputs again",
     );
-    turn.clear(
+    decider.clear(
         UPGRADE_AVAILABLE,
         "ManuallyAligned",
-        "The cluster agrees with what this version of the operator plans",
+        "The targets match the plan of this version of the operator",
     );
     if waiting {
-        turn.enter(Phase::InProgress, None, message_of(Phase::InProgress));
-        return turn.end(Todo::Again);
+        decider.enter(Phase::InProgress, None, message_of(Phase::InProgress));
+        return decider.end(NextStep::Again);
     }
-    super::execute::complete(turn)
+    super::execute::complete(decider)
 }
 
-/// An item that is in force becomes part of what is watched.
-pub(super) fn adopt(turn: &mut Turn<'_>, index: usize) {
-    let Some(item) = turn.status.items.get(index) else {
+/// Tracks an item that is in force for drift.
+pub(super) fn adopt(decider: &mut Decider<'_>, index: usize) {
+    let Some(item) = decider.status.items.get(index) else {
         return;
     };
     let target = &item.target_ref;
-    let applied = &turn.status.applied;
+    let applied = &decider.status.applied;
     let is_it = |applied: &Applied| applied.target_ref == *target;
-    // Items are applied in their order, so it mostly stands in the same place.
+    // Items are applied in order, so it is mostly at the same index.
     let known = if applied.get(index).is_some_and(is_it) {
         Some(index)
     } else {
@@ -218,13 +218,13 @@ pub(super) fn adopt(turn: &mut Turn<'_>, index: usize) {
     };
     if item.operation != Operation::Apply {
         if let Some(known) = known {
-            turn.status.applied.remove(known);
+            decider.status.applied.remove(known);
         }
         return;
     }
     let values = plan::wanted_values(item);
     let former = known
-        .and_then(|known| turn.status.applied.get(known))
+        .and_then(|known| decider.status.applied.get(known))
         .cloned();
     let unchanged = former
         .as_ref()
@@ -238,29 +238,30 @@ pub(super) fn adopt(turn: &mut Turn<'_>, index: usize) {
             .map_or_else(|| item.base.is_none(), |former| former.created),
         applied_at: match &former {
             Some(former) if unchanged => former.applied_at.clone(),
-            _ => Some(Time(turn.facts.now)),
+            _ => Some(Time(decider.facts.now)),
         },
         revision: former
             .as_ref()
             .map(|former| former.revision)
-            .or(turn.status.revision)
+            .or(decider.status.revision)
             .unwrap_or_default(),
     };
-    match known.and_then(|known| turn.status.applied.get_mut(known)) {
+    match known.and_then(|known| decider.status.applied.get_mut(known)) {
         Some(place) => *place = applied,
-        None => turn.status.applied.push(applied),
+        None => decider.status.applied.push(applied),
     }
 }
 
-/// What is neither wanted nor there any more is not watched either.
-fn forget_removed(turn: &mut Turn<'_>) {
-    let wanted: Vec<_> = turn
+/// Stops tracking targets that are neither desired nor live.
+fn forget_removed(decider: &mut Decider<'_>) {
+    let wanted: Vec<_> = decider
         .status
         .items
         .iter()
         .map(|item| item.target_ref.clone())
         .collect();
-    turn.status
+    decider
+        .status
         .applied
         .retain(|applied| wanted.contains(&applied.target_ref));
 }

@@ -1,9 +1,8 @@
-//! InProgress: the items are carried out, one after the other.
+//! InProgress: items are executed one at a time.
 //!
-//! An item is begun when the one before it is completed, and not before. What an item finds just
-//! before it is applied must be what its plan was made from; the write itself fails if the object
-//! changes in between. A target that bears our mark was reached before the operator was stopped: it
-//! is not applied twice.
+//! An item is started only when the previous one is completed. The target must still be as the plan recorded it just
+//! before the write, and the write itself fails if the object changes in between. A target with our ownership mark was
+//! written before the operator was killed: it is not applied twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,33 +13,33 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::Value;
 
-use super::{Decision, Facts, Todo, Turn, draft, review};
-use crate::approval::Withheld;
+use super::{Decider, Decision, DecisionInputs, NextStep, draft, review};
+use crate::approval::ApprovalBlocker;
 use crate::conditions::{INPUT_DEPENDENCY_DRIFT, PLAN_STALE, UPGRADE_AVAILABLE, message_of};
 use crate::health::{self, Health};
 use crate::plan::Draft;
 use crate::record::{Ending, Outcome, Record, RecordedItem};
-use crate::timeout::{self, Verdict};
+use crate::timeout::{self, TimeoutVerdict};
 use crate::window::{State as Window, Windows};
 use crate::{approval, ownership, plan, values};
 
-/// An item to be carried out.
+/// An item to execute.
 #[derive(Debug, Clone)]
 pub struct Execution {
-    /// Its place in the plan.
+    /// Its index in the plan.
     pub index: usize,
     /// The item.
     pub item: Item,
-    /// Whether the lock is not to be looked at, and every field may be taken.
+    /// Whether to skip the lock and take over every field.
     pub bypass: bool,
-    /// The fields that may be taken from others.
+    /// Takeovers with consent.
     pub consent: Vec<ConsentedTakeover>,
-    /// Who owned the fields of before, for those that are given back.
+    /// The former owners of fields that are restored.
     pub owners: BTreeMap<String, String>,
 }
 
 impl Execution {
-    /// Whether the item disturbs workloads, so that it is worth a read of everything that it rests on.
+    /// Whether the item disrupts workloads, which justifies an uncached read of everything it depends on.
     pub fn is_disruptive(&self) -> bool {
         self.item
             .impact_severity
@@ -48,31 +47,31 @@ impl Execution {
     }
 }
 
-/// How carrying out an item went.
+/// The result of executing an item.
 #[derive(Debug, Clone)]
 pub enum Result {
-    /// It is done; or it had been done.
+    /// The item is applied, now or before.
     Done,
-    /// The target is not what the plan was made from.
+    /// The target has changed since the plan was generated.
     Stale(String),
-    /// It would take fields from others that nobody agreed to.
-    Unagreed(Vec<Takeover>),
-    /// The server refuses.
+    /// It would take over fields without consent.
+    WithoutConsent(Vec<Takeover>),
+    /// The API server rejects it.
     Refused(String),
 }
 
-/// Whether an item may be carried out on a target.
+/// The result of the lock check of a target.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Lock {
-    /// The target is what the plan was made from.
+    /// The target is as the plan recorded it.
     Free,
-    /// The item had been carried out.
+    /// The item has already been applied.
     Done,
-    /// The target is something else, and this is how.
+    /// The target differs, in this way.
     Stale(String),
 }
 
-/// Compares a target, read just now, with what the plan was made from.
+/// Compares a freshly read target with the state recorded in the plan.
 pub fn lock(item: &Item, live: Option<&Value>, config: &str, bypass: bool) -> Lock {
     match (item.operation, live) {
         (Operation::Delete, None) => return Lock::Done,
@@ -84,7 +83,7 @@ pub fn lock(item: &Item, live: Option<&Value>, config: &str, bypass: bool) -> Lo
                 return Lock::Done;
             }
         }
-        (Operation::Restore, Some(state)) if given_back(item, live) && !plan::owned(state) => {
+        (Operation::Restore, Some(state)) if is_restored(item, live) && !plan::owned(state) => {
             return Lock::Done;
         }
         _ => {}
@@ -94,23 +93,23 @@ pub fn lock(item: &Item, live: Option<&Value>, config: &str, bypass: bool) -> Lo
     }
     match review::moved(item, live) {
         None => Lock::Free,
-        // Values are given back owner by owner, and before their ownership: some may have arrived when
-        // somebody else was faster, or when the operator was stopped.
-        Some(_) if item.operation == Operation::Restore && on_its_way_back(item, live) => {
+        // Values are restored owner by owner, and before their ownership: some may already be restored because another
+        // manager did it, or because the operator was killed.
+        Some(_) if item.operation == Operation::Restore && is_partly_restored(item, live) => {
             Lock::Free
         }
         Some(why) => Lock::Stale(why),
     }
 }
 
-/// Whether the managed fields are what they are to be given back as.
-fn given_back(item: &Item, live: Option<&Value>) -> bool {
+/// Whether the managed fields have the values to restore.
+fn is_restored(item: &Item, live: Option<&Value>) -> bool {
     live.and_then(|live| values::managed(live, &item.managed_fields).ok())
         .is_some_and(|now| now == plan::wanted_values(item))
 }
 
-/// Whether every managed field is what the plan was made from, or what it is to be given back as.
-fn on_its_way_back(item: &Item, live: Option<&Value>) -> bool {
+/// Whether every managed field has the value recorded in the plan, or the one to restore.
+fn is_partly_restored(item: &Item, live: Option<&Value>) -> bool {
     let now = live.and_then(|live| values::managed(live, &item.managed_fields).ok());
     let (Some(base), Some(now)) = (&item.base, now) else {
         return false;
@@ -123,96 +122,96 @@ fn on_its_way_back(item: &Item, live: Option<&Value>) -> bool {
     })
 }
 
-/// Goes on where the plan is.
-pub(super) fn go_on(mut turn: Turn<'_>) -> Decision {
-    let facts = turn.facts;
-    let unfinished = turn
+/// Resumes the plan.
+pub(super) fn resume(mut decider: Decider<'_>) -> Decision {
+    let facts = decider.facts;
+    let unfinished = decider
         .status
         .items
         .iter()
         .any(|item| item.state == ItemState::Pending);
-    let entry = turn.open_entry();
-    if turn.facts.spec_changed() {
+    let entry = decider.open_entry();
+    if decider.facts.spec_changed() {
         let undoes_else = entry.is_some_and(|entry| entry.rollback_to != facts.rollback());
-        if turn.wants_another_plan()
+        if decider.wants_another_plan()
             || undoes_else
-            || (unfinished && !turn.terms_hold())
+            || (unfinished && !decider.terms_hold())
             || (unfinished && facts.config.spec.action != Action::Apply)
         {
             return supersede(
-                turn,
+                decider,
                 "The specification was changed while the plan was being applied",
             );
         }
-        turn.observe();
-        turn.enter(Phase::InProgress, None, message_of(Phase::InProgress));
+        decider.observe();
+        decider.enter(Phase::InProgress, None, message_of(Phase::InProgress));
     }
     if !unfinished {
-        return watch_or_finish(turn, None);
+        return next_step(decider, None);
     }
     if facts.config.spec.action != Action::Apply {
-        return supersede(turn, "action is not 'Apply' any more");
+        return supersede(decider, "action is not 'Apply' any more");
     }
     let draft = match plan::draft(&facts) {
-        Ok(draft) if review::inputs_changed(&mut turn, &draft.inputs) => {
+        Ok(draft) if review::inputs_changed(&mut decider, &draft.inputs) => {
             return supersede(
-                turn,
-                "What the plan was derived from changed while it was being applied",
+                decider,
+                "Inputs of the plan changed while it was being applied",
             );
         }
-        // Before anything was done, a plan that nobody would make any more is not carried out.
-        Ok(draft) if entry.is_none() && !draft.same_as(&turn.status.items) => {
-            return supersede(turn, "The plan changed before it was applied");
+        // Before the first write, a plan that would not be generated any more is dropped.
+        Ok(draft) if entry.is_none() && !draft.same_as(&decider.status.items) => {
+            return supersede(decider, "The plan changed before it was applied");
         }
         Ok(draft) => draft,
-        Err(problem) => return supersede(turn, &problem.message()),
+        Err(problem) => return supersede(decider, &problem.message()),
     };
-    turn.note_requirements();
-    let granted = match review::granted(&turn) {
+    decider.note_requirements();
+    let granted = match review::granted(&decider) {
         Ok(granted) => granted,
-        Err(Withheld::Rejected { .. }) => {
-            // Planned again it would be another plan, and nobody would have refused that.
-            turn.status.next_window = None;
-            let mut held = review::ask(turn);
-            held.todo = Todo::Again;
+        Err(ApprovalBlocker::Rejected { .. }) => {
+            // A new plan would have another digest, which is not rejected.
+            decider.status.next_window = None;
+            let mut held = review::ask(decider);
+            held.todo = NextStep::Again;
             return held;
         }
-        Err(withheld) => return supersede(turn, &withheld.to_string()),
+        Err(blocked) => return supersede(decider, &blocked.to_string()),
     };
     let Some(entry) = entry else {
-        let record = record(&turn, granted);
-        return turn.end(Todo::Record(Box::new(record)));
+        let record = record(&decider, granted);
+        return decider.end(NextStep::Record(Box::new(record)));
     };
-    turn.status.revision = Some(entry.revision);
-    watch_or_finish(turn, Some((&granted.items, &draft)))
+    decider.status.revision = Some(entry.revision);
+    next_step(decider, Some((&granted.items, &draft)))
 }
 
 /// Stops before the next item, and plans again.
-fn supersede(turn: Turn<'_>, why: &str) -> Decision {
-    turn.start_over(Some(why))
+fn supersede(decider: Decider<'_>, why: &str) -> Decision {
+    decider.start_over(Some(why))
 }
 
-/// Does the next thing that is to be done. `granted` has the items that are approved, and what would be planned now.
-fn watch_or_finish(mut turn: Turn<'_>, granted: Option<(&BTreeSet<String>, &Draft)>) -> Decision {
-    let facts = turn.facts;
+/// Takes the next step. `granted` has the approved items, and the draft of a new plan.
+fn next_step(mut decider: Decider<'_>, granted: Option<(&BTreeSet<String>, &Draft)>) -> Decision {
+    let facts = decider.facts;
     let spec = &facts.config.spec;
     let mut left_out = false;
-    for index in 0..turn.status.items.len() {
-        match turn.status.items[index].state {
+    for index in 0..decider.status.items.len() {
+        match decider.status.items[index].state {
             ItemState::Completed => {}
             ItemState::Failed if spec.failure_policy == FailurePolicy::Continue => {}
-            ItemState::Failed => return fail(turn, index),
+            ItemState::Failed => return fail(decider, index),
             ItemState::InProgress => {
-                let wait = look_after(&mut turn, index);
-                match turn.status.items[index].state {
+                let wait = check_applied(&mut decider, index);
+                match decider.status.items[index].state {
                     ItemState::Completed => {}
                     ItemState::Failed if spec.failure_policy == FailurePolicy::Continue => {}
-                    ItemState::Failed => return fail(turn, index),
-                    _ => return turn.rest(wait),
+                    ItemState::Failed => return fail(decider, index),
+                    _ => return decider.rest(wait),
                 }
             }
             ItemState::Pending => {
-                let item = turn.status.items[index].clone();
+                let item = decider.status.items[index].clone();
                 let Some((granted, draft)) =
                     granted.filter(|(granted, _)| granted.contains(&item.name))
                 else {
@@ -220,38 +219,38 @@ fn watch_or_finish(mut turn: Turn<'_>, granted: Option<(&BTreeSet<String>, &Draf
                     continue;
                 };
                 if let Window::Closed { next } = window_of(&facts, &item) {
-                    return wait_for_window(turn, index, next);
+                    return wait_for_window(decider, index, next);
                 }
-                // After the window: what changed while the plan waited has to stop it before its first item.
-                if let Some(why) = changed_since_review(&turn, granted, draft) {
-                    return review::stale(turn, &why);
+                // After the window check: a change while the plan waited has to stop it before its first item.
+                if let Some(why) = changed_since_review(&decider, granted, draft) {
+                    return review::stale(decider, &why);
                 }
-                turn.status.next_window = None;
-                let execution = execution(&turn, index, item);
-                return turn.end(Todo::Execute(Box::new(execution)));
+                decider.status.next_window = None;
+                let execution = execution(&decider, index, item);
+                return decider.end(NextStep::Execute(Box::new(execution)));
             }
         }
     }
-    let failed = turn
+    let failed = decider
         .status
         .items
         .iter()
         .any(|item| item.state == ItemState::Failed);
     if left_out && !failed {
-        return leave_the_rest(turn);
+        return wait_for_approval_of_rest(decider);
     }
-    complete(turn)
+    complete(decider)
 }
 
-/// What makes the rest of the plan another one than was approved, if anything does: a target that changed, or an item
-/// that costs more than it did. All items that are still to come count, so that nothing is applied of a plan that cannot
-/// be finished. One that costs less is what was approved, and more.
+/// Why the remaining plan differs from the approved one: a target changed, or an item has a higher impact. All
+/// remaining items count, so that no part of a plan is applied that cannot be finished. A lower impact is covered by
+/// the approval.
 fn changed_since_review(
-    turn: &Turn<'_>,
+    decider: &Decider<'_>,
     granted: &BTreeSet<String>,
     draft: &Draft,
 ) -> Option<String> {
-    let mut pending = turn.status.items.clone();
+    let mut pending = decider.status.items.clone();
     pending.retain(|item| granted.contains(&item.name));
     let worse: Vec<_> = plan::impact_changes(&pending, draft)
         .filter(|change| change.now > change.planned)
@@ -260,20 +259,20 @@ fn changed_since_review(
     if !worse.is_empty() {
         return Some(worse.join("; "));
     }
-    if turn.facts.config.spec.bypass_optimistic_lock {
+    if decider.facts.config.spec.bypass_optimistic_lock {
         return None;
     }
-    review::staleness(&turn.facts, &pending)
+    review::staleness(&decider.facts, &pending)
 }
 
-fn execution(turn: &Turn<'_>, index: usize, item: Item) -> Execution {
-    let spec = &turn.facts.config.spec;
-    // Before the plans that are taken back, and not before those that stay.
-    let mut applied = turn.status.applied.iter();
+fn execution(decider: &Decider<'_>, index: usize, item: Item) -> Execution {
+    let spec = &decider.facts.config.spec;
+    // The owners before the revisions that are undone, not before those that stay.
+    let mut applied = decider.status.applied.iter();
     let applied = applied.find(|applied| applied.target_ref == item.target_ref);
-    let first = turn.facts.rollback();
+    let first = decider.facts.rollback();
     let first = first.or_else(|| applied.map(|applied| applied.revision));
-    let owners = turn
+    let owners = decider
         .facts
         .records
         .iter()
@@ -293,16 +292,17 @@ fn execution(turn: &Turn<'_>, index: usize, item: Item) -> Execution {
     }
 }
 
-/// The items that nobody approved wait for somebody who does.
-fn leave_the_rest(turn: Turn<'_>) -> Decision {
+/// The items without approval wait for one.
+fn wait_for_approval_of_rest(decider: Decider<'_>) -> Decision {
     supersede(
-        turn,
+        decider,
         "The approved items are applied; the others are not approved",
     )
 }
 
-/// Whether an item may start now: by the configuration, whose windows are for disruptive items, and by all policies.
-fn window_of(facts: &Facts<'_>, item: &Item) -> Window {
+/// Whether an item may start now: by the windows of the configuration, which are for disruptive items, and by those of
+/// all policies.
+fn window_of(facts: &DecisionInputs<'_>, item: &Item) -> Window {
     let impact = item.impact_severity.unwrap_or(Impact::High);
     let required = facts.floor().window(impact, facts.now);
     if impact != Impact::High {
@@ -310,13 +310,13 @@ fn window_of(facts: &Facts<'_>, item: &Item) -> Window {
     }
     let own = match Windows::parse(&facts.config.spec.maintenance_windows) {
         Ok(windows) => windows.state(facts.now),
-        // Windows that cannot be read never open.
+        // Unparsable windows never open.
         Err(_) => Window::Closed { next: None },
     };
     own.and(required)
 }
 
-fn wait_for_window(mut turn: Turn<'_>, index: usize, opens: Option<Timestamp>) -> Decision {
+fn wait_for_window(mut decider: Decider<'_>, index: usize, opens: Option<Timestamp>) -> Decision {
     let message = match opens {
         Some(opens) => format!(
             "Waiting for a maintenance window (the next one opens at {})",
@@ -324,17 +324,17 @@ fn wait_for_window(mut turn: Turn<'_>, index: usize, opens: Option<Timestamp>) -
         ),
         None => "Waiting for a maintenance window, but none ever opens".to_owned(),
     };
-    turn.touch(index, |item| item.message = Some(message));
-    turn.status.next_window = opens.map(Time);
-    turn.rest(opens)
+    decider.touch(index, |item| item.message = Some(message));
+    decider.status.next_window = opens.map(Time);
+    decider.rest(opens)
 }
 
-/// How an item is doing.
-pub(super) fn health_of(turn: &Turn<'_>, index: usize) -> Health {
-    let Some(item) = turn.status.items.get(index) else {
+/// The health of the target of an item.
+pub(super) fn health_of(decider: &Decider<'_>, index: usize) -> Health {
+    let Some(item) = decider.status.items.get(index) else {
         return Health::Healthy(String::new());
     };
-    let snapshot = turn.facts.snapshot;
+    let snapshot = decider.facts.snapshot;
     let live = snapshot.target(&item.target_ref).map(|live| &**live);
     match item.operation {
         Operation::Delete => health::gone(&item.target_ref, item.desired_state.as_ref(), snapshot),
@@ -342,21 +342,21 @@ pub(super) fn health_of(turn: &Turn<'_>, index: usize) -> Health {
     }
 }
 
-/// Looks after an item that has been applied; when to look again if it is not done.
-fn look_after(turn: &mut Turn<'_>, index: usize) -> Option<Timestamp> {
-    let facts = turn.facts;
-    let health = health_of(turn, index);
-    let since = turn.status.items[index].last_transition_time.clone();
+/// Checks an applied item; returns the time to requeue if it is not done.
+fn check_applied(decider: &mut Decider<'_>, index: usize) -> Option<Timestamp> {
+    let facts = decider.facts;
+    let health = health_of(decider, index);
+    let since = decider.status.items[index].last_transition_time.clone();
     match health {
         Health::Healthy(message) => {
-            turn.touch(index, |item| {
+            decider.touch(index, |item| {
                 item.state = ItemState::Completed;
                 item.message = Some(message);
             });
             None
         }
         Health::Failed(message) => {
-            turn.touch(index, |item| {
+            decider.touch(index, |item| {
                 item.state = ItemState::Failed;
                 item.message = Some(format!("Health check failed: {message}"));
             });
@@ -371,15 +371,15 @@ fn look_after(turn: &mut Turn<'_>, index: usize) -> Option<Timestamp> {
                 .and_then(|text| timeout::parse(text).ok());
             let since = since.map_or(facts.now, |since| since.0);
             match timeout::verdict(since, facts.now, limit, &message) {
-                Verdict::Expired(message) => {
-                    turn.touch(index, |item| {
+                TimeoutVerdict::Expired(message) => {
+                    decider.touch(index, |item| {
                         item.state = ItemState::Failed;
                         item.message = Some(message);
                     });
                     None
                 }
-                Verdict::Wait(remaining) => {
-                    turn.touch(index, |item| item.message = Some(message));
+                TimeoutVerdict::Wait(remaining) => {
+                    decider.touch(index, |item| item.message = Some(message));
                     remaining
                         .and_then(|remaining: SignedDuration| facts.now.checked_add(remaining).ok())
                 }
@@ -388,61 +388,61 @@ fn look_after(turn: &mut Turn<'_>, index: usize) -> Option<Timestamp> {
     }
 }
 
-/// The plan ends where an item failed; those behind it stay pending.
-fn fail(mut turn: Turn<'_>, index: usize) -> Decision {
-    let item = &turn.status.items[index];
+/// Ends the plan at a failed item; later items stay pending.
+fn fail(mut decider: Decider<'_>, index: usize) -> Decision {
+    let item = &decider.status.items[index];
     let message = format!(
         "Item '{}' failed: {}",
         item.name,
         item.message.as_deref().unwrap_or("no reason is known")
     );
-    turn.enter(Phase::Failed, None, &message);
-    turn.end(Todo::Again)
+    decider.enter(Phase::Failed, None, &message);
+    decider.end(NextStep::Again)
 }
 
-/// All items have come to their end.
-pub(super) fn complete(mut turn: Turn<'_>) -> Decision {
-    let failed = turn
+/// All items have finished.
+pub(super) fn complete(mut decider: Decider<'_>) -> Decision {
+    let failed = decider
         .status
         .items
         .iter()
         .filter(|item| item.state == ItemState::Failed)
         .count();
-    turn.status.next_window = None;
-    turn.observe();
-    if let Some(hash) = plan::live_hash(&turn.status.items, turn.facts.snapshot) {
-        turn.status.source_snapshot_hash = Some(hash);
+    decider.status.next_window = None;
+    decider.observe();
+    if let Some(hash) = plan::live_hash(&decider.status.items, decider.facts.snapshot) {
+        decider.status.source_snapshot_hash = Some(hash);
     }
-    turn.clear(
+    decider.clear(
         UPGRADE_AVAILABLE,
         "Applied",
-        "What this version of the operator plans is applied",
+        "The plan of this version of the operator is applied",
     );
-    turn.clear(
+    decider.clear(
         INPUT_DEPENDENCY_DRIFT,
         "Acknowledged",
         "The plan with the new inputs was applied",
     );
-    turn.clear(PLAN_STALE, "Applied", "The plan was applied");
-    turn.status.rolled_back_to = turn.facts.config.spec.rollback_to;
+    decider.clear(PLAN_STALE, "Applied", "The plan was applied");
+    decider.status.rolled_back_to = decider.facts.config.spec.rollback_to;
     if failed > 0 {
         let message = format!(
             "{} ({failed} failed)",
             message_of(Phase::CompletedWithErrors)
         );
-        turn.enter(Phase::CompletedWithErrors, None, &message);
-    } else if let Some(revision) = turn.facts.config.spec.rollback_to {
+        decider.enter(Phase::CompletedWithErrors, None, &message);
+    } else if let Some(revision) = decider.facts.config.spec.rollback_to {
         let message = format!(
             "Everything since revision {revision} is undone. Remove spec.rollbackTo to plan again."
         );
-        turn.enter(Phase::Completed, Some("RolledBack"), &message);
+        decider.enter(Phase::Completed, Some("RolledBack"), &message);
     } else {
-        turn.enter(Phase::Completed, None, message_of(Phase::Completed));
+        decider.enter(Phase::Completed, None, message_of(Phase::Completed));
     }
-    turn.end(Todo::Again)
+    decider.end(NextStep::Again)
 }
 
-/// How a plan that is over ended.
+/// The outcome of a finished plan.
 pub(super) fn outcome(status: &api::advisor::VirtPlatformConfigStatus, now: Timestamp) -> Outcome {
     let result = match status.phase {
         Some(Phase::Failed) => Ending::Failed,
@@ -462,40 +462,40 @@ pub(super) fn outcome(status: &api::advisor::VirtPlatformConfigStatus, now: Time
     }
 }
 
-/// The entry of the history for the plan that begins.
-fn record(turn: &Turn<'_>, granted: approval::Granted) -> Record {
-    let facts = turn.facts;
-    let items = turn
+/// The history entry of a plan that starts.
+fn record(decider: &Decider<'_>, granted: approval::Granted) -> Record {
+    let facts = decider.facts;
+    let items = decider
         .status
         .items
         .iter()
         .filter(|item| item.state == ItemState::Pending);
     Record {
         revision: plan::next_revision(&facts),
-        plan_digest: turn.status.plan_digest.clone().unwrap_or_default(),
+        plan_digest: decider.status.plan_digest.clone().unwrap_or_default(),
         rollback_to: facts.rollback(),
-        correction: corrects(turn),
+        correction: corrects(decider),
         approved_by: granted.users(),
         approvals: granted.approvals,
         config_uid: facts.config.metadata.uid.clone(),
-        impact: turn.status.impact_severity.unwrap_or(Impact::Low),
+        impact: decider.status.impact_severity.unwrap_or(Impact::Low),
         operator_version: facts.version.to_owned(),
         options: facts.config.spec.options.clone(),
-        inputs: turn.status.inputs.clone(),
+        inputs: decider.status.inputs.clone(),
         items: items.map(|item| recorded_item(item, &facts)).collect(),
         started: Time(facts.now),
         outcome: None,
     }
 }
 
-/// Whether the plan puts back what the last one did, without anybody having asked for it.
-pub(super) fn corrects(turn: &Turn<'_>) -> bool {
-    let corrections = turn.status.enforcement.as_ref();
-    turn.facts.config.spec.bypass_optimistic_lock
+/// Whether the plan reverts drift without a request by a user.
+pub(super) fn corrects(decider: &Decider<'_>) -> bool {
+    let corrections = decider.status.enforcement.as_ref();
+    decider.facts.config.spec.bypass_optimistic_lock
         && corrections.is_some_and(|known| !known.corrections.is_empty())
 }
 
-fn recorded_item(item: &Item, facts: &Facts<'_>) -> RecordedItem {
+fn recorded_item(item: &Item, facts: &DecisionInputs<'_>) -> RecordedItem {
     let live = facts.snapshot.target(&item.target_ref);
     let owners = item.managed_fields.iter().filter_map(|path| {
         let owner = ownership::last_writer(&live?.metadata, path)?;
@@ -513,40 +513,40 @@ fn recorded_item(item: &Item, facts: &Facts<'_>) -> RecordedItem {
     }
 }
 
-/// Goes on after an entry of the history was written.
-pub fn recorded(facts: &Facts<'_>, revision: i64) -> Decision {
-    let mut turn = Turn::new(*facts);
-    turn.status.revision = Some(revision);
-    turn.end(Todo::Again)
+/// Continues after a history entry was written.
+pub fn recorded(facts: &DecisionInputs<'_>, revision: i64) -> Decision {
+    let mut decider = Decider::new(*facts);
+    decider.status.revision = Some(revision);
+    decider.end(NextStep::Again)
 }
 
-/// Goes on after an item was carried out, or was not.
-pub fn executed(facts: &Facts<'_>, index: usize, result: Result) -> Decision {
-    let mut turn = Turn::new(*facts);
+/// Continues after the execution of an item.
+pub fn executed(facts: &DecisionInputs<'_>, index: usize, result: Result) -> Decision {
+    let mut decider = Decider::new(*facts);
     match result {
         Result::Done => {
-            turn.touch(index, |item| {
+            decider.touch(index, |item| {
                 item.state = ItemState::InProgress;
                 item.message = Some("Applying configuration...".to_owned());
             });
-            draft::adopt(&mut turn, index);
-            // What needs no waiting is completed with the same write.
-            let wait = look_after(&mut turn, index);
-            if let Some(item) = turn.status.items.get(index) {
+            draft::adopt(&mut decider, index);
+            // An item without a wait is completed by the same status write.
+            let wait = check_applied(&mut decider, index);
+            if let Some(item) = decider.status.items.get(index) {
                 let (name, target) = (item.name.clone(), item.target_ref.to_string());
-                turn.notice(
+                decider.notice(
                     false,
                     "ItemApplied",
                     &format!("Item '{name}' is applied to {target}"),
                 );
             }
             if wait.is_some() {
-                return turn.rest(wait);
+                return decider.rest(wait);
             }
-            turn.end(Todo::Again)
+            decider.end(NextStep::Again)
         }
-        Result::Stale(why) => review::stale(turn, &why),
-        Result::Unagreed(takeovers) => {
+        Result::Stale(why) => review::stale(decider, &why),
+        Result::WithoutConsent(takeovers) => {
             let paths: Vec<_> = takeovers
                 .iter()
                 .map(|takeover| format!("{} from {}", takeover.path, takeover.manager))
@@ -555,21 +555,22 @@ pub fn executed(facts: &Facts<'_>, index: usize, result: Result) -> Decision {
                 "Item {index} would take {} without consent (spec.approval.takeovers)",
                 paths.join(", ")
             );
-            supersede(turn, &why)
+            supersede(decider, &why)
         }
         Result::Refused(why) => {
-            turn.touch(index, |item| {
+            decider.touch(index, |item| {
                 item.state = ItemState::Failed;
                 item.message = Some(format!("Failed to apply: {why}"));
             });
-            turn.end(Todo::Again)
+            decider.end(NextStep::Again)
         }
     }
 }
 
-/// The takeovers of an item that lack consent. Consent is for what the plan lists: a field, and the manager who owned it
-/// then. What was ours when the plan was made is only taken back, from the manager that the plan lists.
-pub fn unagreed(execution: &Execution, takeovers: &[Takeover]) -> Vec<Takeover> {
+/// The takeovers of an item without consent. Consent is for what the plan lists: a field, and the manager that owned it
+/// then. Taking back a field that was ours when the plan was generated needs none, if it is from the manager that the
+/// plan lists.
+pub fn takeovers_without_consent(execution: &Execution, takeovers: &[Takeover]) -> Vec<Takeover> {
     if execution.bypass {
         return Vec::new();
     }
@@ -577,7 +578,7 @@ pub fn unagreed(execution: &Execution, takeovers: &[Takeover]) -> Vec<Takeover> 
         let mut planned = execution.item.takeovers.iter();
         planned.find(|one| one.path == takeover.path && one.manager == takeover.manager)
     };
-    let (known, mut unagreed): (Vec<_>, Vec<_>) = takeovers
+    let (known, mut takeovers_without_consent): (Vec<_>, Vec<_>) = takeovers
         .iter()
         .cloned()
         .partition(|takeover| planned(takeover).is_some());
@@ -592,6 +593,6 @@ pub fn unagreed(execution: &Execution, takeovers: &[Takeover]) -> Vec<Takeover> 
         ..execution.item.clone()
     };
     let missing = approval::consented(std::slice::from_ref(&item), &execution.consent);
-    unagreed.extend(missing.into_iter().map(|missing| missing.takeover));
-    unagreed
+    takeovers_without_consent.extend(missing.into_iter().map(|missing| missing.takeover));
+    takeovers_without_consent
 }

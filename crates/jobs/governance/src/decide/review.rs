@@ -1,89 +1,89 @@
-//! ReviewRequired: the plan waits for somebody.
+//! ReviewRequired: the plan waits for approval.
 
 use api::advisor::{
     Action, DriftClass, FIELD_MANAGER, Impact, Input, Item, ItemState, Phase, names,
 };
 
-use super::{Decision, Facts, Lock, Todo, Turn, settled};
-use crate::approval::{self, Approvals, Gate, Progress, Withheld};
+use super::{Decider, Decision, DecisionInputs, Lock, NextStep, settled};
+use crate::approval::{self, ApprovalBlocker, Approvals, Gate, Progress};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::conditions::{
-    APPROVED, INPUT_DEPENDENCY_DRIFT, PLAN_STALE, fitting, is_true, message_of,
+    APPROVED, INPUT_DEPENDENCY_DRIFT, PLAN_STALE, is_true, message_of, truncate_message,
 };
 use crate::snapshot::whole;
 use crate::{ownership, plan, values};
 
-/// What the prototype says about a stale plan; what changed is added.
+/// The prototype's message for a stale plan; the changes are appended.
 const STALE: &str = "Plan is stale: target resources have been modified since plan generation. Please regenerate the plan by changing action to DryRun, then review and re-approve.";
 
-/// Looks at a plan that waits: does it still hold, and has somebody approved it?
-pub(super) fn look(mut turn: Turn<'_>) -> Decision {
-    if let Some(decision) = turn.close_if_open() {
+/// Checks whether a waiting plan is still valid, and whether it is approved.
+pub(super) fn review_plan(mut decider: Decider<'_>) -> Decision {
+    if let Some(decision) = decider.close_if_open() {
         return decision;
     }
-    let asked_to_apply = turn.facts.config.spec.action == Action::Apply;
-    if turn.facts.spec_changed() {
-        turn.acknowledge();
-        if turn.wants_another_plan() || !asked_to_apply {
-            return turn.start_over(None);
+    let apply_requested = decider.facts.config.spec.action == Action::Apply;
+    if decider.facts.spec_changed() {
+        decider.acknowledge();
+        if decider.wants_another_plan() || !apply_requested {
+            return decider.start_over(None);
         }
     }
-    let stale = staleness(&turn.facts, &turn.status.items);
-    match plan::draft(&turn.facts) {
-        // Impact and terms are part of what is approved: if they change, it is another plan. What a changed target does to
-        // the impact is for the user to see: the plan is stale.
+    let stale = staleness(&decider.facts, &decider.status.items);
+    match plan::draft(&decider.facts) {
+        // Impact and terms are part of the digest: if they change, it is another plan. An impact that changes because
+        // of a target is left to the user: the plan is stale.
         Ok(draft)
-            if draft.same_as(&turn.status.items)
-                && turn.terms_hold()
+            if draft.same_as(&decider.status.items)
+                && decider.terms_hold()
                 && (stale.is_some()
-                    || plan::impact_changes(&turn.status.items, &draft)
+                    || plan::impact_changes(&decider.status.items, &draft)
                         .next()
                         .is_none()) => {}
         Ok(draft) => {
-            inputs_changed(&mut turn, &draft.inputs);
-            return turn.move_to(Phase::Drafting);
+            inputs_changed(&mut decider, &draft.inputs);
+            return decider.move_to(Phase::Drafting);
         }
-        // Drafting says what is wrong.
-        Err(_) => return turn.move_to(Phase::Drafting),
+        // Drafting reports the error.
+        Err(_) => return decider.move_to(Phase::Drafting),
     }
-    if stale.is_some() && aligned(&turn) {
-        // Somebody did by hand what the plan asks for. Planned again, nothing is left to approve; if
-        // the server sees it otherwise, the new plan is not stale, and this is not asked again.
-        turn.notice(
+    if stale.is_some() && aligned(&decider) {
+        // A user applied the plan by hand. A new plan is empty then; if the API server disagrees, the new plan is not
+        // stale, so this does not loop.
+        decider.notice(
             false,
             "ManuallyAligned",
-            "The targets were made what the plan wants",
+            "The targets were set to the desired state by hand",
         );
-        return turn.move_to(Phase::Drafting);
+        return decider.move_to(Phase::Drafting);
     }
     match &stale {
-        Some(why) => turn.condition(PLAN_STALE, true, "TargetChanged", why),
-        None => turn.clear(
+        Some(why) => decider.condition(PLAN_STALE, true, "TargetChanged", why),
+        None => decider.clear(
             PLAN_STALE,
             "TargetUnchanged",
-            "The targets are what the plan was made from",
+            "The targets are unchanged since the plan was generated",
         ),
     }
-    turn.note_requirements();
-    let forced = is_true(&turn.status.conditions, INPUT_DEPENDENCY_DRIFT);
-    if asked_to_apply && !forced {
-        return ask(turn);
+    decider.note_requirements();
+    let forced = is_true(&decider.status.conditions, INPUT_DEPENDENCY_DRIFT);
+    if apply_requested && !forced {
+        return ask(decider);
     }
-    wait(turn)
+    wait(decider)
 }
 
-/// Whether everything is as the plan wants it.
-fn aligned(turn: &Turn<'_>) -> bool {
-    let mut items = turn.status.items.iter();
-    items.all(|item| plan::in_force(item, turn.facts.snapshot))
+/// Whether all targets are in the desired state of the plan.
+fn aligned(decider: &Decider<'_>) -> bool {
+    let mut items = decider.status.items.iter();
+    items.all(|item| plan::in_force(item, decider.facts.snapshot))
 }
 
-/// Carries the plan out if it is approved.
-pub(super) fn ask(mut turn: Turn<'_>) -> Decision {
-    match granted(&turn) {
-        Ok(granted) if !leads_anywhere(&turn, &granted) => {
-            let waiting = turn.status.items.iter().map(|item| &item.name);
+/// Starts the plan if it is approved.
+pub(super) fn ask(mut decider: Decider<'_>) -> Decision {
+    match granted(&decider) {
+        Ok(granted) if !has_work_left(&decider, &granted) => {
+            let waiting = decider.status.items.iter().map(|item| &item.name);
             let waiting: Vec<_> = waiting
                 .filter(|name| !granted.items.contains(*name))
                 .cloned()
@@ -92,60 +92,60 @@ pub(super) fn ask(mut turn: Turn<'_>) -> Decision {
                 "The approved items are in force; {} waits. Add it to spec.approval.items, or remove them all.",
                 waiting.join(", ")
             );
-            hold(turn, "PartlyApproved", &why)
+            hold(decider, "PartlyApproved", &why)
         }
         Ok(granted) => {
-            turn.observe();
+            decider.observe();
             let by = granted.users();
             let by = if by.is_empty() {
                 "The plan is approved by action 'Apply'".to_owned()
             } else {
                 format!("The plan is approved by {}", by.join(", "))
             };
-            turn.condition(APPROVED, true, "Approved", &by);
-            if !turn.facts.config.spec.bypass_optimistic_lock
-                && let Some(why) = staleness(&turn.facts, &turn.status.items)
+            decider.condition(APPROVED, true, "Approved", &by);
+            if !decider.facts.config.spec.bypass_optimistic_lock
+                && let Some(why) = staleness(&decider.facts, &decider.status.items)
             {
-                return stale(turn, &why);
+                return stale(decider, &why);
             }
-            turn.enter(Phase::InProgress, None, message_of(Phase::InProgress));
-            turn.end(Todo::Again)
+            decider.enter(Phase::InProgress, None, message_of(Phase::InProgress));
+            decider.end(NextStep::Again)
         }
-        Err(withheld) => hold(turn, withheld.reason(), &withheld.to_string()),
+        Err(blocked) => hold(decider, blocked.reason(), &blocked.to_string()),
     }
 }
 
-/// Whether anything is left to do of what is approved: a part that is in force is not carried out
-/// over and over because the rest of the plan waits.
-fn leads_anywhere(turn: &Turn<'_>, granted: &approval::Granted) -> bool {
-    let items = &turn.status.items;
+/// Whether any approved item is left to apply: a part that is in force must not be applied repeatedly while the rest of
+/// the plan waits.
+fn has_work_left(decider: &Decider<'_>, granted: &approval::Granted) -> bool {
+    let items = &decider.status.items;
     granted.items.len() == items.len()
         || items
             .iter()
             .filter(|item| granted.items.contains(&item.name))
-            .any(|item| !plan::in_force(item, turn.facts.snapshot))
+            .any(|item| !plan::in_force(item, decider.facts.snapshot))
 }
 
-/// The plan waits, and says for what.
-fn hold(mut turn: Turn<'_>, reason: &str, why: &str) -> Decision {
-    turn.observe();
-    if crate::conditions::get(&turn.status.conditions, APPROVED)
-        .is_none_or(|condition| condition.message != fitting(why))
+/// The plan waits, with the reason in its conditions.
+fn hold(mut decider: Decider<'_>, reason: &str, why: &str) -> Decision {
+    decider.observe();
+    if crate::conditions::get(&decider.status.conditions, APPROVED)
+        .is_none_or(|condition| condition.message != truncate_message(why))
     {
-        turn.notice(false, reason, why);
+        decider.notice(false, reason, why);
     }
-    turn.condition(APPROVED, false, reason, why);
-    let message = format!("Plan ready for review, but it is not carried out yet: {why}");
-    turn.enter(Phase::ReviewRequired, None, &message);
-    settled::note_drift(&mut turn);
-    settled::tell_drift(&mut turn);
-    turn.rest(None)
+    decider.condition(APPROVED, false, reason, why);
+    let message = format!("Plan ready for review, but it is not applied yet: {why}");
+    decider.enter(Phase::ReviewRequired, None, &message);
+    settled::note_drift(&mut decider);
+    settled::report_drift(&mut decider);
+    decider.rest(None)
 }
 
-/// The plan waits for somebody to ask for it.
-pub(super) fn wait(mut turn: Turn<'_>) -> Decision {
-    turn.observe();
-    let forced = crate::conditions::get(&turn.status.conditions, INPUT_DEPENDENCY_DRIFT)
+/// The plan waits for a request to apply it.
+pub(super) fn wait(mut decider: Decider<'_>) -> Decision {
+    decider.observe();
+    let forced = crate::conditions::get(&decider.status.conditions, INPUT_DEPENDENCY_DRIFT)
         .filter(|condition| condition.status == "True")
         .map(|condition| condition.message.clone());
     let message = match forced {
@@ -154,40 +154,45 @@ pub(super) fn wait(mut turn: Turn<'_>) -> Decision {
         ),
         None => message_of(Phase::ReviewRequired).to_owned(),
     };
-    let changed_by_itself = is_true(&turn.status.conditions, INPUT_DEPENDENCY_DRIFT);
-    let (reason, why) = match rejection(&turn) {
+    let changed_by_itself = is_true(&decider.status.conditions, INPUT_DEPENDENCY_DRIFT);
+    let (reason, why) = match rejection(&decider) {
         Some(rejected) => (rejected.reason(), rejected.to_string()),
-        None if turn.facts.config.spec.action == Action::Apply => (
+        None if decider.facts.config.spec.action == Action::Apply => (
             "InputChanged",
             "The plan changed by itself and has to be reviewed".to_owned(),
         ),
         None => ("NotRequested", "action is 'DryRun'".to_owned()),
     };
-    turn.condition(APPROVED, false, reason, &why);
-    turn.enter(Phase::ReviewRequired, None, &message);
-    settled::note_drift(&mut turn);
+    decider.condition(APPROVED, false, reason, &why);
+    decider.enter(Phase::ReviewRequired, None, &message);
+    settled::note_drift(&mut decider);
     if changed_by_itself {
-        let changes =
-            settled::wanted_changes(&turn.status, &turn.status.items, DriftClass::InputChange);
-        turn.status.drift.extend(changes);
+        let changes = settled::wanted_changes(
+            &decider.status,
+            &decider.status.items,
+            DriftClass::InputChange,
+        );
+        decider.status.drift.extend(changes);
     }
-    settled::tell_drift(&mut turn);
-    turn.rest(None)
+    settled::report_drift(&mut decider);
+    decider.rest(None)
 }
 
-/// That the plan was looked at and refused, if it was.
-pub(super) fn rejection(turn: &Turn<'_>) -> Option<Withheld> {
-    let approval = turn.facts.config.spec.approval.as_ref()?;
+/// The rejection of the plan, if there is one.
+pub(super) fn rejection(decider: &Decider<'_>) -> Option<ApprovalBlocker> {
+    let approval = decider.facts.config.spec.approval.as_ref()?;
     let rejected = approval.rejected.as_ref()?;
-    (Some(&rejected.plan_digest) == turn.status.plan_digest.as_ref()).then(|| Withheld::Rejected {
-        reason: rejected.reason.clone(),
+    (Some(&rejected.plan_digest) == decider.status.plan_digest.as_ref()).then(|| {
+        ApprovalBlocker::Rejected {
+            reason: rejected.reason.clone(),
+        }
     })
 }
 
-/// Whether the plan in the status may be applied, which items of it, and by whose approvals.
-pub(super) fn granted(turn: &Turn<'_>) -> Result<approval::Granted, Withheld> {
-    let facts = &turn.facts;
-    let status = &turn.status;
+/// Whether the plan in status may be applied, which items of it, and based on which approvals.
+pub(super) fn granted(decider: &Decider<'_>) -> Result<approval::Granted, ApprovalBlocker> {
+    let facts = &decider.facts;
+    let status = &decider.status;
     let annotations = facts.config.metadata.annotations.as_ref();
     let annotation = |name| {
         annotations
@@ -196,17 +201,17 @@ pub(super) fn granted(turn: &Turn<'_>) -> Result<approval::Granted, Withheld> {
     };
     let floor = facts.floor();
     if let Some(why) = floor.problem() {
-        return Err(Withheld::InvalidPolicy(why));
+        return Err(ApprovalBlocker::InvalidPolicy(why));
     }
-    let lifetime = floor.lifetime().map_err(Withheld::InvalidPolicy)?;
-    // What cannot be read is no approval.
+    let lifetime = floor.lifetime().map_err(ApprovalBlocker::InvalidPolicy)?;
+    // An unreadable annotation contains no approvals.
     let approvals = Approvals::parse(annotation(names::APPROVALS)).unwrap_or_default();
     let impact = plan::worst(&status.items).unwrap_or(Impact::Low);
-    let entry = turn.open_entry();
+    let entry = decider.open_entry();
     let begun = |item: &Item| item.state != ItemState::Pending;
     let progress = if entry.is_some() && status.items.iter().any(begun) {
         Progress::Begun
-    } else if super::execute::corrects(turn) {
+    } else if super::execute::corrects(decider) {
         Progress::Correction
     } else {
         Progress::Waiting
@@ -231,22 +236,22 @@ pub(super) fn granted(turn: &Turn<'_>) -> Result<approval::Granted, Withheld> {
     gate.check()
 }
 
-/// The targets are not what the plan was made from.
-pub(super) fn stale(mut turn: Turn<'_>, why: &str) -> Decision {
-    turn.observe();
+/// The targets have changed since the plan was generated.
+pub(super) fn stale(mut decider: Decider<'_>, why: &str) -> Decision {
+    decider.observe();
     let message = format!("{STALE} {why}");
-    turn.condition(PLAN_STALE, true, "TargetChanged", why);
-    turn.enter(Phase::Failed, Some("PlanStale"), &message);
-    turn.end(Todo::Again)
+    decider.condition(PLAN_STALE, true, "TargetChanged", why);
+    decider.enter(Phase::Failed, Some("PlanStale"), &message);
+    decider.end(NextStep::Again)
 }
 
-/// What changed at the targets of items that are still to be carried out, if anything did.
-pub(super) fn staleness(facts: &Facts<'_>, items: &[Item]) -> Option<String> {
+/// The changes of the targets of items that are not executed yet.
+pub(super) fn staleness(facts: &DecisionInputs<'_>, items: &[Item]) -> Option<String> {
     let config = facts.config.metadata.name.as_deref().unwrap_or_default();
     let mut changes = Vec::new();
     for item in items.iter().filter(|item| item.state == ItemState::Pending) {
         let live = facts.snapshot.target(&item.target_ref);
-        // What an operator before this one has reached is not a change.
+        // A target written by a previous operator process is not a change.
         match super::lock(item, live.map(|live| whole(live)).as_ref(), config, false) {
             Lock::Done => {}
             Lock::Stale(why) => changes.push(why),
@@ -256,8 +261,8 @@ pub(super) fn staleness(facts: &Facts<'_>, items: &[Item]) -> Option<String> {
     (!changes.is_empty()).then(|| changes.join("; "))
 }
 
-/// A field that the item takes and that a manager owns now whom the plan does not name: consent was given to take it from
-/// another one.
+/// A field of a takeover that is now owned by a manager other than the one in the plan: consent was given for that one
+/// only.
 fn other_owner(item: &Item, meta: &ObjectMeta) -> Option<String> {
     item.takeovers.iter().find_map(|takeover| {
         let planned = |manager: &str| {
@@ -274,14 +279,13 @@ fn other_owner(item: &Item, meta: &ObjectMeta) -> Option<String> {
     })
 }
 
-/// How a target differs from what the plan was made from: which path of which object, from what to
-/// what.
+/// How a target differs from the state recorded in the plan: object, path, old and new value.
 pub(super) fn moved(item: &Item, live: Option<&serde_json::Value>) -> Option<String> {
     let target = &item.target_ref;
     match (&item.base, live) {
         (None, None) => None,
-        (None, Some(_)) => Some(format!("{target} did not exist and does now")),
-        (Some(_), None) => Some(format!("{target} existed and does not any more")),
+        (None, Some(_)) => Some(format!("{target} did not exist and was created")),
+        (Some(_), None) => Some(format!("{target} existed and was deleted")),
         (Some(_), Some(live)) if replaced(item, live) => {
             Some(format!("{target} was deleted and created again"))
         }
@@ -306,17 +310,17 @@ pub(super) fn moved(item: &Item, live: Option<&serde_json::Value>) -> Option<Str
     }
 }
 
-/// Whether the target is another object of the same name.
+/// Whether the target was deleted and created again.
 fn replaced(item: &Item, live: &serde_json::Value) -> bool {
     let uid = live["metadata"]["uid"].as_str();
     item.target_uid.is_some() && uid.is_some() && item.target_uid.as_deref() != uid
 }
 
-/// Notes which inputs are not what the plan was derived from; whether there are any.
-pub(super) fn inputs_changed(turn: &mut Turn<'_>, now: &[Input]) -> bool {
-    let mut told = Vec::new();
+/// Sets the condition for changed inputs and returns whether there are any.
+pub(super) fn inputs_changed(decider: &mut Decider<'_>, now: &[Input]) -> bool {
+    let mut lines = Vec::new();
     for input in now {
-        let former = turn
+        let former = decider
             .status
             .inputs
             .iter()
@@ -330,17 +334,17 @@ pub(super) fn inputs_changed(turn: &mut Turn<'_>, now: &[Input]) -> bool {
         } else {
             input.object.kind.as_str()
         };
-        told.push(format!(
+        lines.push(format!(
             "{object} {field} changed (scaled {} -> {})",
             values::short(Some(&former.derived)),
             values::short(Some(&input.derived))
         ));
     }
-    if told.is_empty() {
+    if lines.is_empty() {
         return false;
     }
-    let message = format!("Input dependency changed: {}", told.join("; "));
-    turn.notice(true, "InputChanged", &message);
-    turn.condition(INPUT_DEPENDENCY_DRIFT, true, "InputChanged", &message);
+    let message = format!("Input dependency changed: {}", lines.join("; "));
+    decider.notice(true, "InputChanged", &message);
+    decider.condition(INPUT_DEPENDENCY_DRIFT, true, "InputChanged", &message);
     true
 }

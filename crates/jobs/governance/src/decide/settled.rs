@@ -1,7 +1,8 @@
-//! Completed and its neighbours, Drifted, Failed: everything is watched, nothing is done unasked.
+//! Completed, CompletedWithUpgrade, CompletedWithErrors, Drifted, Failed: targets are watched, and nothing is applied
+//! without a request.
 //!
-//! Three things may come between what is in force and what is wanted, and they are told apart: what
-//! the plan was derived from changed, somebody edited a target, or this version plans differently.
+//! Three differences between live and desired state are distinguished: an input of the plan changed, another manager
+//! edited a target, or this version plans differently.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,63 +14,63 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube_core::DynamicObject;
 
-use super::{Decision, Facts, Todo, Turn, draft, execute, review};
+use super::{Decider, Decision, DecisionInputs, NextStep, draft, execute, review};
 use crate::conditions::{UPGRADE_AVAILABLE, message_of};
-use crate::enforcement::{self, Verdict};
+use crate::enforcement::{self, CorrectionVerdict};
 use crate::health::Health;
 use crate::plan::{self, Draft};
 use crate::snapshot::part_with;
 use crate::{ownership, values};
 
-/// Looks whether everything is as it was left.
-pub(super) fn watch(mut turn: Turn<'_>) -> Decision {
-    // First: how the plan ended is not to be mistaken for what is asked for now.
-    if let Some(decision) = turn.close_if_open() {
+/// Checks whether the targets are still as applied.
+pub(super) fn watch(mut decider: Decider<'_>) -> Decision {
+    // First, so that the outcome of the plan is not derived from a newer request.
+    if let Some(decision) = decider.close_if_open() {
         return decision;
     }
-    if turn.facts.spec_changed() {
-        turn.acknowledge();
-        return turn.start_over(None);
+    if decider.facts.spec_changed() {
+        decider.acknowledge();
+        return decider.start_over(None);
     }
-    if turn.status.phase == Some(Phase::Failed) {
-        note_drift(&mut turn);
-        tell_drift(&mut turn);
-        return turn.rest(None);
+    if decider.status.phase == Some(Phase::Failed) {
+        note_drift(&mut decider);
+        report_drift(&mut decider);
+        return decider.rest(None);
     }
-    if turn.status.rolled_back_to.is_some()
-        && turn.status.rolled_back_to == turn.facts.config.spec.rollback_to
+    if decider.status.rolled_back_to.is_some()
+        && decider.status.rolled_back_to == decider.facts.config.spec.rollback_to
     {
-        // What earlier plans applied is still in force.
-        note_drift(&mut turn);
-        tell_drift(&mut turn);
-        return turn.rest(None);
+        // State applied by earlier plans is still in force.
+        note_drift(&mut decider);
+        report_drift(&mut decider);
+        return decider.rest(None);
     }
-    let draft = match plan::draft(&turn.facts) {
+    let draft = match plan::draft(&decider.facts) {
         Ok(draft) => draft,
-        Err(problem) => return draft::refuse(turn, &problem),
+        Err(problem) => return draft::refuse(decider, &problem),
     };
-    if review::inputs_changed(&mut turn, &draft.inputs) {
-        return turn.move_to(Phase::Drafting);
+    if review::inputs_changed(&mut decider, &draft.inputs) {
+        return decider.move_to(Phase::Drafting);
     }
-    turn.status.inputs.clone_from(&draft.inputs);
-    if aligned(&draft, &turn) {
-        return in_sync(turn, draft);
+    decider.status.inputs.clone_from(&draft.inputs);
+    if aligned(&draft, &decider) {
+        return in_sync(decider, draft);
     }
-    note_drift(&mut turn);
-    mark_items(&mut turn);
-    if !turn.status.drift.is_empty() {
-        return drifted(turn, &draft);
+    note_drift(&mut decider);
+    mark_items(&mut decider);
+    if !decider.status.drift.is_empty() {
+        return drifted(decider, &draft);
     }
-    if !draft.same_as(&turn.status.items) {
-        return upgradable(turn, &draft);
+    if !draft.same_as(&decider.status.items) {
+        return upgradable(decider, &draft);
     }
-    same_logic(&mut turn);
-    rest_as_it_was(turn)
+    same_logic(&mut decider);
+    unchanged(decider)
 }
 
-/// Whether the cluster is as the draft wants it: nothing to apply, nothing to remove.
-fn aligned(draft: &Draft, turn: &Turn<'_>) -> bool {
-    let applied: BTreeMap<_, _> = turn
+/// Whether the live objects match the draft: nothing to apply, nothing to remove.
+fn aligned(draft: &Draft, decider: &Decider<'_>) -> bool {
+    let applied: BTreeMap<_, _> = decider
         .status
         .applied
         .iter()
@@ -77,12 +78,12 @@ fn aligned(draft: &Draft, turn: &Turn<'_>) -> bool {
         .collect();
     draft.items.iter().all(|item| {
         let wanted = plan::wanted_values(item);
-        // Applying would take back what was wanted before and is not any more.
+        // Applying would release fields that are no longer desired.
         let gives_up = applied.get(&item.target_ref).is_some_and(|applied| {
             let changes = values::changes(applied, &wanted);
             changes.iter().any(|change| change.to.is_none())
         });
-        let live = turn.facts.snapshot.target(&item.target_ref);
+        let live = decider.facts.snapshot.target(&item.target_ref);
         item.operation == Operation::Apply
             && !gives_up
             && live.is_some_and(|live| {
@@ -92,56 +93,55 @@ fn aligned(draft: &Draft, turn: &Turn<'_>) -> bool {
     })
 }
 
-/// Everything is as it is wanted, also by this version.
-fn in_sync(mut turn: Turn<'_>, draft: Draft) -> Decision {
-    turn.status.drift.clear();
-    let now = turn.facts.now;
-    let remembered = turn.status.enforcement.take();
-    turn.status.enforcement = remembered.and_then(|known| enforcement::settled(&known, now));
-    let drifted = turn.status.phase == Some(Phase::Drifted);
-    if !draft.same_as(&turn.status.items) {
-        // Somebody did by hand what this version would do.
-        turn.clear(
+/// All targets are in the desired state of this version.
+fn in_sync(mut decider: Decider<'_>, draft: Draft) -> Decision {
+    decider.status.drift.clear();
+    let now = decider.facts.now;
+    let remembered = decider.status.enforcement.take();
+    decider.status.enforcement = remembered.and_then(|known| enforcement::settled(&known, now));
+    let drifted = decider.status.phase == Some(Phase::Drifted);
+    if !draft.same_as(&decider.status.items) {
+        // A user applied by hand what this version plans.
+        decider.clear(
             UPGRADE_AVAILABLE,
             "ManuallyAligned",
-            "The cluster agrees with what this version of the operator plans",
+            "The targets match the plan of this version of the operator",
         );
-        take_over(&mut turn, draft);
-    } else if turn.status.phase == Some(Phase::CompletedWithUpgrade) {
-        turn.clear(
+        take_over(&mut decider, draft);
+    } else if decider.status.phase == Some(Phase::CompletedWithUpgrade) {
+        decider.clear(
             UPGRADE_AVAILABLE,
             "ManuallyAligned",
-            "The cluster agrees with what this version of the operator plans",
+            "The targets match the plan of this version of the operator",
         );
     }
-    for index in 0..turn.status.items.len() {
-        // A failed item that somebody has put right is not failed any more. One that did not become
-        // healthy in time is, until it does.
-        let healthy = matches!(execute::health_of(&turn, index), Health::Healthy(_));
-        turn.touch(index, |item| {
+    for index in 0..decider.status.items.len() {
+        // A failed item whose target was fixed is no longer failed. One that timed out is, until it is healthy.
+        let healthy = matches!(execute::health_of(&decider, index), Health::Healthy(_));
+        decider.touch(index, |item| {
             if item.state == ItemState::Failed && healthy || item.state == ItemState::Pending {
                 item.state = ItemState::Completed;
                 item.message = Some(IN_SYNC.to_owned());
             }
         });
-        draft::adopt(&mut turn, index);
+        draft::adopt(&mut decider, index);
     }
-    mark_items(&mut turn);
+    mark_items(&mut decider);
     if drifted {
-        turn.notice(
+        decider.notice(
             false,
             "DriftResolved",
-            "The configuration agrees with what was applied again",
+            "The targets match the applied state again",
         );
     }
-    same_logic(&mut turn);
-    rest_as_it_was(turn)
+    same_logic(&mut decider);
+    unchanged(decider)
 }
 
 /// The items of a draft that is in force already become the plan.
-fn take_over(turn: &mut Turn<'_>, draft: Draft) {
-    let former = std::mem::take(&mut turn.status.items);
-    turn.status.items = draft
+fn take_over(decider: &mut Decider<'_>, draft: Draft) {
+    let former = std::mem::take(&mut decider.status.items);
+    decider.status.items = draft
         .items
         .into_iter()
         .map(|item| {
@@ -149,25 +149,25 @@ fn take_over(turn: &mut Turn<'_>, draft: Draft) {
             Item {
                 state: ItemState::Completed,
                 message: Some(IN_SYNC.to_owned()),
-                last_transition_time: Some(Time(turn.facts.now)),
+                last_transition_time: Some(Time(decider.facts.now)),
                 base: known.and_then(|old| old.base.clone()),
                 diff: known.and_then(|old| old.diff.clone()),
                 ..item
             }
         })
         .collect();
-    let terms = plan::terms(&turn.facts, plan::next_revision(&turn.facts));
-    turn.status.plan_digest = Some(crate::hash::plan_digest(&terms, &turn.status.items));
+    let terms = plan::terms(&decider.facts, plan::next_revision(&decider.facts));
+    decider.status.plan_digest = Some(crate::hash::plan_digest(&terms, &decider.status.items));
 }
 
-/// This version plans as the one that made the plan.
-fn same_logic(turn: &mut Turn<'_>) {
-    if turn.status.operator_version.as_deref() != Some(turn.facts.version) {
-        turn.status.operator_version = Some(turn.facts.version.to_owned());
-        if crate::conditions::get(&turn.status.conditions, UPGRADE_AVAILABLE)
+/// This version plans the same as the one that generated the plan.
+fn same_logic(decider: &mut Decider<'_>) {
+    if decider.status.operator_version.as_deref() != Some(decider.facts.version) {
+        decider.status.operator_version = Some(decider.facts.version.to_owned());
+        if crate::conditions::get(&decider.status.conditions, UPGRADE_AVAILABLE)
             .is_none_or(|condition| condition.status == "True")
         {
-            turn.condition(
+            decider.condition(
                 UPGRADE_AVAILABLE,
                 false,
                 "NoLogicChange",
@@ -177,36 +177,35 @@ fn same_logic(turn: &mut Turn<'_>) {
     }
 }
 
-/// What the prototype says about an item that was changed.
+/// The prototype's message for a drifted item.
 const DRIFTED: &str = "Configuration has drifted from desired state";
 
-/// What is said about an item that is as it should be.
+/// Message of an item in its desired state.
 const IN_SYNC: &str = "In desired state";
 
-/// Notes where targets differ from what was applied.
-pub(super) fn note_drift(turn: &mut Turn<'_>) {
-    turn.status.drift = drift(&turn.facts, &turn.status);
+/// Writes the drift of targets to the status.
+pub(super) fn note_drift(decider: &mut Decider<'_>) {
+    decider.status.drift = drift(&decider.facts, &decider.status);
 }
 
-/// Says in a phase that is not about drift that there is some. The condition stays false: that of
-/// the phase is the one that holds.
-pub(super) fn tell_drift(turn: &mut Turn<'_>) {
+/// Reports drift in a phase other than Drifted. The Drifted condition stays false: exactly one phase condition is true.
+pub(super) fn report_drift(decider: &mut Decider<'_>) {
     let edited = |drift: &Drift| drift.class == DriftClass::ExternalEdit;
-    let edited = turn.status.drift.iter().any(edited);
-    let Some(phase) = turn.status.phase.filter(|_| edited) else {
+    let edited = decider.status.drift.iter().any(edited);
+    let Some(phase) = decider.status.phase.filter(|_| edited) else {
         return;
     };
-    let message = tell(&turn.status);
-    turn.condition("Drifted", false, phase.as_str(), &message);
+    let message = describe_drift(&decider.status);
+    decider.condition("Drifted", false, phase.as_str(), &message);
 }
 
-/// Says at the items which of them have drifted, and at no others.
-fn mark_items(turn: &mut Turn<'_>) {
-    let drifted = turn.status.drift.iter().map(|drift| drift.item.clone());
+/// Sets the message of drifted items, and resets that of others.
+fn mark_items(decider: &mut Decider<'_>) {
+    let drifted = decider.status.drift.iter().map(|drift| drift.item.clone());
     let drifted: BTreeSet<_> = drifted.collect();
-    for index in 0..turn.status.items.len() {
-        let changed = drifted.contains(&turn.status.items[index].name);
-        turn.touch(index, |item| {
+    for index in 0..decider.status.items.len() {
+        let changed = drifted.contains(&decider.status.items[index].name);
+        decider.touch(index, |item| {
             if changed {
                 item.message = Some(DRIFTED.to_owned());
             } else if item.message.as_deref() == Some(DRIFTED) {
@@ -216,11 +215,11 @@ fn mark_items(turn: &mut Turn<'_>) {
     }
 }
 
-/// Where targets differ from what was applied, and who did it.
-fn drift(facts: &Facts<'_>, status: &VirtPlatformConfigStatus) -> Vec<Drift> {
+/// The differences between live targets and the applied state, with the managers that caused them.
+fn drift(facts: &DecisionInputs<'_>, status: &VirtPlatformConfigStatus) -> Vec<Drift> {
     let mut found = Vec::new();
     for applied in &status.applied {
-        // Without their kind nothing is known of the objects, not even that they are gone.
+        // Without its CRD nothing is known about an object, not even that it is gone.
         if facts.snapshot.kind_of(&applied.target_ref).is_none() {
             continue;
         }
@@ -246,9 +245,9 @@ fn drift(facts: &Facts<'_>, status: &VirtPlatformConfigStatus) -> Vec<Drift> {
     found
 }
 
-/// Drift in words.
-fn tell(status: &VirtPlatformConfigStatus) -> String {
-    let told: Vec<_> = status
+/// The drift as a message.
+fn describe_drift(status: &VirtPlatformConfigStatus) -> String {
+    let lines: Vec<_> = status
         .drift
         .iter()
         .filter(|drift| drift.class == DriftClass::ExternalEdit)
@@ -272,59 +271,62 @@ fn tell(status: &VirtPlatformConfigStatus) -> String {
             )
         })
         .collect();
-    format!("{DRIFTED}: {}", told.join("; "))
+    format!("{DRIFTED}: {}", lines.join("; "))
 }
 
-/// Somebody edited a target.
-fn drifted(mut turn: Turn<'_>, draft: &Draft) -> Decision {
-    let message = tell(&turn.status);
-    if draft.same_as(&turn.status.items) {
-        same_logic(&mut turn);
+/// Another manager edited a target.
+fn drifted(mut decider: Decider<'_>, draft: &Draft) -> Decision {
+    let message = describe_drift(&decider.status);
+    if draft.same_as(&decider.status.items) {
+        same_logic(&mut decider);
     }
-    let against = turn
+    let against = decider
         .status
         .drift
         .iter()
         .find_map(|drift| drift.manager.clone());
-    turn.enter(Phase::Drifted, None, &message);
-    let spec = &turn.facts.config.spec;
+    decider.enter(Phase::Drifted, None, &message);
+    let spec = &decider.facts.config.spec;
     if spec.bypass_optimistic_lock && spec.action == Action::Apply {
-        return enforce(turn, against.as_deref());
+        return enforce(decider, against.as_deref());
     }
-    turn.rest(None)
+    decider.rest(None)
 }
 
-/// Locks are bypassed: what was changed is changed back, unless that never ends.
-fn enforce(mut turn: Turn<'_>, against: Option<&str>) -> Decision {
-    let (state, verdict) =
-        enforcement::correct(turn.status.enforcement.as_ref(), turn.facts.now, against);
-    turn.status.enforcement = Some(state);
+/// Locks are bypassed: reverts the drift, unless another manager keeps changing it back.
+fn enforce(mut decider: Decider<'_>, against: Option<&str>) -> Decision {
+    let (state, verdict) = enforcement::correct(
+        decider.status.enforcement.as_ref(),
+        decider.facts.now,
+        against,
+    );
+    decider.status.enforcement = Some(state);
     match verdict {
-        Verdict::Correct => {
-            turn.notice(
+        CorrectionVerdict::Correct => {
+            decider.notice(
                 true,
                 "DriftCorrected",
                 "Locks are bypassed: the configuration is applied again",
             );
-            turn.move_to(Phase::Drafting)
+            decider.move_to(Phase::Drafting)
         }
-        Verdict::Wait(until) => turn.rest(Some(until)),
-        Verdict::Pause => {
+        CorrectionVerdict::Wait(until) => decider.rest(Some(until)),
+        CorrectionVerdict::Pause => {
             let message = format!(
-                "{} changes the configuration back again and again. It is left alone until the specification changes.",
-                against.unwrap_or("Somebody")
+                "{} keeps reverting the configuration. Correction is paused until the specification changes.",
+                against.unwrap_or("Another field manager")
             );
-            turn.notice(true, "EnforcementPaused", &message);
-            turn.rest(None)
+            decider.notice(true, "EnforcementPaused", &message);
+            decider.rest(None)
         }
-        Verdict::Paused => turn.rest(None),
+        CorrectionVerdict::Paused => decider.rest(None),
     }
 }
 
-/// This version would plan differently: that waits until somebody asks for it.
-fn upgradable(mut turn: Turn<'_>, draft: &Draft) -> Decision {
-    let changes = wanted_changes(&turn.status, &draft.items, DriftClass::LogicUpgrade);
-    let told: Vec<_> = changes
+/// This version plans differently: waits until a user requests the new plan.
+fn upgradable(mut decider: Decider<'_>, draft: &Draft) -> Decision {
+    let changes = wanted_changes(&decider.status, &draft.items, DriftClass::LogicUpgrade);
+    let changes_text: Vec<_> = changes
         .iter()
         .map(|change| {
             format!(
@@ -338,25 +340,26 @@ fn upgradable(mut turn: Turn<'_>, draft: &Draft) -> Decision {
         .collect();
     let message = format!(
         "Operator {} plans differently than {}: {}. Change action to 'DryRun' to review.",
-        turn.facts.version,
-        turn.status
+        decider.facts.version,
+        decider
+            .status
             .operator_version
             .as_deref()
             .unwrap_or("the version before"),
-        if told.is_empty() {
+        if changes_text.is_empty() {
             "other items".to_owned()
         } else {
-            told.join("; ")
+            changes_text.join("; ")
         },
     );
-    turn.status.drift = changes;
-    turn.condition(UPGRADE_AVAILABLE, true, "LogicChanged", &message);
-    turn.enter(Phase::CompletedWithUpgrade, None, &message);
-    turn.rest(None::<Timestamp>)
+    decider.status.drift = changes;
+    decider.condition(UPGRADE_AVAILABLE, true, "LogicChanged", &message);
+    decider.enter(Phase::CompletedWithUpgrade, None, &message);
+    decider.rest(None::<Timestamp>)
 }
 
-/// What would change of what is in force, and why: `applied` is what is in force, `live` what is wanted
-/// instead. An item that is new is no change of anything, unless this version came up with it.
+/// The changes of applied state that the draft would cause: `applied` is the state in force, `live` the newly desired
+/// one. A new item is no change, unless this version introduced it.
 pub(super) fn wanted_changes(
     status: &VirtPlatformConfigStatus,
     items: &[Item],
@@ -387,15 +390,15 @@ pub(super) fn wanted_changes(
     found
 }
 
-/// Nothing happened.
-fn rest_as_it_was(mut turn: Turn<'_>) -> Decision {
-    let failed = turn
+/// Nothing has changed.
+fn unchanged(mut decider: Decider<'_>) -> Decision {
+    let failed = decider
         .status
         .items
         .iter()
         .filter(|item| item.state == ItemState::Failed)
         .count();
-    turn.clear(
+    decider.clear(
         UPGRADE_AVAILABLE,
         "NoLogicChange",
         "This version of the operator plans the same",
@@ -405,10 +408,10 @@ fn rest_as_it_was(mut turn: Turn<'_>) -> Decision {
             "{} ({failed} failed)",
             message_of(Phase::CompletedWithErrors)
         );
-        turn.enter(Phase::CompletedWithErrors, None, &message);
+        decider.enter(Phase::CompletedWithErrors, None, &message);
     } else {
-        turn.enter(Phase::Completed, None, message_of(Phase::Completed));
+        decider.enter(Phase::Completed, None, message_of(Phase::Completed));
     }
-    let todo = Todo::Rest(None);
-    turn.end(todo)
+    let todo = NextStep::Rest(None);
+    decider.end(todo)
 }

@@ -16,4 +16,4 @@ mod undoing;
 mod verifying;
 mod world;
 
-pub(crate) use world::World;
+pub(crate) use world::Simulation;

@@ -1,4 +1,4 @@
-//! What a diff shows, and what it hides.
+//! Contents of diffs, and masking.
 
 use machinery::json::decode_yaml;
 use proptest::prelude::*;
@@ -22,7 +22,7 @@ fn descheduler(total: u32) -> Value {
 }
 
 #[test]
-fn what_servers_write_is_no_change() {
+fn server_metadata_is_no_change() {
     let mut object = json!({
         "metadata": {
             "name": "x", "managedFields": [], "resourceVersion": "1", "generation": 2,
@@ -46,14 +46,14 @@ fn what_servers_write_is_no_change() {
 #[rstest]
 #[case(json!({"kubectl.kubernetes.io/last-applied-configuration": "{}"}))]
 #[case(json!({}))]
-fn annotations_that_are_left_empty_go_too(#[case] annotations: Value) {
+fn empty_annotations_are_removed(#[case] annotations: Value) {
     let mut object = json!({"metadata": {"name": "x", "annotations": annotations}});
     sanitize(&mut object);
     assert_eq!(object, json!({"metadata": {"name": "x"}}));
 }
 
 #[test]
-fn an_update_shows_what_changes_in_its_surroundings() {
+fn update_shows_changes_in_context() {
     assert_eq!(
         unified(
             Some(&descheduler(5)),
@@ -92,7 +92,7 @@ const LINES: [&str; 11] = [
 ];
 
 #[test]
-fn a_creation_adds_every_line() {
+fn creation_adds_every_line() {
     let body = format!("+{}\n", LINES.join("\n+"));
     assert_eq!(
         unified(None, Some(&descheduler(5)), "cluster", "KubeDescheduler"),
@@ -101,7 +101,7 @@ fn a_creation_adds_every_line() {
 }
 
 #[test]
-fn a_deletion_removes_every_line() {
+fn deletion_removes_every_line() {
     let body = format!("-{}\n", LINES.join("\n-"));
     assert_eq!(
         unified(Some(&descheduler(5)), None, "cluster", "KubeDescheduler"),
@@ -153,7 +153,7 @@ fn secret(data: &Value) -> Value {
 }
 
 #[test]
-fn secrets_stay_secret() {
+fn secret_data_is_masked() {
     let old = secret(&json!({"gone": "Z29uZQ==", "kept": "a2VwdA==", "changed": "b2xk"}));
     let new = secret(&json!({"come": "Y29tZQ==", "kept": "a2VwdA==", "changed": "bmV3"}));
     let diff = unified(Some(&old), Some(&new), "s", "Secret");
@@ -178,7 +178,7 @@ fn secrets_stay_secret() {
 #[rstest]
 #[case(None, Some(json!({"a": "aGlkZGVu"})))]
 #[case(Some(json!({"a": "aGlkZGVu"})), None)]
-fn secrets_stay_secret_when_they_come_and_go(
+fn secret_data_is_masked_on_creation_and_deletion(
     #[case] old: Option<Value>,
     #[case] new: Option<Value>,
 ) {
@@ -191,7 +191,7 @@ fn secrets_stay_secret_when_they_come_and_go(
 }
 
 #[test]
-fn a_long_diff_is_cut_and_says_so() {
+fn long_diff_is_truncated_with_a_note() {
     let script = "echo some line of a script\n".repeat(5000);
     let object = json!({"spec": {"script": script}});
     let all = whole(None, Some(&object), "x", "Thing");
@@ -211,14 +211,14 @@ fn a_long_diff_is_cut_and_says_so() {
 }
 
 #[test]
-fn a_line_that_is_too_long_is_left_out() {
+fn overlong_line_is_omitted() {
     let object = json!({"a": 1, "b": "x".repeat(2 * LIMIT), "c": 1});
     let diff = unified(None, Some(&object), "x", "Thing");
     assert!(diff.ends_with("+a: 1\n... 2 more lines are left out here; `medley diff` shows all\n"));
 }
 
 #[test]
-fn yaml_reads_like_that_of_kubectl() {
+fn yaml_is_formatted_like_kubectl() {
     let object = json!({
         "items": [{"name": "a", "args": ["x", "y"]}, "z", []],
         "script": "#!/bin/sh\nset -e\n",
@@ -240,7 +240,7 @@ fn yaml_reads_like_that_of_kubectl() {
 
 proptest! {
     #[test]
-    fn yaml_means_what_the_object_means(
+    fn yaml_round_trips(
         object in any_object(),
         key in "[ -~é\n\t]{0,12}",
         text in "[ -~é\r\n\t\u{85}\u{2028}]{0,40}",
@@ -254,7 +254,7 @@ proptest! {
     }
 
     #[test]
-    fn a_diff_is_empty_only_if_nothing_changes(a in any_object(), b in any_object()) {
+    fn diff_is_empty_only_without_changes(a in any_object(), b in any_object()) {
         let diff = unified(Some(&a), Some(&b), "x", "Thing");
         prop_assert_eq!(is_no_change(&diff), machinery::apply::values_equal(&a, &b));
         prop_assert!(!is_no_change(&unified(None, Some(&b), "x", "Thing")));
@@ -262,14 +262,14 @@ proptest! {
 }
 
 #[test]
-fn diffs_that_do_not_fit_are_left_out_and_still_tell_a_change() {
+fn omitted_diffs_still_count_as_changes() {
     let change = |text: &str| {
         let object = json!({"spec": {"text": text}});
         unified(None, Some(&object), "x", "Thing")
     };
     let large = format!(
         "--- /dev/null\n+++ x (Thing)\n@@ -0,0 +1 @@\n+{}\n",
-        "x".repeat(ROOM / 3)
+        "x".repeat(TOTAL_LIMIT / 3)
     );
     let none = "--- a (Thing)\n+++ a (Thing)\n(no changes)\n";
     let mut diffs = vec![
@@ -282,13 +282,13 @@ fn diffs_that_do_not_fit_are_left_out_and_still_tell_a_change() {
     ];
     let before = diffs.clone();
     fit(&mut diffs);
-    assert_eq!(diffs[..3], before[..3], "there is room for these");
+    assert_eq!(diffs[..3], before[..3], "these fit");
     assert_eq!(
         diffs[3],
         "--- /dev/null\n+++ x (Thing)\n+... left out here; `medley diff` shows it\n"
     );
     assert!(!is_no_change(&diffs[3]));
-    assert_eq!(diffs[4..], before[4..], "there is room for these, too");
+    assert_eq!(diffs[4..], before[4..], "these fit, too");
     assert!(is_no_change(&diffs[4]));
     let all = diffs.clone();
     fit(&mut diffs);

@@ -1,4 +1,4 @@
-//! We never fight faster than five times a minute, and not for ever.
+//! Corrections are limited to five per minute, and end.
 
 use api::advisor::Enforcement;
 use jiff::{SignedDuration, Timestamp};
@@ -10,33 +10,33 @@ fn at(millis: i64) -> Timestamp {
     Timestamp::from_millisecond(1_800_000_000_000 + millis).unwrap()
 }
 
-/// As it comes back from the server, which keeps whole seconds.
+/// As read back from the server, which keeps whole seconds.
 fn stored(enforcement: &Enforcement) -> Enforcement {
     serde_json::from_str(&serde_json::to_string(enforcement).unwrap()).unwrap()
 }
 
 #[test]
-fn five_corrections_are_free_and_the_sixth_waits_a_minute() {
+fn sixth_correction_within_a_minute_waits() {
     let mut state = None;
     for second in 0..5 {
         let (next, verdict) = correct(state.as_ref(), at(second * 1000), Some("argocd"));
-        assert_eq!(verdict, Verdict::Correct);
+        assert_eq!(verdict, CorrectionVerdict::Correct);
         state = Some(next);
     }
     let (next, verdict) = correct(state.as_ref(), at(5000), Some("argocd"));
-    assert_eq!(verdict, Verdict::Wait(at(65_000)));
+    assert_eq!(verdict, CorrectionVerdict::Wait(at(65_000)));
     assert!(!next.paused);
     assert_eq!(next.against.as_deref(), Some("argocd"));
-    // Being woken up while waiting is no new exhaustion.
+    // A reconcile during the wait is not another exhaustion.
     let (same, verdict) = correct(Some(&next), at(30_000), Some("argocd"));
-    assert_eq!(verdict, Verdict::Wait(at(65_000)));
+    assert_eq!(verdict, CorrectionVerdict::Wait(at(65_000)));
     assert_eq!(same, next);
     let (_, verdict) = correct(Some(&next), at(65_000), Some("argocd"));
-    assert_eq!(verdict, Verdict::Correct);
+    assert_eq!(verdict, CorrectionVerdict::Correct);
 }
 
 #[test]
-fn a_manager_that_never_stops_wins_after_three_rounds() {
+fn correction_pauses_after_three_exhaustions() {
     let mut state = None;
     let mut corrections = 0;
     let mut paused_at = None;
@@ -44,13 +44,13 @@ fn a_manager_that_never_stops_wins_after_three_rounds() {
         let (next, verdict) = correct(state.as_ref(), at(second * 1000), Some("argocd"));
         state = Some(stored(&next));
         match verdict {
-            Verdict::Correct => corrections += 1,
-            Verdict::Pause => {
-                assert_eq!(paused_at, None, "giving up is told once");
+            CorrectionVerdict::Correct => corrections += 1,
+            CorrectionVerdict::Pause => {
+                assert_eq!(paused_at, None, "pausing is reported once");
                 paused_at = Some(second);
             }
-            Verdict::Wait(_) => assert_eq!(paused_at, None),
-            Verdict::Paused => assert!(paused_at.is_some()),
+            CorrectionVerdict::Wait(_) => assert_eq!(paused_at, None),
+            CorrectionVerdict::Paused => assert!(paused_at.is_some()),
         }
     }
     assert_eq!(corrections, 15);
@@ -61,12 +61,12 @@ fn a_manager_that_never_stops_wins_after_three_rounds() {
 }
 
 #[test]
-fn an_occasional_edit_is_corrected_for_ever() {
+fn occasional_edits_are_always_corrected() {
     let mut state = None;
     for round in 0..2000 {
-        // Every three minutes, as GitOps tools look.
+        // Every three minutes, the polling interval of GitOps tools.
         let (next, verdict) = correct(state.as_ref(), at(round * 180_000), Some("argocd"));
-        assert_eq!(verdict, Verdict::Correct);
+        assert_eq!(verdict, CorrectionVerdict::Correct);
         assert!(
             next.corrections.len() <= CORRECTIONS,
             "status does not grow"
@@ -86,27 +86,27 @@ fn paused() -> Enforcement {
 }
 
 #[test]
-fn a_pause_lasts_as_long_as_there_is_drift() {
+fn pause_lasts_while_drift_exists() {
     let (next, verdict) = correct(Some(&paused()), at(7_200_000), Some("argocd"));
-    assert_eq!(verdict, Verdict::Paused);
+    assert_eq!(verdict, CorrectionVerdict::Paused);
     assert_eq!(next, paused());
 }
 
 #[test]
-fn a_quiet_hour_ends_everything() {
+fn quiet_hour_resets_enforcement() {
     assert_eq!(settled(&paused(), at(3_599_000)), Some(paused()));
     assert_eq!(settled(&paused(), at(3_600_000)), None);
 }
 
 #[test]
-fn rounds_that_are_an_hour_apart_are_not_in_a_row() {
+fn exhaustions_an_hour_apart_are_not_consecutive() {
     let mut state = None;
     for round in 0..5 {
         for second in 0..6 {
             let now = at(round * 3_700_000 + second * 1000);
             let (next, verdict) = correct(state.as_ref(), now, None);
             assert_eq!(
-                matches!(verdict, Verdict::Wait(_)),
+                matches!(verdict, CorrectionVerdict::Wait(_)),
                 second == 5,
                 "round {round}: {verdict:?}"
             );
@@ -116,16 +116,16 @@ fn rounds_that_are_an_hour_apart_are_not_in_a_row() {
 }
 
 #[test]
-fn a_change_of_the_specification_resumes() {
+fn spec_change_resumes_correction() {
     let (next, verdict) = correct(resumed().as_ref(), at(0), Some("argocd"));
-    assert_eq!(verdict, Verdict::Correct);
+    assert_eq!(verdict, CorrectionVerdict::Correct);
     assert!(!next.paused);
 }
 
 proptest! {
-    /// However drift comes, and although only whole seconds are kept.
+    /// For any sequence of drift, although only whole seconds are stored.
     #[test]
-    fn never_more_than_five_in_any_minute(
+    fn at_most_five_corrections_in_any_minute(
         gaps in prop::collection::vec(prop_oneof![0_i64..500, 0_i64..20_000, 0_i64..90_000], 1..200),
         resumes in prop::collection::vec(prop::bool::weighted(0.02), 200),
     ) {
@@ -134,16 +134,16 @@ proptest! {
         let mut corrected = Vec::new();
         for (gap, resume) in gaps.into_iter().zip(resumes) {
             now += gap;
-            // A human takes longer than a minute to look.
+            // A user takes longer than a minute to react.
             if resume && state.as_ref().is_some_and(|state| state.paused) {
                 now += 60_000;
                 state = resumed();
             }
             let (next, verdict) = correct(state.as_ref(), at(now), None);
-            if verdict == Verdict::Correct {
+            if verdict == CorrectionVerdict::Correct {
                 corrected.push(now);
             }
-            if let Verdict::Wait(until) = verdict {
+            if let CorrectionVerdict::Wait(until) = verdict {
                 prop_assert!(until > at(now));
                 prop_assert!(until <= at(now) + PERIOD + SignedDuration::from_secs(1));
             }

@@ -1,4 +1,4 @@
-//! Every phase says why it is so and what would move it on.
+//! Every phase is explained with a reason and a next step.
 
 use std::collections::BTreeSet;
 
@@ -6,11 +6,11 @@ use api::advisor::{Action, FailurePolicy, MaintenanceWindow, Phase};
 use serde_json::json;
 
 use super::{Explanation, explain};
-use crate::decide::tests::World;
+use crate::decide::tests::Simulation;
 use crate::decide::tests::profiles::{Steps, config_map};
 use crate::profile::kinds::CONFIG_MAP;
 
-fn told(world: &World) -> Explanation {
+fn explained(world: &Simulation) -> Explanation {
     let explanation = explain(&world.config);
     assert!(!explanation.because.is_empty(), "{explanation:?}");
     assert!(!explanation.next.is_empty(), "{explanation:?}");
@@ -20,15 +20,15 @@ fn told(world: &World) -> Explanation {
     explanation
 }
 
-fn says(lines: &[String], text: &str) {
+fn assert_contains(lines: &[String], text: &str) {
     assert!(
         lines.iter().any(|line| line.contains(text)),
         "{text:?} in {lines:#?}"
     );
 }
 
-fn completed() -> World {
-    let mut world = World::steps();
+fn completed() -> Simulation {
+    let mut world = Simulation::steps();
     world.action(Action::Apply);
     world.run();
     world.roll_out("worker", 10);
@@ -37,74 +37,74 @@ fn completed() -> World {
 }
 
 #[test]
-fn nobody_has_looked_yet() {
-    let world = World::steps();
-    let explanation = told(&world);
-    assert_eq!(explanation.state, "steps has not been looked at yet.");
+fn missing_status_is_explained() {
+    let world = Simulation::steps();
+    let explanation = explained(&world);
+    assert_eq!(explanation.state, "steps has not been reconciled yet.");
 }
 
-/// Every phase is reached, on the way or at rest.
+/// Every phase is reached, during a run or at its end.
 #[test]
 fn every_phase_has_a_reason_and_a_next_step() {
-    let mut seen = BTreeSet::new();
-    let mut look = |world: &World| {
-        told(world);
-        seen.insert(world.phase());
+    let mut visited = BTreeSet::new();
+    let mut visit = |world: &Simulation| {
+        explained(world);
+        visited.insert(world.phase());
     };
     for effects in 1..=2 {
-        let mut world = World::steps();
+        let mut world = Simulation::steps();
         world.kill_after = Some(effects);
         world.run_until_killed();
-        look(&world);
+        visit(&world);
     }
-    let mut world = World::steps();
+    let mut world = Simulation::steps();
     world.run();
-    look(&world);
+    visit(&world);
     world.action(Action::Ignore);
     world.run();
-    look(&world);
+    visit(&world);
     world.action(Action::Apply);
     world.run();
-    look(&world);
+    visit(&world);
     world.roll_out("worker", 10);
     world.run();
-    look(&world);
+    visit(&world);
     world.edit(
         &config_map("third"),
         "kubectl",
         &json!({ "data": { "interval": 1 } }),
     );
     world.run();
-    look(&world);
+    visit(&world);
     let mut world = completed();
     world.profile = Some(std::sync::Arc::new(Steps { logic: 2 }));
     world.run();
-    look(&world);
+    visit(&world);
     world.cluster.uninstall(CONFIG_MAP);
     world.run();
-    look(&world);
+    visit(&world);
     for policy in [FailurePolicy::Abort, FailurePolicy::Continue] {
-        let mut world = World::steps();
+        let mut world = Simulation::steps();
         world.refusals.insert("second".into(), "no way".into());
         world.action(Action::Apply);
         world.spec(|spec| spec.failure_policy = policy);
         world.run();
         world.roll_out("worker", 10);
         world.run();
-        look(&world);
-        says(
-            &told(&world).because,
+        visit(&world);
+        assert_contains(
+            &explained(&world).because,
             "Item 'second': Failed to apply: no way",
         );
-        says(&told(&world).next, "medley rollback steps");
+        assert_contains(&explained(&world).next, "medley rollback steps");
     }
-    assert_eq!(seen, Phase::ALL.into_iter().collect());
+    assert_eq!(visited, Phase::ALL.into_iter().collect());
 }
 
-/// A lock that broke before anything was applied leaves nothing to undo.
+/// A lock that failed before the first write leaves nothing to undo.
 #[test]
-fn a_stale_plan_is_to_be_made_anew() {
-    let mut world = World::steps();
+fn stale_plan_suggests_renewal() {
+    let mut world = Simulation::steps();
     world.edit(
         &config_map("third"),
         "somebody",
@@ -129,8 +129,8 @@ fn a_stale_plan_is_to_be_made_anew() {
     });
     world.run();
     assert_eq!(world.phase(), Phase::Failed);
-    let next = told(&world).next;
-    says(&next, "medley plan steps --renew");
+    let next = explained(&world).next;
+    assert_contains(&next, "medley plan steps --renew");
     assert!(
         !next.iter().any(|line| line.contains("rollback")),
         "{next:?}"
@@ -138,40 +138,40 @@ fn a_stale_plan_is_to_be_made_anew() {
 }
 
 #[test]
-fn an_edit_that_nobody_has_seen_is_told() {
+fn unobserved_edit_is_explained() {
     let mut world = completed();
     world.action(Action::DryRun);
-    says(&told(&world).because, "about to be looked at");
+    assert_contains(&explained(&world).because, "not reconciled yet");
 }
 
 #[test]
-fn a_plan_that_waits_says_what_it_does_and_to_whom() {
-    let mut world = World::steps();
+fn waiting_plan_lists_items_and_takeovers() {
+    let mut world = Simulation::steps();
     world.edit(
         &config_map("third"),
         "argocd",
         &json!({ "data": { "interval": 1 } }),
     );
     world.run();
-    let explanation = told(&world);
+    let explanation = explained(&world);
     assert_eq!(
         explanation.state,
         "steps is ReviewRequired (action DryRun)."
     );
-    says(
+    assert_contains(
         &explanation.because,
         "Item 'first' changes MachineConfig first (impact High).",
     );
-    says(
+    assert_contains(
         &explanation.because,
         "It takes data.interval from argocd: 1 becomes 60.",
     );
-    says(&explanation.next, "medley approve steps --take-over");
-    says(&explanation.next, "set action to 'Apply'");
+    assert_contains(&explanation.next, "medley approve steps --take-over");
+    assert_contains(&explanation.next, "set action to 'Apply'");
     world.action(Action::Apply);
     world.run();
-    let explanation = told(&world);
-    says(
+    let explanation = explained(&world);
+    assert_contains(
         &explanation.next,
         "item 'third' would take data.interval from manager \"argocd\"",
     );
@@ -181,13 +181,13 @@ fn a_plan_that_waits_says_what_it_does_and_to_whom() {
         &json!({ "data": { "interval": 2 } }),
     );
     world.run();
-    let explanation = told(&world);
-    says(&explanation.because, "data.interval changed from 1 to 2");
-    says(&explanation.next, "Plan again");
+    let explanation = explained(&world);
+    assert_contains(&explanation.because, "data.interval changed from 1 to 2");
+    assert_contains(&explanation.next, "Plan again");
 }
 
 #[test]
-fn a_changed_input_is_told_with_what_acknowledges_it() {
+fn changed_input_is_explained_with_its_acknowledgement() {
     let mut world = completed();
     world.edit(
         &config_map("source"),
@@ -195,24 +195,24 @@ fn a_changed_input_is_told_with_what_acknowledges_it() {
         &json!({ "data": { "limit": 9 } }),
     );
     world.run();
-    let explanation = told(&world);
-    says(&explanation.because, "limit changed (scaled 5 -> 9)");
-    says(&explanation.next, "edit the specification");
+    let explanation = explained(&world);
+    assert_contains(&explanation.because, "limit changed (scaled 5 -> 9)");
+    assert_contains(&explanation.next, "edit the specification");
 }
 
 #[test]
-fn a_rollout_says_how_far_it_is_and_a_window_when_it_opens() {
-    let mut world = World::steps();
+fn rollout_progress_and_next_window_are_explained() {
+    let mut world = Simulation::steps();
     world.action(Action::Apply);
     world.run();
     world.roll_out("worker", 2);
     world.run();
-    let explanation = told(&world);
-    says(&explanation.because, "0 of 3 items are completed.");
-    says(&explanation.because, "2/10");
-    says(&explanation.next, "'DryRun' stops it before the next item");
+    let explanation = explained(&world);
+    assert_contains(&explanation.because, "0 of 3 items are completed.");
+    assert_contains(&explanation.because, "2/10");
+    assert_contains(&explanation.next, "'DryRun' stops it before the next item");
 
-    let mut world = World::steps();
+    let mut world = Simulation::steps();
     world.action(Action::Apply);
     world.spec(|spec| {
         spec.maintenance_windows = vec![MaintenanceWindow {
@@ -222,14 +222,14 @@ fn a_rollout_says_how_far_it_is_and_a_window_when_it_opens() {
         }];
     });
     world.run();
-    says(
-        &told(&world).next,
+    assert_contains(
+        &explained(&world).next,
         "the maintenance window opens, at 2026-07-02T02:00:00Z",
     );
 }
 
 #[test]
-fn drift_is_told_whatever_the_phase() {
+fn drift_is_explained_in_any_phase() {
     let mut world = completed();
     world.edit(
         &config_map("third"),
@@ -237,33 +237,33 @@ fn drift_is_told_whatever_the_phase() {
         &json!({ "data": { "interval": 1 } }),
     );
     world.run();
-    let explanation = told(&world);
-    says(
+    let explanation = explained(&world);
+    assert_contains(
         &explanation.because,
         "third: data.interval is 1, applied was 60, changed by kubectl",
     );
-    says(&explanation.next, "put it back by hand");
-    says(&explanation.next, "medley adopt steps");
+    assert_contains(&explanation.next, "put it back by hand");
+    assert_contains(&explanation.next, "medley adopt steps");
     world.action(Action::DryRun);
     world.run();
     assert_eq!(world.phase(), Phase::ReviewRequired);
-    says(
-        &told(&world).because,
+    assert_contains(
+        &explained(&world).because,
         "Drift: data.interval of item 'third' is 1, applied was 60.",
     );
 }
 
 #[test]
-fn what_is_undone_stays_so_until_somebody_says_otherwise() {
+fn rollback_is_explained_until_removed() {
     let mut world = completed();
     world.spec(|spec| spec.rollback_to = Some(1));
     world.run();
     world.roll_out("worker", 10);
     world.run();
-    let explanation = told(&world);
-    says(
+    let explanation = explained(&world);
+    assert_contains(
         &explanation.because,
         "Everything since revision 1 is undone",
     );
-    says(&explanation.next, "Remove it to plan again");
+    assert_contains(&explanation.next, "Remove it to plan again");
 }

@@ -1,4 +1,4 @@
-//! The published hashes, and what a digest depends on.
+//! The published hashes, and the inputs of a digest.
 
 use api::advisor::{Impact, ItemState, Takeover};
 use proptest::prelude::*;
@@ -30,7 +30,7 @@ fn machine_config(name: &str) -> TargetRef {
     )
 }
 
-/// Both targets of load-aware rebalancing, as they are with this specification of the descheduler.
+/// Both targets of load-aware rebalancing, with this spec of the descheduler.
 fn load_aware(spec: Option<Value>, managed: &[&str]) -> String {
     let descheduler = target(
         "operator.openshift.io/v1",
@@ -114,7 +114,7 @@ fn published_hashes_are_reproduced(
 }
 
 #[test]
-fn the_state_of_management_counts_where_it_is_managed() {
+fn management_state_is_hashed_where_managed() {
     let mut spec = descheduler(60, true, 2, 5);
     spec["managementState"] = json!("Managed");
     spec["profiles"] = json!(["KubeVirtRelieveAndMigrate"]);
@@ -125,7 +125,7 @@ fn the_state_of_management_counts_where_it_is_managed() {
 }
 
 #[test]
-fn the_published_hash_of_higher_density_is_reproduced() {
+fn published_hash_of_higher_density_is_reproduced() {
     let hyperconverged = target(
         "hco.kubevirt.io/v1beta1",
         "HyperConverged",
@@ -165,12 +165,12 @@ fn the_published_hash_of_higher_density_is_reproduced() {
     target("apps/v1", "Deployment", Some("ns"), "n"),
     "apps/v1/Deployment/ns/n"
 )]
-fn targets_are_told_apart_by_a_key(#[case] target: TargetRef, #[case] expected: &str) {
+fn targets_have_distinct_keys(#[case] target: TargetRef, #[case] expected: &str) {
     assert_eq!(key(&target), expected);
 }
 
 #[test]
-fn text_is_escaped_as_go_does() {
+fn strings_are_escaped_like_go() {
     let map = target("v1", "ConfigMap", Some("ns"), "n");
     let live = json!({"spec": {"a": "<&>\u{2028}é"}});
     let hash = snapshot_hash([(&map, [].as_slice(), Some(&live))]).unwrap();
@@ -182,7 +182,7 @@ fn text_is_escaped_as_go_does() {
 }
 
 #[test]
-fn a_target_named_twice_is_guarded_at_all_paths() {
+fn duplicate_target_is_hashed_at_all_paths() {
     let one = target("v1", "Thing", None, "n");
     let hash = |a: u32, b: u32| {
         let live = json!({"spec": {"a": a, "b": b}});
@@ -198,7 +198,7 @@ fn a_target_named_twice_is_guarded_at_all_paths() {
 }
 
 #[test]
-fn a_path_into_a_list_has_no_hash() {
+fn path_into_a_list_is_not_hashable() {
     let one = target("v1", "Thing", None, "n");
     let live = json!({"spec": {"a": [1]}});
     let error = snapshot_hash([(&one, paths(&["spec.a.0"]).as_slice(), Some(&live))]).unwrap_err();
@@ -212,7 +212,7 @@ fn a_path_into_a_list_has_no_hash() {
 #[case("ab", "ab", true)]
 #[case("sha256:ab", "sha256:ac", false)]
 #[case("", "sha256:ab", false)]
-fn the_prefix_of_a_hash_is_optional(#[case] a: &str, #[case] b: &str, #[case] same: bool) {
+fn hash_prefix_is_optional(#[case] a: &str, #[case] b: &str, #[case] same: bool) {
     assert_eq!(same_hash(a, b), same);
 }
 
@@ -233,7 +233,7 @@ fn item() -> Item {
 }
 
 #[test]
-fn a_digest_tells_what_is_done_apart() {
+fn digest_covers_item_content() {
     let original = digest_of(&[item()]);
     assert!(original.starts_with("sha256:") && original.len() == 71);
     let changed = |change: fn(&mut Item)| {
@@ -284,7 +284,7 @@ fn takeover(manager: &str, reclaimed: bool) -> Takeover {
     }
 }
 
-/// What a plan is carried out under is approved with it.
+/// The terms of a plan are approved with it.
 #[test]
 fn digest_covers_the_terms_of_the_plan() {
     let original = digest_of(&[item()]);
@@ -320,7 +320,7 @@ fn digest_covers_the_terms_of_the_plan() {
 }
 
 #[test]
-fn the_order_of_items_counts() {
+fn digest_depends_on_item_order() {
     let mut second = item();
     second.name = "two".to_owned();
     assert_ne!(
@@ -330,20 +330,20 @@ fn the_order_of_items_counts() {
 }
 
 #[test]
-fn what_is_only_told_about_an_item_does_not_count() {
-    let mut told = item();
-    told.message = Some("words".to_owned());
-    told.state = ItemState::Failed;
-    told.diff = Some("+x".to_owned());
-    told.last_transition_time = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
+fn informational_fields_do_not_affect_the_digest() {
+    let mut changed = item();
+    changed.message = Some("words".to_owned());
+    changed.state = ItemState::Failed;
+    changed.diff = Some("+x".to_owned());
+    changed.last_transition_time = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
         jiff::Timestamp::UNIX_EPOCH,
     ));
-    told.unchanged = true;
-    assert_eq!(digest_of(&[told]), digest_of(&[item()]));
+    changed.unchanged = true;
+    assert_eq!(digest_of(&[changed]), digest_of(&[item()]));
 }
 
 #[test]
-fn the_hash_annotation_does_not_count_and_others_do() {
+fn only_the_hash_annotation_is_excluded_from_the_digest() {
     let with = |annotations: Value| {
         let mut item = item();
         let mut desired = item.desired_state.take().unwrap();
@@ -385,7 +385,7 @@ fn reversed(value: &Value) -> String {
 
 proptest! {
     #[test]
-    fn the_order_of_keys_does_not_count(desired in any_object(), base in any_value()) {
+    fn key_order_does_not_affect_the_digest(desired in any_object(), base in any_value()) {
         let plan = |desired: Value, base: Value| {
             let base = Some(BTreeMap::from([("spec".to_owned(), base)]));
             digest_of(&[Item { desired_state: Some(desired), base, ..item() }])
@@ -395,7 +395,7 @@ proptest! {
     }
 
     #[test]
-    fn a_plan_read_back_has_the_same_digest(desired in any_object(), base in any_value()) {
+    fn digest_survives_a_round_trip(desired in any_object(), base in any_value()) {
         let base = Some(BTreeMap::from([("spec".to_owned(), base)]));
         let plan = [Item { desired_state: Some(desired), base, ..item() }];
         let read: Vec<Item> = from_str(&serde_json::to_string(&plan).unwrap()).unwrap();

@@ -1,9 +1,9 @@
-//! Whether machines run what a MachineConfig says.
+//! Whether nodes run a MachineConfig.
 //!
-//! A pool of machines renders all MachineConfigs that it selects into one, and brings its nodes there
-//! one after the other. Right after a MachineConfig was applied the pool still says that it is up to
-//! date, with the configuration of before. So the proof is: the pool has rendered ours, what it is to
-//! run is what it runs, and it says so about the present generation.
+//! A MachineConfigPool renders all MachineConfigs that it selects into one, and updates its nodes one at a time. Right
+//! after a MachineConfig was applied the pool still reports that it is up to date, with the previous configuration. So
+//! the proof is: the pool has rendered ours, its target configuration is the current one, and it reports so for the
+//! current generation.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use kube_core::{DynamicObject, ResourceExt};
 use machinery::selector::LabelSelector;
 use serde_json::{Map, Value};
 
-use super::read::{condition, holds, is_true, told};
+use super::read::{condition, describe_condition, holds, is_true};
 use super::{Health, deleted, rendering};
 use crate::snapshot::{GroupKind, Snapshot};
 
@@ -23,10 +23,10 @@ const CONFIG: GroupKind = GroupKind {
     group: "machineconfiguration.openshift.io",
     kind: "MachineConfig",
 };
-/// The label that says for which machines a MachineConfig is.
+/// The label with the role of a MachineConfig.
 const ROLE: &str = "machineconfiguration.openshift.io/role";
 
-/// Whether all machines run a MachineConfig.
+/// Whether all nodes run a MachineConfig.
 pub(super) fn rolled_out(name: &str, live: &DynamicObject, snapshot: &Snapshot) -> Health {
     let none = BTreeMap::new();
     let labels = live.metadata.labels.as_ref().unwrap_or(&none);
@@ -53,7 +53,7 @@ pub(super) fn rolled_out(name: &str, live: &DynamicObject, snapshot: &Snapshot) 
     worst(verdicts)
 }
 
-/// Whether no machine runs a MachineConfig any more that was deleted.
+/// Whether no node runs a deleted MachineConfig any more.
 pub(super) fn rolled_back(name: &str, was: Option<&Value>, snapshot: &Snapshot) -> Health {
     let none = Map::new();
     let labels = was.and_then(machinery::meta::labels).unwrap_or(&none);
@@ -71,8 +71,8 @@ pub(super) fn rolled_back(name: &str, was: Option<&Value>, snapshot: &Snapshot) 
     worst(verdicts)
 }
 
-/// Whether a pool takes MachineConfigs with these labels. A selector that makes no sense takes none:
-/// the pool then renders nothing, and says so itself.
+/// Whether a pool selects MachineConfigs with these labels. An invalid selector selects none: the pool then renders
+/// nothing, and reports it.
 fn selects(pool: &DynamicObject, labels: &Map<String, Value>) -> bool {
     pool.data
         .pointer("/spec/machineConfigSelector")
@@ -80,7 +80,7 @@ fn selects(pool: &DynamicObject, labels: &Map<String, Value>) -> bool {
         .is_some_and(|selector| selector.matches_labels(labels))
 }
 
-/// The MachineConfigs that a pool is to run.
+/// The source MachineConfigs of the target configuration of a pool.
 fn sources(pool: &DynamicObject) -> impl Iterator<Item = &str> {
     pool.data
         .pointer("/spec/configuration/source")
@@ -90,14 +90,14 @@ fn sources(pool: &DynamicObject) -> impl Iterator<Item = &str> {
         .filter_map(|source| source["name"].as_str())
 }
 
-/// What a pool is to run, rendered, if we can see it.
+/// The rendered target configuration of a pool, if it is visible.
 fn rendering<'a>(pool: &DynamicObject, snapshot: &'a Snapshot) -> Option<&'a DynamicObject> {
     let name = pool.data.pointer("/spec/configuration/name")?.as_str()?;
     snapshot.get(CONFIG, "", name).map(AsRef::as_ref)
 }
 
-/// What tells that a pool was rendered before a MachineConfig became what it is, if anything. If the
-/// rendering cannot be seen, the names and generations of the pool have to do.
+/// Why a rendered configuration predates the current MachineConfig, if it does. If the rendered one is not visible,
+/// names and generations of the pool have to suffice.
 fn outdated(pool: &DynamicObject, config: &DynamicObject, snapshot: &Snapshot) -> Option<String> {
     let rendered = rendering(pool, snapshot)?;
     if let Some(what) = rendering::lacks(rendered, config) {
@@ -106,12 +106,12 @@ fn outdated(pool: &DynamicObject, config: &DynamicObject, snapshot: &Snapshot) -
     let sources: Option<Vec<&DynamicObject>> = sources(pool)
         .map(|name| snapshot.get(CONFIG, "", name).map(AsRef::as_ref))
         .collect();
-    // A source that is gone may have said anything.
+    // A deleted source may have contained any of the settings.
     let what = rendering::is_left_over(rendered, &sources?)?;
     Some(format!("{what} is left over"))
 }
 
-/// What is said about one pool. `lacks` is what it has to render first.
+/// The health of one pool. `lacks` is what it has to render first.
 fn verdict(pool: &DynamicObject, lacks: Option<String>) -> Health {
     let called = format!("MachineConfigPool '{}'", pool.name_any());
     let Some(status) = pool.data.get("status").filter(|status| status.is_object()) else {
@@ -128,18 +128,20 @@ fn verdict(pool: &DynamicObject, lacks: Option<String>) -> Health {
     if let Some(failed) = condition(pool, "RenderDegraded").filter(|found| is_true(found)) {
         return Health::Failed(format!(
             "{called} cannot render its configuration{}",
-            told(failed)
+            describe_condition(failed)
         ));
     }
     let degraded = count("degradedMachineCount");
-    let told_degraded = ["NodeDegraded", "Degraded"]
+    let degraded_condition = ["NodeDegraded", "Degraded"]
         .into_iter()
         .find_map(|kind| condition(pool, kind).filter(|found| is_true(found)));
-    if degraded > 0 || told_degraded.is_some() {
-        // It may recover: a node comes back, somebody repairs it. The timeout ends the wait.
+    if degraded > 0 || degraded_condition.is_some() {
+        // It may recover: a node comes back, or an administrator repairs it. The timeout ends the wait.
         return waiting(format!(
             "{called} is degraded ({degraded} degraded machines){}",
-            told_degraded.map(told).unwrap_or_default()
+            degraded_condition
+                .map(describe_condition)
+                .unwrap_or_default()
         ));
     }
     let wanted = pool.data.pointer("/spec/configuration/name");
@@ -147,7 +149,7 @@ fn verdict(pool: &DynamicObject, lacks: Option<String>) -> Health {
         status["observedGeneration"].as_i64().unwrap_or(0) >= pool.metadata.generation.unwrap_or(0);
     let updating = holds(pool, "Updating");
     let up_to_date = holds(pool, "Updated");
-    // A pool without machines is up to date with 0 of 0.
+    // A pool without nodes is up to date with 0 of 0.
     if lacks.is_none()
         && observed
         && up_to_date
@@ -164,7 +166,7 @@ fn verdict(pool: &DynamicObject, lacks: Option<String>) -> Health {
             "{called} is paused: it will not update until it is resumed"
         ));
     }
-    // What it counts before it has rendered is the configuration of before.
+    // Its counts before rendering are those of the previous configuration.
     if let Some(lacks) = lacks {
         return Health::waiting(format!("Waiting for {called} to {lacks}"));
     }
@@ -186,7 +188,7 @@ fn verdict(pool: &DynamicObject, lacks: Option<String>) -> Health {
     ))
 }
 
-/// What is said about several pools: the worst decides, and is said first.
+/// The combined health of several pools: the worst decides, and comes first.
 fn worst(mut verdicts: Vec<Health>) -> Health {
     let rank = |health: &Health| match health {
         Health::Failed(_) => 0,
@@ -199,7 +201,7 @@ fn worst(mut verdicts: Vec<Health>) -> Health {
         .map(Health::message)
         .collect::<Vec<_>>()
         .join("; ");
-    // Only pools that have taken it up count nodes.
+    // Only pools that have rendered the change count nodes.
     let progress = verdicts
         .iter()
         .filter_map(|health| match health {

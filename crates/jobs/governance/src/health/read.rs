@@ -1,4 +1,4 @@
-//! What the objects of other operators say about themselves.
+//! Conditions and generations in the status of other operators' objects.
 
 use kube_core::DynamicObject;
 use serde_json::Value;
@@ -13,32 +13,32 @@ pub(super) fn condition<'a>(object: &'a DynamicObject, kind: &str) -> Option<&'a
         .find(|condition| condition["type"] == kind)
 }
 
-/// Whether a condition holds.
+/// Whether a condition is true.
 pub(super) fn is_true(condition: &Value) -> bool {
     condition["status"] == "True"
 }
 
-/// Whether there is a condition that holds.
+/// Whether the object has a condition of this type that is true.
 pub(super) fn holds(object: &DynamicObject, kind: &str) -> bool {
     condition(object, kind).is_some_and(is_true)
 }
 
-/// Reason and message of a condition, to put behind a sentence.
-pub(super) fn told(condition: &Value) -> String {
+/// Reason and message of a condition, to append to a sentence.
+pub(super) fn describe_condition(condition: &Value) -> String {
     let mut text = String::new();
     for field in ["reason", "message"] {
         match condition[field].as_str() {
             None | Some("") => {}
-            Some(said) => {
+            Some(value) => {
                 text.push_str(": ");
-                text.push_str(said);
+                text.push_str(value);
             }
         }
     }
     text
 }
 
-/// The generation of an object, if its operator says that it has only seen an earlier one.
+/// The generation of an object, if its operator has only observed an earlier one.
 pub(super) fn unobserved(object: &DynamicObject) -> Option<i64> {
     let observed = object
         .data

@@ -1,27 +1,27 @@
-//! Whether a rendered configuration is made from MachineConfigs as they are now.
+//! Whether a rendered configuration is made from the current MachineConfigs.
 //!
-//! A MachineConfig that is changed was among the sources before, and its name there says nothing about
-//! what it is now. Only the content tells: what it says has to be in the rendering, and what no source
-//! says any more must not be.
+//! A changed MachineConfig was a source before the change as well, so its name among the sources proves nothing. Only
+//! the content does: all of its settings have to be in the rendered configuration, and settings that no source contains
+//! any more must not be.
 
 use std::collections::BTreeSet;
 
 use kube_core::DynamicObject;
 use serde_json::{Map, Value};
 
-/// The parts of an Ignition configuration that are compared: where entries are, and what names them.
+/// The compared lists of an Ignition configuration: their paths and keys.
 const LISTS: [(&str, &str, &str); 2] = [
     ("/spec/config/storage/files", "path", "file"),
     ("/spec/config/systemd/units", "name", "unit"),
 ];
 
-/// What of a MachineConfig is not in a rendering, if anything.
+/// The first setting of a MachineConfig that is missing in a rendered configuration.
 pub(super) fn lacks(rendered: &DynamicObject, config: &DynamicObject) -> Option<String> {
     let has: BTreeSet<_> = arguments(rendered).collect();
     if let Some(argument) = arguments(config).find(|argument| !has.contains(argument)) {
         return Some(format!("kernel argument {argument}"));
     }
-    // Older configurations are converted before they are rendered, and then say the same otherwise.
+    // Older Ignition versions are converted when rendered, and then look different.
     if !is_current(config) {
         return None;
     }
@@ -37,14 +37,14 @@ pub(super) fn lacks(rendered: &DynamicObject, config: &DynamicObject) -> Option<
     })
 }
 
-/// What a rendering has that none of its sources says any more, if anything.
+/// The first setting of a rendered configuration that no source contains any more.
 pub(super) fn is_left_over(rendered: &DynamicObject, sources: &[&DynamicObject]) -> Option<String> {
-    let said: BTreeSet<_> = sources.iter().copied().flat_map(arguments).collect();
-    if let Some(argument) = arguments(rendered).find(|argument| !said.contains(argument)) {
+    let declared: BTreeSet<_> = sources.iter().copied().flat_map(arguments).collect();
+    if let Some(argument) = arguments(rendered).find(|argument| !declared.contains(argument)) {
         return Some(format!("kernel argument {argument}"));
     }
     LISTS.iter().find_map(|(list, key, called)| {
-        let said: BTreeSet<_> = sources
+        let declared: BTreeSet<_> = sources
             .iter()
             .flat_map(|source| entries(source, list))
             .filter_map(|entry| entry[key].as_str())
@@ -52,7 +52,7 @@ pub(super) fn is_left_over(rendered: &DynamicObject, sources: &[&DynamicObject])
         let mut names = entries(rendered, list)
             .iter()
             .filter_map(|entry| entry[key].as_str());
-        let left = names.find(|name| !said.contains(name))?;
+        let left = names.find(|name| !declared.contains(name))?;
         Some(format!("{called} {left}"))
     })
 }
@@ -68,7 +68,7 @@ fn entries<'a>(config: &'a DynamicObject, list: &str) -> &'a [Value] {
     list.map_or(&[], Vec::as_slice)
 }
 
-/// Whether it is written in the version of Ignition that renderings are written in.
+/// Whether it uses the Ignition version of rendered configurations.
 fn is_current(config: &DynamicObject) -> bool {
     let version = config.data.pointer("/spec/config/ignition/version");
     version
@@ -76,22 +76,23 @@ fn is_current(config: &DynamicObject) -> bool {
         .is_some_and(|version| version.starts_with("3."))
 }
 
-/// Whether a value says everything that another says. What is empty says nothing: it is there or not
-/// as whoever writes it likes.
-fn covers(has: &Value, said: &Value) -> bool {
-    match (has, said) {
+/// Whether a value contains everything of another. Empty values are ignored: serializers may omit them.
+fn covers(has: &Value, declared: &Value) -> bool {
+    match (has, declared) {
         (_, Value::Null) => true,
-        (has, Value::Object(said)) => {
+        (has, Value::Object(declared)) => {
             let none = Map::new();
             let has = has.as_object().unwrap_or(&none);
-            said.iter()
-                .all(|(field, said)| covers(has.get(field).unwrap_or(&Value::Null), said))
+            declared
+                .iter()
+                .all(|(field, declared)| covers(has.get(field).unwrap_or(&Value::Null), declared))
         }
-        (has, Value::Array(said)) => {
+        (has, Value::Array(declared)) => {
             let has = has.as_array().map_or(&[][..], Vec::as_slice);
-            said.iter()
-                .all(|said| has.iter().any(|has| covers(has, said)))
+            declared
+                .iter()
+                .all(|declared| has.iter().any(|has| covers(has, declared)))
         }
-        (has, said) => has == said,
+        (has, declared) => has == declared,
     }
 }

@@ -1,4 +1,4 @@
-//! What counts as having taken effect.
+//! When a change has taken effect.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ fn snapshot(objects: &[Value]) -> Snapshot {
     snapshot
 }
 
-/// A pool that runs ours on all of its three nodes, with some of it put differently.
+/// A pool that runs our MachineConfig on all of its three nodes, with some fields changed.
 fn pool(name: &str, changes: &[(&str, Value)]) -> Value {
     let configuration =
         json!({ "name": "rendered-new", "source": [{ "name": "00-worker" }, { "name": PSI }] });
@@ -98,7 +98,7 @@ fn rollout(pools: &[Value]) -> Health {
     health(&psi_target(), Some(&object(psi())), &snapshot(pools))
 }
 
-/// Whether healthy (`ok`), waiting or failed, and what is said.
+/// The health as `ok`, `waiting` or `failed` with its message.
 fn shown(health: &Health) -> String {
     match health {
         Health::Healthy(message) => format!("ok: {message}"),
@@ -112,7 +112,7 @@ const UPDATING: &str = "/status/conditions/1/status";
 const NODE_DEGRADED: &str = "/status/conditions/2";
 const RENDER_DEGRADED: &str = "/status/conditions/3";
 
-/// B2: up to date with what was before is not done. B14: no machines are.
+/// B2: up to date with the previous configuration is not done. B14: a pool without nodes is.
 #[rstest]
 #[case::done(&[], "ok: MachineConfigPool 'worker' is ready (all 3 nodes updated)")]
 #[case::no_machines(
@@ -171,7 +171,7 @@ const RENDER_DEGRADED: &str = "/status/conditions/3";
     &[(RENDER_DEGRADED, json!({ "type": "RenderDegraded", "status": "True", "reason": "", "message": "parsing Ignition config failed" }))],
     "failed: MachineConfigPool 'worker' cannot render its configuration: parsing Ignition config failed"
 )]
-fn a_machine_config_is_healthy_once_every_machine_runs_it(
+fn machine_config_is_healthy_once_every_node_runs_it(
     #[case] changes: &[(&str, Value)],
     #[case] expected: &str,
 ) {
@@ -197,12 +197,12 @@ fn progress_is_counted() {
 }
 
 #[test]
-fn pools_that_inherit_are_waited_for() {
+fn custom_pools_are_waited_for() {
     let infra = pool(
         "infra",
         &[(UPDATED, json!("False")), (UPDATING, json!("True"))],
     );
-    // Takes role=master alone, so it has nothing to do with it.
+    // Selects role=master only, so it is not affected.
     let master = pool(
         "master",
         &[
@@ -221,7 +221,7 @@ fn pools_that_inherit_are_waited_for() {
 }
 
 #[test]
-fn one_pool_that_cannot_render_decides() {
+fn pool_that_cannot_render_decides() {
     let broken = json!({ "type": "RenderDegraded", "status": "True", "message": "bad" });
     let verdict = rollout(&[
         pool("infra", &[(UPDATED, json!("False"))]),
@@ -233,14 +233,14 @@ fn one_pool_that_cannot_render_decides() {
 }
 
 #[test]
-fn without_a_pool_that_takes_it_it_waits() {
+fn machine_config_without_a_pool_waits() {
     let expected = "waiting: MachineConfigPool 'worker' not found";
     assert_eq!(shown(&rollout(&[])), expected);
     let kind_missing = health(&psi_target(), Some(&object(psi())), &Snapshot::default());
     assert_eq!(shown(&kind_missing), expected);
 }
 
-/// B2: the pool is up to date with what a MachineConfig said before.
+/// B2: the pool is up to date with the previous content of a MachineConfig.
 #[rstest]
 #[case::argument(
     json!({ "kernelArguments": ["psi=1"] }),
@@ -274,7 +274,7 @@ fn without_a_pool_that_takes_it_it_waits() {
     }),
     None
 )]
-fn a_changed_machine_config_is_not_taken_for_what_it_was(
+fn changed_machine_config_is_not_up_to_date(
     #[case] is: Value,
     #[case] rendered: Value,
     #[case] expected: Option<&str>,
@@ -321,9 +321,9 @@ fn ignition(files: &[(&str, &str)], units: &[(&str, &str)]) -> Value {
     } })
 }
 
-/// A source that was deleted since is no reason to wait: the pool says what becomes of that.
+/// A source deleted since is no reason to wait: the pool reports on that itself.
 #[test]
-fn a_rendering_is_not_measured_by_sources_that_are_gone() {
+fn deleted_sources_are_ignored() {
     let rendered = json!({
         "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
         "metadata": { "name": "rendered-new" },
@@ -345,7 +345,7 @@ fn a_rendering_is_not_measured_by_sources_that_are_gone() {
     &[pool("worker", &[("/spec/configuration/source", json!([]))])],
     "ok: MachineConfigPool 'worker' is ready (all 3 nodes updated)"
 )]
-fn a_deleted_machine_config_is_gone_once_no_machine_runs_it(
+fn deleted_machine_config_is_done_once_no_node_runs_it(
     #[case] objects: &[Value],
     #[case] expected: &str,
 ) {
@@ -373,7 +373,7 @@ fn status(api_version: &str, kind: &str, status: &Value) -> String {
     json!({ "observedGeneration": 2, "conditions": [{ "type": "TargetConfigControllerDegraded", "status": "True", "reason": "profile KubeVirtRelieveAndMigrate can only be used when PSI metrics are enabled for the worker nodes" }] }),
     "waiting: KubeDescheduler is degraded: profile KubeVirtRelieveAndMigrate can only be used when PSI metrics are enabled for the worker nodes"
 )]
-fn a_descheduler_that_refuses_is_waited_for(#[case] is: Value, #[case] expected: &str) {
+fn degraded_descheduler_is_waited_for(#[case] is: Value, #[case] expected: &str) {
     assert_eq!(
         status("operator.openshift.io/v1", "KubeDescheduler", &is),
         expected
@@ -386,7 +386,7 @@ fn a_descheduler_that_refuses_is_waited_for(#[case] is: Value, #[case] expected:
 #[case(json!({ "conditions": [{ "type": "Degraded", "status": "True", "message": "no" }, { "type": "Progressing", "status": "True" }] }), "waiting: HyperConverged is degraded: no")]
 #[case(json!({ "conditions": [{ "type": "Progressing", "status": "True", "reason": "Reconciling" }] }), "waiting: HyperConverged is progressing: Reconciling")]
 #[case(json!({ "observedGeneration": 1 }), "waiting: Waiting for the HyperConverged operator to take up generation 3")]
-fn a_hyper_converged_is_waited_for(#[case] is: Value, #[case] expected: &str) {
+fn hyper_converged_is_waited_for(#[case] is: Value, #[case] expected: &str) {
     for version in ["hco.kubevirt.io/v1", "hco.kubevirt.io/v1beta1"] {
         assert_eq!(status(version, "HyperConverged", &is), expected);
     }
@@ -401,7 +401,7 @@ fn a_hyper_converged_is_waited_for(#[case] is: Value, #[case] expected: &str) {
     json!({ "phase": "Disabled", "conditions": [{ "type": "Disabled", "status": "True", "reason": "RemediationTemplateNotFound", "message": "no template" }] }),
     "waiting: NodeHealthCheck is disabled: RemediationTemplateNotFound: no template"
 )]
-fn a_node_health_check_has_to_be_enabled(#[case] is: Value, #[case] expected: &str) {
+fn node_health_check_has_to_be_enabled(#[case] is: Value, #[case] expected: &str) {
     assert_eq!(
         status("remediation.medik8s.io/v1alpha1", "NodeHealthCheck", &is),
         expected
@@ -409,12 +409,12 @@ fn a_node_health_check_has_to_be_enabled(#[case] is: Value, #[case] expected: &s
 }
 
 #[test]
-fn other_kinds_are_healthy_when_they_are_there() {
+fn other_kinds_are_healthy_when_they_exist() {
     assert_eq!(
         status("v1", "ConfigMap", &json!(null)),
         "ok: Applied successfully"
     );
-    // Of the same name as a known kind, but somebody else's.
+    // A kind of the same name in another group.
     let degraded = json!({ "conditions": [{ "type": "Degraded", "status": "True" }] });
     assert_eq!(
         status("example.com/v1", "HyperConverged", &degraded),
@@ -432,19 +432,19 @@ fn other_kinds_are_healthy_when_they_are_there() {
 }
 
 proptest! {
-    /// Healthy means all of the proof, whatever the pool says.
+    /// Healthy requires the complete proof, whatever else the pool reports.
     #[test]
     fn no_pool_is_healthy_without_the_whole_proof(
         (updated, updating, degraded) in (any::<bool>(), any::<bool>(), any::<bool>()),
         (rendered, switched, observed) in (any::<bool>(), any::<bool>(), any::<bool>()),
         counts in (0_i64..3, 0_i64..3, 0_i64..3),
     ) {
-        let said = |holds: bool| json!(if holds { "True" } else { "False" });
+        let status_of = |holds: bool| json!(if holds { "True" } else { "False" });
         let source = if rendered { json!([{ "name": PSI }]) } else { json!([]) };
         let verdict = rollout(&[pool("worker", &[
-            (UPDATED, said(updated)),
-            (UPDATING, said(updating)),
-            ("/status/conditions/4/status", said(degraded)),
+            (UPDATED, status_of(updated)),
+            (UPDATING, status_of(updating)),
+            ("/status/conditions/4/status", status_of(degraded)),
             ("/spec/configuration/source", source),
             ("/status/configuration/name", json!(if switched { "rendered-new" } else { "rendered-old" })),
             ("/status/observedGeneration", json!(if observed { 4 } else { 3 })),

@@ -1,4 +1,4 @@
-//! Who owns what, as servers tell it.
+//! Field ownership as servers report it.
 
 use rstest::rstest;
 use serde_json::json;
@@ -53,7 +53,7 @@ fn owners_are_read_from_conflicts(
 }
 
 #[test]
-fn keys_of_lists_stay_as_they_are_printed() {
+fn list_keys_are_kept_as_printed() {
     let found = conflicts(&status(&json!([{
         "reason": "FieldManagerConflict", "message": "conflict with \"m\"",
         "field": ".spec.ports[port=80,proto=\"TCP\"].name",
@@ -62,7 +62,7 @@ fn keys_of_lists_stay_as_they_are_printed() {
 }
 
 #[test]
-fn other_failures_are_no_conflicts_of_ownership() {
+fn other_failures_are_no_conflicts() {
     assert_eq!(
         conflicts(&Status::failure("object has been modified", "Conflict")),
         []
@@ -83,7 +83,7 @@ fn conflict(manager: &str, path: &str) -> Conflict {
 }
 
 #[test]
-fn what_is_taken_is_told_with_its_values() {
+fn takeovers_include_values() {
     let live = json!({"spec": {"limits": {"total": 9}, "mode": "Predictive"}});
     let desired = json!({"spec": {"limits": {"total": 5}, "mode": "Automatic"}});
     let ours = BTreeMap::from([("spec.limits".to_owned(), json!({"total": 5}))]);
@@ -131,7 +131,7 @@ fn what_is_taken_is_told_with_its_values() {
 #[case("spec.limits[a=1]", true)]
 #[case("spec.limitsOfOthers", false)]
 #[case("spec", false)]
-fn only_what_lay_under_our_paths_is_reclaimed(#[case] path: &str, #[case] reclaimed: bool) {
+fn only_our_former_paths_are_reclaimed(#[case] path: &str, #[case] reclaimed: bool) {
     let ours = BTreeMap::from([(".spec.limits".to_owned(), json!(1))]);
     let found = takeovers(&[conflict("m", path)], &json!({}), &json!({}), Some(&ours));
     assert_eq!(found[0].reclaimed, reclaimed);
@@ -146,7 +146,7 @@ fn only_what_lay_under_our_paths_is_reclaimed(#[case] path: &str, #[case] reclai
 #[case("spec.set[0]", Some(json!("a")))]
 #[case("spec.absent.below", None)]
 #[case("spec.set", Some(json!(["a", "b"])))]
-fn values_are_found_however_a_path_is_printed(#[case] path: &str, #[case] expected: Option<Value>) {
+fn values_are_found_by_printed_path(#[case] path: &str, #[case] expected: Option<Value>) {
     let live = json!({
         "metadata": {"annotations": {"example": "no", "example.com/a.b": "dotted"}},
         "spec": {
@@ -179,7 +179,7 @@ fn total() -> Value {
 }
 
 #[test]
-fn the_object_says_since_when_if_the_server_does_not() {
+fn owner_time_falls_back_to_managed_fields() {
     let live = json!({"metadata": {"managedFields": [
         entry("helm", "Apply", LATE, &total()),
         entry("edit", "Update", LATEST, &json!({"f:spec": {"f:mode": {}}})),
@@ -278,13 +278,13 @@ fn owners_come_with_operation_and_time() {
     Some(("edit", LATE))
 )]
 #[case::nobody(&[], None)]
-fn the_last_writer_is_told(#[case] entries: &[Value], #[case] expected: Option<(&str, &str)>) {
+fn last_writer_is_found(#[case] entries: &[Value], #[case] expected: Option<(&str, &str)>) {
     let expected = expected.map(|(manager, time)| (manager.to_owned(), Some(at(time))));
     assert_eq!(last_writer(&meta(entries), "spec.limits.total"), expected);
 }
 
 #[test]
-fn who_only_writes_the_status_did_not_write_the_field() {
+fn status_writer_is_not_the_last_writer() {
     let mut through_status = entry("status", "Update", LATE, &total());
     through_status["subresource"] = json!("status");
     assert_eq!(

@@ -1,4 +1,4 @@
-//! From drafts and previews to plans.
+//! Building plans from drafts and previews.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ fn object(data: &Value) -> Value {
     json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "x" }, "data": data })
 }
 
-/// An item that wants `data.a` to be 1, marked as ours.
+/// An item that sets `data.a` to 1, with our mark.
 fn item() -> Item {
     let mut desired = object(&json!({ "a": 1 }));
     let wanted = BTreeMap::from([("data.a".to_owned(), json!(1))]);
@@ -45,7 +45,7 @@ fn draft(items: Vec<Item>) -> Draft {
     }
 }
 
-/// What a server would say: the desired state upon the live one.
+/// A dry-run result: the desired state merged into the live one.
 fn preview(live: Option<Value>) -> Preview {
     let mut result = live.clone().unwrap_or_else(|| object(&json!({})));
     result["data"]["a"] = json!(1);
@@ -60,15 +60,15 @@ fn preview(live: Option<Value>) -> Preview {
     }
 }
 
-/// B13: impact and message fall by the mere fact that an item was applied.
+/// B13: impact and message change once an item is applied.
 #[test]
-fn what_is_only_told_makes_no_other_plan() {
-    let mut told = item();
-    told.impact_severity = Some(Impact::Low);
-    told.message = Some("done".to_owned());
-    told.state = ItemState::Completed;
-    told.base = Some(BTreeMap::new());
-    assert!(draft(vec![item()]).same_as(&[told]));
+fn informational_fields_do_not_change_the_plan() {
+    let mut changed = item();
+    changed.impact_severity = Some(Impact::Low);
+    changed.message = Some("done".to_owned());
+    changed.state = ItemState::Completed;
+    changed.base = Some(BTreeMap::new());
+    assert!(draft(vec![item()]).same_as(&[changed]));
 }
 
 #[rstest]
@@ -77,7 +77,7 @@ fn what_is_only_told_makes_no_other_plan() {
 #[case::operation(|item: &mut Item| item.operation = Operation::Restore)]
 #[case::desired(|item: &mut Item| item.desired_state = Some(object(&json!({ "a": 2 }))))]
 #[case::managed(|item: &mut Item| item.managed_fields.push("data.b".to_owned()))]
-fn what_is_asked_for_makes_another_plan(#[case] change: fn(&mut Item)) {
+fn requested_changes_change_the_plan(#[case] change: fn(&mut Item)) {
     let mut other = item();
     change(&mut other);
     assert!(!draft(vec![item()]).same_as(&[other]));
@@ -85,9 +85,9 @@ fn what_is_asked_for_makes_another_plan(#[case] change: fn(&mut Item)) {
     assert!(!draft(vec![item()]).same_as(&[item(), item()]));
 }
 
-/// What was removed is told in the plan that removed it, and wanted by no other.
+/// A removal is part of the plan that removed the object, and of no later one.
 #[test]
-fn what_was_taken_back_is_not_missed() {
+fn completed_removal_is_not_requested_again() {
     let mut removal = Item {
         name: "remove-other".to_owned(),
         operation: Operation::Delete,
@@ -100,7 +100,7 @@ fn what_was_taken_back_is_not_missed() {
     assert!(draft(vec![item()]).same_as(&[item(), removal]));
 }
 
-/// An object that never had an annotation gets our marks, and that is no change.
+/// Our marks on an object without annotations are no change.
 #[rstest]
 #[case::absent(None, false)]
 #[case::otherwise(Some(object(&json!({ "a": 2 }))), false)]
@@ -110,7 +110,7 @@ fn what_was_taken_back_is_not_missed() {
     live["metadata"]["annotations"] = json!({ "mine": "x" });
     live
 }), true)]
-fn marks_are_no_change(#[case] live: Option<Value>, #[case] unchanged: bool) {
+fn ownership_marks_are_no_change(#[case] live: Option<Value>, #[case] unchanged: bool) {
     let plan = assemble(
         draft(vec![item()]),
         &[preview(live.clone())],
@@ -126,7 +126,7 @@ fn marks_are_no_change(#[case] live: Option<Value>, #[case] unchanged: bool) {
 }
 
 #[test]
-fn the_digest_is_that_of_what_is_done_to_what() {
+fn digest_covers_items_and_targets() {
     let of = |live: Option<Value>| {
         let plan = assemble(
             draft(vec![item()]),
@@ -140,12 +140,12 @@ fn the_digest_is_that_of_what_is_done_to_what() {
     assert_eq!(of(two()), of(two()));
     assert_ne!(of(two()), of(Some(object(&json!({ "a": 3 })))));
     assert_ne!(of(two()), of(None));
-    // What others have in the same object does not count.
+    // Other fields of the same object do not count.
     assert_eq!(of(two()), of(Some(object(&json!({ "a": 2, "b": 1 })))));
 }
 
 #[test]
-fn what_the_server_would_refuse_is_no_plan() {
+fn rejected_dry_run_yields_no_plan() {
     let refused = Preview {
         refused: Some("data.a: must be even".to_owned()),
         ..Preview::default()
@@ -156,11 +156,11 @@ fn what_the_server_would_refuse_is_no_plan() {
     );
 }
 
-/// What we gave back to nobody in particular can be taken again; what others own is asked for.
+/// Fields restored without a known owner can be taken again; those of other managers need consent.
 #[rstest]
 #[case::others("argocd", false)]
 #[case::nobody(ROLLBACK_MANAGER, true)]
-fn takeovers_tell_from_whom(#[case] manager: &str, #[case] reclaimed: bool) {
+fn takeovers_name_the_owner(#[case] manager: &str, #[case] reclaimed: bool) {
     let mut preview = preview(Some(object(&json!({ "a": 2 }))));
     preview.conflicts = vec![Conflict {
         manager: manager.to_owned(),
@@ -177,9 +177,9 @@ fn takeovers_tell_from_whom(#[case] manager: &str, #[case] reclaimed: bool) {
     );
 }
 
-/// The mark is ours only with our ownership: annotations can be copied.
+/// The mark only counts with our field ownership: annotations can be copied.
 #[test]
-fn a_mark_holds_for_one_item_of_one_configuration() {
+fn mark_is_specific_to_item_and_configuration() {
     let item = item();
     let mut live = item.desired_state.clone().unwrap();
     assert!(!bears_our_mark(&item, &live, "config"));
@@ -194,7 +194,7 @@ fn a_mark_holds_for_one_item_of_one_configuration() {
     );
 }
 
-/// etcd takes requests of 1.5 MiB; ownership and what is applied come on top.
+/// etcd limits requests to 1.5 MiB; managedFields and the applied state are added to the plan.
 #[test]
 fn a_plan_of_a_thousand_items_fits_into_an_object() {
     let items: Vec<_> = (0..1000)

@@ -1,31 +1,31 @@
-//! What somebody has set by hand, taken over into options.
+//! Adopts manually set fields into options.
 
 use api::advisor::{Drift, ProfileOptions};
 use serde_json::Value;
 
-/// A field that somebody has set by hand.
+/// A manually set field.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Edit<'a> {
-    /// The field, as precisely as can be said.
+    /// The field, as precisely as possible.
     pub(super) path: String,
-    /// What it is; `None` if it was removed.
+    /// Its live value; `None` if it was removed.
     pub(super) live: Option<&'a Value>,
 }
 
 impl<'a> Edit<'a> {
-    /// What it is, where being removed is not an option.
+    /// Its live value, where an option cannot express removal.
     pub(super) fn value(&self) -> Result<&'a Value, String> {
         self.live
             .ok_or_else(|| format!("{} was removed, and no option removes it", self.path))
     }
 
-    /// Why it cannot be adopted, if nothing can be said about it.
+    /// The error if no option sets the field.
     pub(super) fn without_option(&self, profile: &str) -> String {
         format!("no option of profile {profile} sets {}", self.path)
     }
 }
 
-/// Adopts what drifted; the error says which item, which field, and why not.
+/// Adopts drift into options; the error names item, field and reason.
 pub(super) fn adopt(
     drift: &Drift,
     options: impl FnOnce(&[Edit<'_>]) -> Result<ProfileOptions, String>,
@@ -50,7 +50,7 @@ pub(super) fn adopt(
     })
 }
 
-/// The differences, field by field. What was added next to what was applied is nobody's business.
+/// The differences, field by field. Fields added next to the applied ones are ignored.
 fn find<'a>(
     path: &str,
     applied: Option<&Value>,

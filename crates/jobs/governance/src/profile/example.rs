@@ -1,4 +1,4 @@
-//! `example-profile`: shows what a profile is. It does no harm, and no good.
+//! `example-profile`: demonstrates the structure of a profile, with a harmless ConfigMap.
 
 use api::advisor::{Impact, ProfileOptions, TargetRef};
 use serde_json::json;

@@ -13,12 +13,12 @@ use super::kinds::{
 use crate::intent::{Intent, Intents};
 use crate::snapshot::{GroupKind, Kind, Snapshot, whole};
 
-/// A cluster that is being put together.
+/// Builder of a cluster.
 #[derive(Debug, Clone)]
-pub(super) struct World(Vec<(GroupKind, Kind)>);
+pub(super) struct ClusterFixture(Vec<(GroupKind, Kind)>);
 
-impl World {
-    /// A cluster with everything installed and nothing configured; definitions cannot be read.
+impl ClusterFixture {
+    /// A cluster with all kinds installed and nothing configured; CRDs are not readable.
     pub(super) fn new(hyper_converged: &str) -> Self {
         let installed = [
             (KUBE_DESCHEDULER, "v1"),
@@ -43,7 +43,7 @@ impl World {
         &mut found.expect("an installed kind").1
     }
 
-    /// With an object, merged into what is there of it.
+    /// With an object, merged into the existing one.
     pub(super) fn with(mut self, of: GroupKind, object: &Value) -> Self {
         let text = |path: &str| {
             object
@@ -68,7 +68,7 @@ impl World {
         self
     }
 
-    /// With a definition of the descheduler whose `spec` has this schema.
+    /// With a descheduler CRD whose `spec` has this schema.
     pub(super) fn descheduler_schema(mut self, spec: &Value) -> Self {
         let definition = json!({
             "metadata": { "name": "kubedeschedulers.operator.openshift.io" },
@@ -89,7 +89,7 @@ impl World {
         self
     }
 
-    /// With a pool that takes the MachineConfigs of these roles, and runs with these arguments.
+    /// With a pool that selects the MachineConfigs of these roles, and whose nodes run with these kernel arguments.
     pub(super) fn pool(
         self,
         name: &str,
@@ -125,7 +125,7 @@ impl World {
         )
     }
 
-    /// With everything applied that is wanted.
+    /// With all requested changes applied.
     pub(super) fn applied(self, wanted: &Intents) -> Self {
         wanted.items.iter().fold(self, |world, item| {
             let all: Vec<GroupKind> = world.0.iter().map(|(of, _)| *of).collect();
@@ -142,7 +142,7 @@ impl World {
         snapshot
     }
 
-    /// What a profile wants here.
+    /// The changes that a profile requests here.
     pub(super) fn wanted(&self, profile: &dyn Profile, options: &Value) -> Intents {
         profile
             .intents(&options_of(options), &self.snapshot())
@@ -154,8 +154,8 @@ pub(super) fn options_of(options: &Value) -> ProfileOptions {
     serde_json::from_value(options.clone()).expect("options")
 }
 
-/// What is the same before and after it is applied.
-pub(super) fn lasting(wanted: &Intents) -> Vec<Intent> {
+/// The parts that are the same before and after applying.
+pub(super) fn without_impact_and_message(wanted: &Intents) -> Vec<Intent> {
     let forget = |item: &Intent| Intent {
         impact: api::advisor::Impact::Low,
         message: String::new(),
@@ -164,7 +164,7 @@ pub(super) fn lasting(wanted: &Intents) -> Vec<Intent> {
     wanted.items.iter().map(forget).collect()
 }
 
-/// Somebody's edit.
+/// A manual edit.
 pub(super) fn drift(path: &str, applied: Value, live: Option<Value>) -> Drift {
     Drift {
         item: "item".to_owned(),

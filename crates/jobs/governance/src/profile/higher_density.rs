@@ -1,5 +1,4 @@
-//! `virt-higher-density`: more VMs per node. Guests get more memory than is requested for them, equal
-//! pages are kept once, and what still does not fit is swapped out.
+//! `virt-higher-density`: more VMs per node by memory overcommit, KSM and swap.
 
 #[cfg(test)]
 mod tests;
@@ -19,15 +18,15 @@ use super::{About, Prerequisite, Profile, Refusal, Uses, impact, settings, swap}
 use crate::intent::{Intent, Intents};
 use crate::snapshot::Snapshot;
 
-const MEMBER: &str = "virtHigherDensity";
+const OPTIONS_MEMBER: &str = "virtHigherDensity";
 const SWAP_ITEM: &str = "enable-kubelet-swap";
 const DENSITY_ITEM: &str = "configure-higher-density";
 const SWAP_CONFIG: &str = "90-worker-kubelet-swap";
 const OVERCOMMIT: &str = "higherWorkloadDensity.memoryOvercommitPercentage";
 const KSM: &str = "ksmConfiguration";
 
-/// From here on guests rely on swap.
-const MOST_WITHOUT_SWAP: i32 = 120;
+/// The highest overcommit percentage that works without swap.
+const MAX_OVERCOMMIT_WITHOUT_SWAP: i32 = 120;
 
 const ABOUT: About = About {
     name: "virt-higher-density",
@@ -43,7 +42,7 @@ const ABOUT: About = About {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct VirtHigherDensity;
 
-/// The options, complete.
+/// The options with their defaults.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Settings {
@@ -89,7 +88,8 @@ impl Profile for VirtHigherDensity {
     }
 
     fn intents(&self, options: &ProfileOptions, snapshot: &Snapshot) -> Result<Intents, Refusal> {
-        let settings: Settings = settings::complete(MEMBER, options.virt_higher_density.as_ref())?;
+        let settings: Settings =
+            settings::complete(OPTIONS_MEMBER, options.virt_higher_density.as_ref())?;
         let mut wanted = Intents::default();
         if settings.enable_swap {
             swapping(snapshot, &mut wanted);
@@ -106,7 +106,7 @@ impl Profile for VirtHigherDensity {
                 let (name, value) = option_for(edit)?;
                 changes.insert(name.to_owned(), value);
             }
-            let amended = settings::amend(MEMBER, given, changes)?;
+            let amended = settings::amend(OPTIONS_MEMBER, given, changes)?;
             Ok(ProfileOptions {
                 virt_higher_density: Some(amended),
                 ..options.clone()
@@ -115,11 +115,11 @@ impl Profile for VirtHigherDensity {
     }
 }
 
-/// The option that wants what somebody has set.
+/// The option that requests the manually set value.
 fn option_for(edit: &Edit<'_>) -> Result<(&'static str, Value), String> {
     let path = hyperconverged::flat_path(&edit.path);
     match path.strip_prefix("spec.").unwrap_or_default() {
-        // Without it there is nothing left of the item.
+        // Without this field the item is empty.
         "config" if edit.live.is_none() => Ok(("enableSwap", json!(false))),
         OVERCOMMIT => Ok(("memoryToRequestRatio", edit.value()?.clone())),
         KSM => {
@@ -145,7 +145,7 @@ fn ksm_on(selector: Option<&Value>) -> Value {
     on
 }
 
-/// Kubelets may swap.
+/// The item that enables swap for kubelets.
 fn swapping(snapshot: &Snapshot, wanted: &mut Intents) {
     let target = TargetRef {
         api_version: format!("{}/v1", MACHINE_CONFIG.group),
@@ -161,7 +161,7 @@ fn swapping(snapshot: &Snapshot, wanted: &mut Intents) {
         "spec": { "config": swap::ignition() },
     });
     wanted.warnings.push(format!(
-        "Worker nodes need a partition labelled {} to swap: those without it go on without swap",
+        "Worker nodes need a partition labelled {} to swap: nodes without it run without swap",
         swap::PARTITION_LABEL
     ));
     let pools = pools::taking(snapshot, &labels);
@@ -179,7 +179,7 @@ fn swapping(snapshot: &Snapshot, wanted: &mut Intents) {
     });
 }
 
-/// Guests get more memory than is requested for them, and equal pages are kept once.
+/// The item that configures memory overcommit and KSM.
 fn density(settings: &Settings, snapshot: &Snapshot, wanted: &mut Intents) {
     let virtualization = HyperConverged::of(snapshot);
     let ratio = settings.memory_to_request_ratio;
@@ -214,7 +214,7 @@ fn density(settings: &Settings, snapshot: &Snapshot, wanted: &mut Intents) {
         "metadata": { "name": target.name, "namespace": target.namespace },
         "spec": spec,
     });
-    let relies_on_swap = ratio > MOST_WITHOUT_SWAP && settings.enable_swap;
+    let relies_on_swap = ratio > MAX_OVERCOMMIT_WITHOUT_SWAP && settings.enable_swap;
     wanted.items.push(Intent {
         name: DENSITY_ITEM,
         impact: impact::of_change(&target, &desired, snapshot, Impact::Medium),

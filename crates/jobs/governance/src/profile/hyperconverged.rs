@@ -1,4 +1,4 @@
-//! Where the HyperConverged is, and where its fields are: they moved between versions.
+//! Location and field paths of the HyperConverged, which differ between versions.
 
 use std::sync::Arc;
 
@@ -9,23 +9,23 @@ use serde_json::{Map, Value, json};
 use super::kinds::HYPER_CONVERGED;
 use crate::snapshot::Snapshot;
 
-/// The name that the operator insists on.
+/// The name that its operator requires.
 pub(super) const NAME: &str = "kubevirt-hyperconverged";
-/// Where OpenShift Virtualization has it; the community's is found wherever it is.
+/// The namespace in OpenShift Virtualization; for the community version the live object is looked up.
 const NAMESPACE: &str = "openshift-cnv";
-/// The version in which fields are right below `spec`.
+/// The version with all fields directly below `spec`.
 const FLAT: &str = "v1beta1";
 
-/// The HyperConverged of the cluster, whether it is there or not.
+/// The HyperConverged of the cluster, existing or not.
 pub(super) struct HyperConverged<'a> {
-    /// What to call it.
+    /// Its reference.
     pub(super) target: TargetRef,
     object: Option<&'a Arc<DynamicObject>>,
     flat: bool,
 }
 
 impl<'a> HyperConverged<'a> {
-    /// The one of this cluster.
+    /// The HyperConverged of this cluster.
     pub(super) fn of(snapshot: &'a Snapshot) -> Self {
         let kind = snapshot.kind(HYPER_CONVERGED);
         let version = kind.map_or(FLAT, |kind| &kind.version);
@@ -52,7 +52,7 @@ impl<'a> HyperConverged<'a> {
         self.object.is_some()
     }
 
-    /// The path of a field, in the version that is read.
+    /// The path of a field in the served version.
     pub(super) fn path(&self, field: &str) -> String {
         let parent = if self.flat {
             "spec"
@@ -71,7 +71,7 @@ impl<'a> HyperConverged<'a> {
         Some(value)
     }
 
-    /// The `spec` that has these fields.
+    /// The `spec` with these fields.
     pub(super) fn spec(&self, fields: Map<String, Value>) -> Value {
         if self.flat {
             Value::Object(fields)
@@ -81,7 +81,7 @@ impl<'a> HyperConverged<'a> {
     }
 }
 
-/// A path as it was before fields moved.
+/// A path in the version before the fields moved.
 pub(super) fn flat_path(path: &str) -> String {
     match path.strip_prefix("spec.virtualization.") {
         Some(field) => format!("spec.{field}"),

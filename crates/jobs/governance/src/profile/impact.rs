@@ -1,5 +1,4 @@
-//! What a change costs, from what it would really do: nodes reboot for some changes of their
-//! configuration and not for others.
+//! The impact of a change, derived from its effect: nodes reboot for some MachineConfig changes and not for others.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +11,7 @@ use super::kinds::{
 use super::pools::{self, Pool};
 use crate::snapshot::{Snapshot, whole};
 
-/// Whether an object already has everything that is wanted, besides its identity.
+/// Whether an object already has all desired fields, apart from its identity.
 pub fn in_force(live: &Value, desired: &Value) -> bool {
     ["/metadata/labels", "/spec", "/data"].iter().all(|part| {
         let wanted = desired.pointer(part);
@@ -20,8 +19,8 @@ pub fn in_force(live: &Value, desired: &Value) -> bool {
     })
 }
 
-/// Whether a value has everything that is wanted. An empty object is wanted as such: where objects are
-/// replaced as a whole (selectors), empty means something.
+/// Whether a value has all desired fields. An empty object is desired as such: where objects are replaced as a whole
+/// (selectors), empty has a meaning.
 fn covers(live: &Value, wanted: &Value) -> bool {
     match (live, wanted) {
         (Value::Object(live), Value::Object(wanted)) if !wanted.is_empty() => {
@@ -32,8 +31,7 @@ fn covers(live: &Value, wanted: &Value) -> bool {
     }
 }
 
-/// What it costs to apply an object that disturbs nobody but by being new: Low if it is in force,
-/// else `otherwise`.
+/// The impact of applying an object: Low if it is in force, else `otherwise`.
 pub fn of_change(
     target: &TargetRef,
     desired: &Value,
@@ -46,8 +44,8 @@ pub fn of_change(
     }
 }
 
-/// What it costs to apply a MachineConfig. Kernel arguments always reboot; for files and units the
-/// cluster says what happens, and reboots for those it does not speak of.
+/// The impact of applying a MachineConfig. Kernel arguments always reboot; for files and units the node disruption
+/// policies of the cluster decide, and without a policy nodes reboot.
 pub fn of_machine_config(target: &TargetRef, desired: &Value, snapshot: &Snapshot) -> Impact {
     let live = snapshot.target(target).map(|live| whole(live));
     if live.as_ref().is_some_and(|live| in_force(live, desired)) {
@@ -68,7 +66,7 @@ pub fn of_machine_config(target: &TargetRef, desired: &Value, snapshot: &Snapsho
     of_ignition(live.unwrap_or(&Value::Null), wanted, snapshot)
 }
 
-/// What it costs to delete an object.
+/// The impact of deleting an object.
 pub fn of_deletion(target: &TargetRef, snapshot: &Snapshot) -> Impact {
     let Some(live) = snapshot.target(target) else {
         return Impact::Low;
@@ -77,7 +75,7 @@ pub fn of_deletion(target: &TargetRef, snapshot: &Snapshot) -> Impact {
     if kind == MACHINE_CONFIG.kind {
         let live = whole(live);
         let labels = live.pointer("/metadata/labels").unwrap_or(&Value::Null);
-        // Whatever it did is undone, as a rule by a reboot, where there are nodes.
+        // Its changes are reverted, usually by a reboot, if the pools have nodes.
         let taken = pools::taking(snapshot, labels);
         if taken.iter().all(Pool::is_empty) {
             return Impact::Low;
@@ -85,7 +83,7 @@ pub fn of_deletion(target: &TargetRef, snapshot: &Snapshot) -> Impact {
         return Impact::High;
     }
     if kind == HYPER_CONVERGED.kind {
-        // All of virtualization goes with it.
+        // It removes the virtualization stack.
         return Impact::High;
     }
     if kind == CONFIG_MAP.kind || kind == NODE_HEALTH_CHECK.kind {
@@ -94,17 +92,17 @@ pub fn of_deletion(target: &TargetRef, snapshot: &Snapshot) -> Impact {
     Impact::Medium
 }
 
-/// What a node does when a file or unit changes, by how much it disturbs.
+/// The impact of an action of a node disruption policy.
 fn of_action(action: &Value) -> Impact {
     match action.get("type").and_then(Value::as_str) {
         Some("None") => Impact::Low,
         Some("Reload" | "Restart" | "DaemonReload") => Impact::Medium,
-        // Drain, Reboot, Special, and whatever comes later.
+        // Drain, Reboot, Special, and future actions.
         _ => Impact::High,
     }
 }
 
-/// What it costs to go from one Ignition configuration to another.
+/// The impact of changing an Ignition configuration.
 fn of_ignition(live: &Value, wanted: &Value, snapshot: &Snapshot) -> Impact {
     let policies = snapshot
         .get(MACHINE_CONFIGURATION, "", "cluster")
@@ -129,14 +127,14 @@ fn of_ignition(live: &Value, wanted: &Value, snapshot: &Snapshot) -> Impact {
         let actions = actions
             .and_then(Value::as_array)
             .filter(|some| !some.is_empty());
-        // What the cluster does not speak of reboots.
+        // Without a policy nodes reboot.
         let worst = actions.map(|actions| actions.iter().map(of_action).max());
         worst.flatten().unwrap_or(Impact::High)
     });
     impacts.max().unwrap_or(Impact::Low)
 }
 
-/// An Ignition configuration but for what policies speak of.
+/// An Ignition configuration without the parts that policies cover.
 fn without_files_and_units(config: &Value) -> Value {
     let mut rest = config.clone();
     for (section, list) in [("storage", "files"), ("systemd", "units")] {
@@ -147,7 +145,7 @@ fn without_files_and_units(config: &Value) -> Value {
     rest
 }
 
-/// The entries of a list that are new, gone or different, by the field that names them.
+/// The entries of a list that are new, removed or different, by their key.
 fn changed<'a>(live: &'a Value, wanted: &'a Value, list: &str, key: &str) -> BTreeSet<&'a str> {
     let entries = |config: &'a Value| {
         let list = config.pointer(list).and_then(Value::as_array);
@@ -161,7 +159,7 @@ fn changed<'a>(live: &'a Value, wanted: &'a Value, list: &str, key: &str) -> BTr
         .collect()
 }
 
-/// What happens when a file changes: as its own policy says, or that of the closest directory.
+/// The policy of a file, or of its closest parent directory.
 fn file_policy<'a>(policies: &'a Value, path: &str) -> Option<&'a Value> {
     let policies = policies.get("files")?.as_array()?.iter();
     let matching = policies.filter_map(|policy| {
@@ -173,7 +171,7 @@ fn file_policy<'a>(policies: &'a Value, path: &str) -> Option<&'a Value> {
     matching.max_by_key(|(length, _)| *length)?.1
 }
 
-/// What happens when a unit changes.
+/// The policy of a unit.
 fn unit_policy<'a>(policies: &'a Value, name: &str) -> Option<&'a Value> {
     let mut policies = policies.get("units")?.as_array()?.iter();
     let named = |policy: &&Value| policy.get("name").and_then(Value::as_str) == Some(name);

@@ -1,39 +1,39 @@
-//! The kinds that profiles have to do with.
+//! The kinds that profiles read or write.
 
 use super::{Access, Uses};
 use crate::snapshot::GroupKind;
 
-/// Tells the descheduler operator what to do.
+/// Configures the descheduler operator.
 pub const KUBE_DESCHEDULER: GroupKind = GroupKind {
     group: "operator.openshift.io",
     kind: "KubeDescheduler",
 };
-/// What nodes of a role are made of.
+/// Configuration of the nodes of a role.
 pub const MACHINE_CONFIG: GroupKind = GroupKind {
     group: "machineconfiguration.openshift.io",
     kind: "MachineConfig",
 };
-/// The nodes that share a configuration.
+/// Nodes that share a configuration.
 pub const MACHINE_CONFIG_POOL: GroupKind = GroupKind {
     group: "machineconfiguration.openshift.io",
     kind: "MachineConfigPool",
 };
-/// Says which changes of nodes cost what.
+/// Holds the node disruption policies.
 pub const MACHINE_CONFIGURATION: GroupKind = GroupKind {
     group: "operator.openshift.io",
     kind: "MachineConfiguration",
 };
-/// Virtualization as a whole.
+/// Configures the virtualization stack.
 pub const HYPER_CONVERGED: GroupKind = GroupKind {
     group: "hco.kubevirt.io",
     kind: "HyperConverged",
 };
-/// Says when a node is unhealthy, and what to do then.
+/// Defines when a node is unhealthy, and its remediation.
 pub const NODE_HEALTH_CHECK: GroupKind = GroupKind {
     group: "remediation.medik8s.io",
     kind: "NodeHealthCheck",
 };
-/// Plain data.
+/// ConfigMap.
 pub const CONFIG_MAP: GroupKind = GroupKind {
     group: "",
     kind: "ConfigMap",
@@ -63,7 +63,7 @@ pub(super) const MACHINE_CONFIGURATIONS: Uses = Uses {
     plural: "machineconfigurations",
     access: Access::Read,
 };
-/// The fields are elsewhere in `v1`; see [`super::hyperconverged`].
+/// Field paths differ in `v1`; see [`super::hyperconverged`].
 pub(super) const HYPER_CONVERGEDS: Uses = Uses {
     of: HYPER_CONVERGED,
     versions: &["v1", "v1beta1"],

@@ -1,5 +1,5 @@
-//! `load-aware-rebalancing`: the descheduler moves VMs away from nodes under pressure. For that the
-//! kernels of nodes have to account for pressure, and that takes a reboot.
+//! `load-aware-rebalancing`: the descheduler moves VMs away from nodes under pressure. This needs PSI accounting in the
+//! kernels of the nodes, which takes a reboot.
 
 mod limits;
 #[cfg(test)]
@@ -20,19 +20,19 @@ use super::{About, Prerequisite, Profile, Refusal, Uses, impact, settings};
 use crate::intent::{Intent, Intents};
 use crate::snapshot::{Snapshot, whole};
 
-const MEMBER: &str = "loadAware";
+const OPTIONS_MEMBER: &str = "loadAware";
 const PSI_ITEM: &str = "enable-psi-metrics";
 const DESCHEDULER_ITEM: &str = "enable-load-aware-descheduling";
 const PSI_CONFIG: &str = "99-worker-psi-karg";
 
-/// The descheduler profiles that will do, best first. The last one knows nothing of VMs.
+/// Usable descheduler profiles, best first. The last one has no support for VMs.
 const PROFILES: [&str; 3] = [
     "KubeVirtRelieveAndMigrate",
     "DevKubeVirtRelieveAndMigrate",
     "LongLifecycle",
 ];
-/// The descheduler profiles that get along with ours, and stay if they are there.
-const KEPT: [&str; 2] = ["AffinityAndTaints", "SoftTopologyAndDuplicates"];
+/// Descheduler profiles that are compatible with ours, and are kept.
+const COMPATIBLE_PROFILES: [&str; 2] = ["AffinityAndTaints", "SoftTopologyAndDuplicates"];
 
 const ABOUT: About = About {
     name: "load-aware-rebalancing",
@@ -48,7 +48,7 @@ const ABOUT: About = About {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LoadAwareRebalancing;
 
-/// The options, complete.
+/// The options with their defaults.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Settings {
@@ -101,7 +101,7 @@ impl Profile for LoadAwareRebalancing {
     }
 
     fn intents(&self, options: &ProfileOptions, snapshot: &Snapshot) -> Result<Intents, Refusal> {
-        let settings: Settings = settings::complete(MEMBER, options.load_aware.as_ref())?;
+        let settings: Settings = settings::complete(OPTIONS_MEMBER, options.load_aware.as_ref())?;
         let mut wanted = Intents::default();
         if settings.enable_psi_metrics {
             let (item, warnings) = psi(snapshot);
@@ -119,7 +119,7 @@ impl Profile for LoadAwareRebalancing {
                 let (name, value) = option_for(edit)?;
                 changes.insert(name.to_owned(), value);
             }
-            let amended = settings::amend(MEMBER, options.load_aware.as_ref(), changes)?;
+            let amended = settings::amend(OPTIONS_MEMBER, options.load_aware.as_ref(), changes)?;
             Ok(ProfileOptions {
                 load_aware: Some(amended),
                 ..options.clone()
@@ -128,10 +128,10 @@ impl Profile for LoadAwareRebalancing {
     }
 }
 
-/// The option that wants what somebody has set.
+/// The option that requests the manually set value.
 fn option_for(edit: &Edit<'_>) -> Result<(&'static str, Value), String> {
     let name = match edit.path.as_str() {
-        // Without the kernel argument there is nothing left of the item.
+        // Without the kernel argument the item is empty.
         "spec.kernelArguments" if edit.live.is_none() => {
             return Ok(("enablePSIMetrics", json!(false)));
         }
@@ -145,7 +145,7 @@ fn option_for(edit: &Edit<'_>) -> Result<(&'static str, Value), String> {
     Ok((name, edit.value()?.clone()))
 }
 
-/// Nodes account for pressure.
+/// The item that enables PSI accounting on nodes.
 fn psi(snapshot: &Snapshot) -> (Intent, Vec<String>) {
     let target = TargetRef {
         api_version: format!("{}/v1", MACHINE_CONFIG.group),
@@ -177,7 +177,7 @@ fn psi(snapshot: &Snapshot) -> (Intent, Vec<String>) {
     let in_force = live
         .as_ref()
         .is_some_and(|live| impact::in_force(live, &desired));
-    // Arguments that somebody else put into our object would go.
+    // Other arguments in the MachineConfig would be lost.
     let loses_others = live.as_ref().is_some_and(|live| {
         let mut arguments = pools::kernel_arguments(live);
         arguments.any(|argument| argument != "psi" && !argument.starts_with("psi="))
@@ -191,7 +191,7 @@ fn psi(snapshot: &Snapshot) -> (Intent, Vec<String>) {
         severity = Impact::Low;
         message = format!("PSI metrics already effective in {effective}");
         if !in_force {
-            // The Machine Config Operator compares the lists of arguments, not what they come to.
+            // The Machine Config Operator compares lists of arguments, not their effect.
             warnings.push(format!(
                 "PSI metrics are effective without MachineConfig '{PSI_CONFIG}': applying it repeats a \
                  kernel argument, and nodes may reboot for that; with enablePSIMetrics=false it is left out"
@@ -214,14 +214,14 @@ fn worker_labels() -> Value {
     json!({ ROLE: "worker" })
 }
 
-/// The pools in words, if pressure is accounted for in all of them.
+/// The names of the pools, if PSI is enabled in all of them.
 fn effective(pools: &[pools::Pool<'_>]) -> Option<String> {
     let populated = pools::populated(pools);
     let effective = !populated.is_empty() && populated.iter().all(|pool| pool.has_psi());
     effective.then(|| pools::named(populated))
 }
 
-/// The descheduler acts on pressure.
+/// The item that configures the descheduler.
 fn descheduler(settings: &Settings, snapshot: &Snapshot, wanted: &mut Intents) {
     let installed = Installed::of(snapshot, KUBE_DESCHEDULER);
     let target = TargetRef {
@@ -234,7 +234,7 @@ fn descheduler(settings: &Settings, snapshot: &Snapshot, wanted: &mut Intents) {
     let profile = choose(&installed);
 
     let mut spec = Map::new();
-    // The operator ignores the object unless it is told to manage.
+    // The operator ignores the object unless it is Managed.
     spec.insert("managementState".into(), json!("Managed"));
     spec.insert(
         "deschedulingIntervalSeconds".into(),
@@ -270,7 +270,7 @@ fn descheduler(settings: &Settings, snapshot: &Snapshot, wanted: &mut Intents) {
         ));
     }
 
-    // In the order in which they are documented.
+    // In the order of the documentation.
     let managed = [
         "managementState",
         "deschedulingIntervalSeconds",
@@ -301,20 +301,23 @@ fn descheduler(settings: &Settings, snapshot: &Snapshot, wanted: &mut Intents) {
     });
 }
 
-/// The best descheduler profile of those that the installed operator has.
+/// The best descheduler profile that the installed operator offers.
 fn choose(installed: &Installed) -> &'static str {
     let known = installed.values("spec.profiles.[]").unwrap_or_default();
     let best = PROFILES.into_iter().find(|profile| known.contains(profile));
     best.unwrap_or(PROFILES[0])
 }
 
-/// Ours, behind those that get along with it, as they stand.
+/// Our profile after the compatible live ones.
 fn profiles<'a>(live: Option<&'a Value>, ours: &'a str) -> Vec<&'a str> {
     let live = live.and_then(|spec| spec.get("profiles")?.as_array());
     let live = live.into_iter().flatten().filter_map(Value::as_str);
     let mut all: Vec<&str> = Vec::new();
-    for profile in live.filter(|profile| KEPT.contains(profile)).chain([ours]) {
-        // The operator refuses duplicates.
+    for profile in live
+        .filter(|profile| COMPATIBLE_PROFILES.contains(profile))
+        .chain([ours])
+    {
+        // The operator rejects duplicates.
         if !all.contains(&profile) {
             all.push(profile);
         }
@@ -322,7 +325,7 @@ fn profiles<'a>(live: Option<&'a Value>, ours: &'a str) -> Vec<&'a str> {
     all
 }
 
-/// How the descheduler profile is tuned, with what the installed operator knows.
+/// The profile customizations that the installed operator supports.
 fn customizations(
     settings: &Settings,
     installed: &Installed,
@@ -370,7 +373,7 @@ fn customizations(
     (all, warnings)
 }
 
-/// How many evictions there may be at the same time, and where that comes from.
+/// The eviction limits and their inputs.
 fn eviction_limits(
     settings: &Settings,
     installed: &Installed,

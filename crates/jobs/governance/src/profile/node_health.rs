@@ -1,5 +1,5 @@
-//! `node-health-remediation`: worker nodes that stay unhealthy are fenced and brought back, so that
-//! their VMs can start elsewhere. Off unless it is switched on.
+//! `node-health-remediation`: worker nodes that stay unhealthy are fenced and recovered, so that their VMs can start
+//! elsewhere. Disabled by default.
 
 #[cfg(test)]
 mod tests;
@@ -14,7 +14,7 @@ use super::{About, Access, Prerequisite, Profile, Refusal, Uses, impact, setting
 use crate::intent::{Intent, Intents};
 use crate::snapshot::{GroupKind, Snapshot};
 
-const MEMBER: &str = "nodeHealth";
+const OPTIONS_MEMBER: &str = "nodeHealth";
 const ITEM: &str = "configure-node-health-check";
 const CHECK: &str = "far";
 
@@ -28,7 +28,7 @@ const ABOUT: About = About {
     advertised: true,
 };
 
-/// The ways of remediation, by the kind of their templates. All have one version.
+/// The remediation methods, by the kind of their templates. All have one version.
 const TEMPLATES: [Uses; 4] = [
     template(
         "fence-agents-remediation.medik8s.io",
@@ -66,7 +66,7 @@ const fn template(group: &'static str, kind: &'static str, plural: &'static str)
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NodeHealthRemediation;
 
-/// The options, complete.
+/// The options with their defaults.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Settings {
@@ -95,11 +95,13 @@ impl Profile for NodeHealthRemediation {
             version: "v1alpha1",
             remedy: "Please install the Node Health Check Operator via OLM",
         }];
-        let settings = settings::complete::<Settings>(MEMBER, options.node_health.as_ref());
-        // Options that make no sense are told of when intents are asked for.
-        if let Ok(way) = settings.and_then(|settings| way(&settings.remediation_kind)) {
+        let settings = settings::complete::<Settings>(OPTIONS_MEMBER, options.node_health.as_ref());
+        // Invalid options are reported by `intents`.
+        if let Ok(template_kind) =
+            settings.and_then(|settings| template_kind(&settings.remediation_kind))
+        {
             all.push(Prerequisite {
-                of: way,
+                of: template_kind,
                 version: TEMPLATE_VERSION,
                 remedy: "Please install the operator that remediates with this template via OLM",
             });
@@ -108,17 +110,17 @@ impl Profile for NodeHealthRemediation {
     }
 
     fn intents(&self, options: &ProfileOptions, snapshot: &Snapshot) -> Result<Intents, Refusal> {
-        let settings: Settings = settings::complete(MEMBER, options.node_health.as_ref())?;
-        let way = way(&settings.remediation_kind)?;
+        let settings: Settings = settings::complete(OPTIONS_MEMBER, options.node_health.as_ref())?;
+        let template_kind = template_kind(&settings.remediation_kind)?;
         let mut warnings = Vec::new();
         let (namespace, name) = (
             &settings.remediation_namespace,
             &settings.remediation_template,
         );
-        if snapshot.get(way, namespace, name).is_none() {
+        if snapshot.get(template_kind, namespace, name).is_none() {
             warnings.push(format!(
                 "{} {namespace}/{name} does not exist: nodes are not remediated until it does",
-                way.kind
+                template_kind.kind
             ));
         }
         let target = TargetRef {
@@ -138,8 +140,8 @@ impl Profile for NodeHealthRemediation {
                 "unhealthyConditions": unhealthy(settings.unhealthy_seconds),
                 "minHealthy": min_healthy(&settings.min_healthy),
                 "remediationTemplate": {
-                    "apiVersion": format!("{}/{TEMPLATE_VERSION}", way.group),
-                    "kind": way.kind,
+                    "apiVersion": format!("{}/{TEMPLATE_VERSION}", template_kind.group),
+                    "kind": template_kind.kind,
                     "name": name,
                     "namespace": namespace,
                 },
@@ -159,7 +161,7 @@ impl Profile for NodeHealthRemediation {
             managed: managed.iter().map(|name| format!("spec.{name}")).collect(),
             message: format!(
                 "NodeHealthCheck '{CHECK}' will be configured to remediate with {} '{name}'",
-                way.kind
+                template_kind.kind
             ),
             depends_on: Vec::new(),
         };
@@ -177,9 +179,9 @@ impl Profile for NodeHealthRemediation {
                 let (name, value) = option_for(edit)?;
                 changes.insert(name.to_owned(), value);
             }
-            let amended = settings::amend(MEMBER, options.node_health.as_ref(), changes)?;
+            let amended = settings::amend(OPTIONS_MEMBER, options.node_health.as_ref(), changes)?;
             let kind = amended.remediation_kind.as_deref();
-            kind.map(way)
+            kind.map(template_kind)
                 .transpose()
                 .map_err(|refusal| refusal.to_string())?;
             Ok(ProfileOptions {
@@ -190,7 +192,7 @@ impl Profile for NodeHealthRemediation {
     }
 }
 
-/// The option that wants what somebody has set.
+/// The option that requests the manually set value.
 fn option_for(edit: &Edit<'_>) -> Result<(&'static str, Value), String> {
     match edit.path.as_str() {
         "spec.minHealthy" => {
@@ -214,8 +216,8 @@ fn option_for(edit: &Edit<'_>) -> Result<(&'static str, Value), String> {
     }
 }
 
-/// The kind of template by name.
-fn way(kind: &str) -> Result<GroupKind, Refusal> {
+/// The template kind of this name.
+fn template_kind(kind: &str) -> Result<GroupKind, Refusal> {
     let known = TEMPLATES.iter().map(|uses| uses.of);
     known.clone().find(|of| of.kind == kind).ok_or_else(|| {
         let known: Vec<&str> = known.map(|of| of.kind).collect();
@@ -226,7 +228,7 @@ fn way(kind: &str) -> Result<GroupKind, Refusal> {
     })
 }
 
-/// What an unhealthy node looks like.
+/// The conditions of an unhealthy node.
 fn unhealthy(seconds: i32) -> Value {
     let duration = format!("{seconds}s");
     json!([
@@ -236,13 +238,13 @@ fn unhealthy(seconds: i32) -> Value {
     ])
 }
 
-/// The seconds of the first condition.
+/// The duration of the first condition in seconds.
 fn seconds_of(conditions: &Value) -> Option<i32> {
     let duration = conditions.pointer("/0/duration")?.as_str()?;
     duration.strip_suffix('s')?.parse().ok()
 }
 
-/// A number is a number there; only percentages are text.
+/// `minHealthy` is an IntOrString: only percentages are strings.
 fn min_healthy(text: &str) -> Value {
     text.parse::<u32>()
         .map_or_else(|_| json!(text), |number| json!(number))

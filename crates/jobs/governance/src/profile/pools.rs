@@ -1,4 +1,4 @@
-//! The pools of nodes that take a MachineConfig, and what is in force there.
+//! The MachineConfigPools that select a MachineConfig, and the settings in force there.
 
 use machinery::selector::LabelSelector;
 use serde_json::Value;
@@ -6,45 +6,45 @@ use serde_json::Value;
 use super::kinds::{MACHINE_CONFIG, MACHINE_CONFIG_POOL};
 use crate::snapshot::Snapshot;
 
-/// The label that says which pools take a MachineConfig.
+/// The label by which pools select MachineConfigs.
 pub(super) const ROLE: &str = "machineconfiguration.openshift.io/role";
 
-/// A pool of nodes.
+/// A MachineConfigPool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Pool<'a> {
     /// Its name.
     pub(super) name: &'a str,
-    /// How many nodes it has, if it says so.
+    /// Its number of nodes, if reported.
     machines: Option<i64>,
-    /// The kernel arguments that its nodes run with, if that can be seen.
+    /// The kernel arguments of its nodes, if visible.
     arguments: Option<Vec<&'a str>>,
-    /// The last MachineConfig that it takes and that gives `psi` a value, with that value.
+    /// The last selected MachineConfig that sets `psi`, with the value.
     last_psi: Option<(Order<'a>, &'a str)>,
 }
 
-/// How MachineConfigs are put together: those of `worker` first, each by name.
+/// The merge order of MachineConfigs: those of `worker` first, each by name.
 type Order<'a> = (bool, &'a str);
 
 impl<'a> Pool<'a> {
-    /// Whether it says that it has no nodes.
+    /// Whether it reports that it has no nodes.
     pub(super) fn is_empty(&self) -> bool {
         self.machines == Some(0)
     }
 
-    /// Whether its nodes account for pressure.
+    /// Whether PSI is enabled on its nodes.
     pub(super) fn has_psi(&self) -> bool {
         let arguments = self.arguments.iter().flatten().copied();
         psi(arguments) == Some("1")
     }
 
-    /// The MachineConfig that turns pressure accounting off behind `ours`, which is of `worker`.
+    /// The MachineConfig that disables PSI after `ours`, which is of role `worker`.
     pub(super) fn psi_overridden(&self, ours: &str) -> Option<&'a str> {
         let (order, value) = self.last_psi?;
         (order > (false, ours) && value != "1").then_some(order.1)
     }
 }
 
-/// The value that kernel arguments give to `psi`; the last one counts.
+/// The value of the kernel argument `psi`; the last one counts.
 fn psi<'a>(arguments: impl DoubleEndedIterator<Item = &'a str>) -> Option<&'a str> {
     let mut named = arguments
         .rev()
@@ -54,13 +54,13 @@ fn psi<'a>(arguments: impl DoubleEndedIterator<Item = &'a str>) -> Option<&'a st
         .map(|(_, value)| value)
 }
 
-/// The pools that take MachineConfigs with these labels. Pools of one's own take those of `worker`,
-/// too, so there may be several.
+/// The pools that select MachineConfigs with these labels. Custom pools select those of `worker` as well, so there may
+/// be several.
 pub(super) fn taking<'a>(snapshot: &'a Snapshot, labels: &Value) -> Vec<Pool<'a>> {
     let labels = labels.as_object();
     let pools = snapshot.list(MACHINE_CONFIG_POOL).filter_map(|pool| {
         let selector = pool.data.pointer("/spec/machineConfigSelector");
-        // A selector that cannot be read selects nothing: the pool does not render at all.
+        // An invalid selector selects nothing: the pool does not render at all.
         let selector = LabelSelector::from_label_selector_object(selector?).ok()?;
         let takes = selector.matches(|key| labels?.get(key)?.as_str());
         takes.then(|| Pool {
@@ -76,7 +76,7 @@ pub(super) fn taking<'a>(snapshot: &'a Snapshot, labels: &Value) -> Vec<Pool<'a>
     pools.collect()
 }
 
-/// The last MachineConfig that is selected and gives `psi` a value, with that value.
+/// The last selected MachineConfig that sets `psi`, with the value.
 fn last_psi<'a>(snapshot: &'a Snapshot, selector: &LabelSelector) -> Option<(Order<'a>, &'a str)> {
     let configs = snapshot.list(MACHINE_CONFIG).filter_map(|config| {
         let label = |key: &str| {
@@ -113,7 +113,7 @@ pub(super) fn kernel_arguments(config: &Value) -> impl DoubleEndedIterator<Item 
     entries.flat_map(str::split_whitespace)
 }
 
-/// The pools that matter: those with nodes, unless there are none.
+/// The pools with nodes, or all if none has any.
 pub(super) fn populated<'p, 'a>(pools: &'p [Pool<'a>]) -> Vec<&'p Pool<'a>> {
     let with_nodes: Vec<_> = pools.iter().filter(|pool| !pool.is_empty()).collect();
     if with_nodes.is_empty() {
@@ -123,7 +123,7 @@ pub(super) fn populated<'p, 'a>(pools: &'p [Pool<'a>]) -> Vec<&'p Pool<'a>> {
     }
 }
 
-/// What is wrong with the pools that are to take a MachineConfig, if anything.
+/// The warning if no node receives the MachineConfig.
 pub(super) fn warning(pools: &[Pool<'_>], config: &str, role: &str) -> Option<String> {
     if pools.is_empty() {
         return Some(format!(
@@ -142,7 +142,7 @@ pub(super) fn warning(pools: &[Pool<'_>], config: &str, role: &str) -> Option<St
     })
 }
 
-/// Pools in words: `MachineConfigPool 'worker'`.
+/// The names of pools as text: `MachineConfigPool 'worker'`.
 pub(super) fn named<'p, 'a: 'p>(pools: impl IntoIterator<Item = &'p Pool<'a>>) -> String {
     let names: Vec<String> = pools
         .into_iter()

@@ -1,12 +1,12 @@
-//! What an installed definition accepts: operators come in vintages, and a profile only sends what
-//! the one at hand knows.
+//! The fields that an installed CRD accepts: clusters have different versions of an operator, and a profile only sends
+//! the fields that the installed one supports.
 
 use machinery::schema::Schema;
 use serde_json::{Value, json};
 
 use crate::snapshot::{GroupKind, Snapshot};
 
-/// The schema of an installed kind, in the version that is read.
+/// The schema of an installed CRD, in the version that is read.
 #[derive(Debug)]
 pub struct Installed {
     schema: Option<Schema>,
@@ -17,21 +17,21 @@ pub struct Installed {
 pub enum Field<'a> {
     /// It is declared.
     Declared(&'a Schema),
-    /// Nothing is said of it, and nothing is refused: schemas that are open or cannot be read.
+    /// It is not declared, but accepted: the schema is open or not readable.
     Undeclared,
-    /// It would be dropped or refused.
+    /// It would be pruned or rejected.
     Unknown,
 }
 
 impl Installed {
-    /// The schema of a kind; one that is not installed or cannot be read accepts everything.
+    /// The schema of a kind; if it is not installed or not readable, everything is accepted.
     pub fn of(snapshot: &Snapshot, of: GroupKind) -> Self {
         Self {
             schema: read(snapshot, of),
         }
     }
 
-    /// The field at a dotted path. Lists are entered by the step `[]`.
+    /// The field at a dotted path. The segment `[]` enters list items.
     pub fn field(&self, path: &str) -> Field<'_> {
         let Some(mut schema) = self.schema.as_ref() else {
             return Field::Undeclared;
@@ -55,7 +55,7 @@ impl Installed {
         !matches!(self.field(path), Field::Unknown)
     }
 
-    /// Whether a field can be set, and somebody still looks at it.
+    /// Whether a field can be set, and is not deprecated as ignored.
     pub fn heeds(&self, path: &str) -> bool {
         match self.field(path) {
             Field::Declared(schema) => !schema.description.to_lowercase().contains("deprecated"),
@@ -64,7 +64,7 @@ impl Installed {
         }
     }
 
-    /// The values that a field can have, if they are enumerated.
+    /// The allowed values of a field, if it is an enum.
     pub fn values(&self, path: &str) -> Option<Vec<&str>> {
         let Field::Declared(schema) = self.field(path) else {
             return None;

@@ -1,5 +1,5 @@
-//! Options with everything that nobody gave: defaults, ranges and rules are those of the definition
-//! of VirtPlatformConfig, so that there is one place where they are written down.
+//! Options completed with defaults. Defaults, ranges and rules are those of the VirtPlatformConfig CRD, so that they
+//! are defined in one place.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::Refusal;
 
-/// What a member of the options must be like.
+/// The schema of a member of the options.
 struct Member {
     schema: CompiledSchema,
     rules: CompiledRules,
@@ -32,8 +32,7 @@ static MEMBERS: LazyLock<BTreeMap<String, Member>> = LazyLock::new(|| {
     members.into_iter().flatten().filter_map(read).collect()
 });
 
-/// The settings that the given options come to, if they are valid. `member` is the field of the
-/// union that they are in.
+/// The given options with defaults, if they are valid. `member` is the field of the union that they are in.
 pub(super) fn complete<T: DeserializeOwned>(
     member: &str,
     given: Option<&impl Serialize>,
@@ -54,8 +53,7 @@ pub(super) fn complete<T: DeserializeOwned>(
     serde_json::from_value(value).map_err(|error| refused(error.to_string()))
 }
 
-/// The given options with some of them changed, if that is valid. `changes` are fields of the member
-/// by name.
+/// The given options with changes, if the result is valid. `changes` are fields of the member by name.
 pub(super) fn amend<T: Serialize + DeserializeOwned>(
     member: &str,
     given: Option<&T>,

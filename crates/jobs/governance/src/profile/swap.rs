@@ -1,14 +1,14 @@
-//! What a node needs to swap: it turns on the partition that was made for it, lets kubelets use it,
-//! and keeps the services of the system out of it.
+//! The node configuration for swap: activates the dedicated partition, lets kubelets use it, and keeps system services
+//! out of it.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
-/// The label of the partition, which administrators make.
+/// The label of the partition, which administrators create.
 pub(super) const PARTITION_LABEL: &str = "CNV_SWAP";
 
-/// Turns swap on. Run at every boot: what `swapon` does is gone with the next one.
+/// Activates swap. Runs at every boot, since `swapon` does not persist.
 const SCRIPT: &str = r#"#!/usr/bin/env bash
 # Turns on the swap partition that carries the label CNV_SWAP.
 set -euo pipefail
@@ -30,15 +30,15 @@ swapon "$device"
 echo "swap is on: $device"
 "#;
 
-/// Lets kubelets give swap to pods that may burst. It cannot be said in a KubeletConfig: the Machine
-/// Config Operator refuses one that speaks of swap.
+/// Lets kubelets give swap to burstable pods. A KubeletConfig cannot express it: the Machine Config Operator rejects
+/// swap settings in one.
 const KUBELET: &str = "apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 memorySwap:
   swapBehavior: LimitedSwap
 ";
 
-/// Nodes without the partition skip it, for else their kubelets would not start.
+/// Nodes without the partition skip it, else their kubelets would not start.
 const PROVISION: &str = "[Unit]
 Description=Turn on the swap partition for virtual machines
 ConditionFirstBoot=no
@@ -56,7 +56,7 @@ ExecStart=/etc/find-swap-partition
 RequiredBy=kubelet-dependencies.target
 ";
 
-/// The services of the system stay in memory, and keep access to the disk that swap is on.
+/// System services stay in memory, with I/O priority on the disk that holds the swap partition.
 const SYSTEM_SLICE: &str = "[Unit]
 Description=Keep system services out of swap
 

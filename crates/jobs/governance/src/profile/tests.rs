@@ -1,11 +1,11 @@
-//! What holds for all profiles.
+//! Properties of all profiles.
 
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::fixture::{World, lasting, options_of};
+use super::fixture::{ClusterFixture, options_of, without_impact_and_message};
 use super::kinds::KUBE_DESCHEDULER;
 use super::{Access, Registry};
 use crate::intent::Intents;
@@ -22,7 +22,7 @@ fn names(registry: &Registry) -> Vec<&'static str> {
 }
 
 #[test]
-fn remediation_is_there_when_it_is_switched_on() {
+fn remediation_is_available_when_enabled() {
     let always = [
         "load-aware-rebalancing",
         "virt-higher-density",
@@ -33,15 +33,15 @@ fn remediation_is_there_when_it_is_switched_on() {
     let Err(error) = Registry::standard(&["node-health"]) else {
         panic!("there is no such profile")
     };
-    let told = error.to_string();
+    let message = error.to_string();
     assert!(
-        told.contains("'node-health'") && told.contains("node-health-remediation"),
-        "{told}"
+        message.contains("'node-health'") && message.contains("node-health-remediation"),
+        "{message}"
     );
 }
 
 #[test]
-fn the_definition_names_every_profile() {
+fn crd_enumerates_every_profile() {
     let definition = json!(api::advisor::definition());
     let path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/profile/enum";
     let accepted: BTreeSet<&str> = definition
@@ -56,7 +56,7 @@ fn the_definition_names_every_profile() {
 }
 
 #[test]
-fn everything_but_the_example_is_advertised() {
+fn all_but_the_example_are_advertised() {
     for profile in all().iter() {
         let about = profile.about();
         assert_eq!(about.advertised, about.name != "example-profile");
@@ -68,16 +68,18 @@ fn everything_but_the_example_is_advertised() {
     }
 }
 
-/// Items have unique names, manage what they set, and apply kinds that they say they apply.
+/// Items have unique names, manage the fields they set, and only apply kinds that the profile declares.
 fn sound(profile: &dyn super::Profile, wanted: &Intents) {
-    let mut seen: Vec<&str> = Vec::new();
+    let mut names_so_far: Vec<&str> = Vec::new();
     for item in &wanted.items {
-        assert!(!seen.contains(&item.name));
+        assert!(!names_so_far.contains(&item.name));
         assert!(
-            item.depends_on.iter().all(|other| seen.contains(other)),
+            item.depends_on
+                .iter()
+                .all(|other| names_so_far.contains(other)),
             "order: {item:?}"
         );
-        seen.push(item.name);
+        names_so_far.push(item.name);
         assert!(!item.managed.is_empty());
         for path in &item.managed {
             let pointer = format!("/{}", path.replace('.', "/"));
@@ -127,7 +129,7 @@ fn density() -> impl Strategy<Value = Value> {
     })
 }
 
-fn worlds() -> impl Strategy<Value = World> {
+fn worlds() -> impl Strategy<Value = ClusterFixture> {
     let profile = proptest::sample::select(vec![
         "AffinityAndTaints",
         "SoftTopologyAndDuplicates",
@@ -141,7 +143,7 @@ fn worlds() -> impl Strategy<Value = World> {
             if v1 {
                 spec = json!({ "virtualization": spec });
             }
-            let world = World::new(if v1 { "v1" } else { "v1beta1" })
+            let world = ClusterFixture::new(if v1 { "v1" } else { "v1beta1" })
                 .hyper_converged("openshift-cnv", &spec)
                 .pool("worker", &["worker"], if psi { &["psi=1"] } else { &[] }, 3);
             match profiles {
@@ -158,9 +160,9 @@ fn worlds() -> impl Strategy<Value = World> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// A plan that has been carried out is the plan that would be made: it never becomes stale by itself.
+    /// An applied plan equals the plan that would be generated: it does not become stale by itself.
     #[test]
-    fn what_is_wanted_stays_the_same_once_it_is_applied(
+    fn intents_are_stable_once_applied(
         world in worlds(),
         load_aware in load_aware(),
         density in density(),
@@ -175,14 +177,14 @@ proptest! {
             sound(&**profile, &before);
             let world = world.clone().applied(&before);
             let after = world.wanted(&**profile, options);
-            prop_assert_eq!(lasting(&before), lasting(&after));
+            prop_assert_eq!(without_impact_and_message(&before), without_impact_and_message(&after));
             prop_assert_eq!(&before.inputs, &after.inputs);
-            // What is in force costs nothing to apply again.
+            // Applying a change that is in force has low impact.
             prop_assert!(after.items.iter().all(|item| item.impact == api::advisor::Impact::Low));
         }
     }
 
-    /// Every setting that is accepted can be left out, and what is left out has a default.
+    /// Every option can be omitted, and has a default then.
     #[test]
     fn options_may_be_absent(world in worlds()) {
         for profile in all().iter() {

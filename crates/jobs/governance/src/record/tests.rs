@@ -1,4 +1,4 @@
-//! What is remembered, and what is not.
+//! Retention of history entries.
 
 use k8s_openapi::jiff::Timestamp;
 
@@ -29,17 +29,17 @@ fn record(revision: i64, correction: bool) -> Record {
 }
 
 #[test]
-fn the_last_ten_plans_are_remembered() {
+fn latest_ten_plans_are_kept() {
     let records: Vec<_> = (1..=13).map(|revision| record(revision, false)).collect();
-    assert_eq!(forgettable(&records, &[]), [3, 2, 1]);
-    assert!(forgettable(&records[..10], &[]).is_empty());
+    assert_eq!(prunable(&records, &[]), [3, 2, 1]);
+    assert!(prunable(&records[..10], &[]).is_empty());
 }
 
 #[test]
-fn an_edit_war_does_not_push_out_plans() {
+fn corrections_do_not_displace_plans() {
     let mut records: Vec<_> = (1..=3).map(|revision| record(revision, false)).collect();
     records.extend((4..=30).map(|revision| record(revision, true)));
-    let forgotten = forgettable(&records, &[]);
+    let forgotten = prunable(&records, &[]);
     assert_eq!(forgotten.len(), 17);
     assert!(
         forgotten.iter().all(|revision| *revision > 3),
@@ -48,12 +48,12 @@ fn an_edit_war_does_not_push_out_plans() {
 }
 
 #[test]
-fn what_undoes_what_is_in_force_and_what_is_under_way_stays() {
+fn records_needed_for_rollback_are_kept() {
     let mut records: Vec<_> = (1..=13).map(|revision| record(revision, false)).collect();
     records[1].outcome = None;
     let in_force = Applied {
         revision: 1,
         ..Applied::default()
     };
-    assert_eq!(forgettable(&records, &[in_force]), [3]);
+    assert_eq!(prunable(&records, &[in_force]), [3]);
 }

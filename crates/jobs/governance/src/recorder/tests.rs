@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// The registration as the webhook makes it.
+/// The registration as the webhook creates it.
 fn installed() -> Value {
     json!({ "webhooks": [{
         "name": "approval.advisor.kubevirt.io",
@@ -16,7 +16,7 @@ fn installed() -> Value {
         }],
         "failurePolicy": "Fail", "matchPolicy": "Equivalent", "sideEffects": "None",
         "admissionReviewVersions": ["v1"],
-        // What the API server adds by default.
+        // Defaults that the API server adds.
         "namespaceSelector": {}, "objectSelector": {},
     }] })
 }
@@ -61,13 +61,13 @@ fn altered_registration_is_not_trusted(
     let mut registration = installed();
     *registration.pointer_mut(field).unwrap() = value;
     match judge(&registration) {
-        Recorder::Untrusted(told) => assert!(told.contains(why), "{told}"),
+        Recorder::Untrusted(reason) => assert!(reason.contains(why), "{reason}"),
         Recorder::Trusted => panic!("trusted: {registration}"),
     }
 }
 
 #[test]
-fn conditions_that_leave_requests_out_are_not_trusted() {
+fn match_conditions_are_not_trusted() {
     let mut registration = installed();
     registration["webhooks"][0]["matchConditions"] =
         json!([{ "name": "not-eve", "expression": "request.userInfo.username != 'eve'" }]);
@@ -75,7 +75,7 @@ fn conditions_that_leave_requests_out_are_not_trusted() {
 }
 
 #[test]
-fn other_authority_than_the_published_one_is_not_trusted() {
+fn unpublished_ca_is_not_trusted() {
     let mut read: MutatingWebhookConfiguration = serde_json::from_value(installed()).unwrap();
     assert!(verify(Some(&read), Some(b"ca\n")).is_trusted());
     let webhook = read.webhooks.as_mut().unwrap().first_mut().unwrap();
@@ -83,9 +83,9 @@ fn other_authority_than_the_published_one_is_not_trusted() {
     assert!(!verify(Some(&read), Some(b"ca\n")).is_trusted());
 }
 
-/// While authorities rotate, the webhook publishes the old and the new one.
+/// During a CA rotation the webhook publishes the old and the new CA.
 #[test]
-fn part_of_the_published_authorities_is_trusted() {
+fn subset_of_the_published_ca_bundle_is_trusted() {
     let certificate = |name: &str| format!("-----BEGIN CERTIFICATE-----\n{name}\n{PEM_END}\n");
     let (old, new) = (certificate("old"), certificate("new"));
     let mut read: MutatingWebhookConfiguration = serde_json::from_value(installed()).unwrap();
@@ -97,7 +97,7 @@ fn part_of_the_published_authorities_is_trusted() {
 }
 
 #[test]
-fn defaults_of_the_api_server_are_understood() {
+fn api_server_defaults_are_trusted() {
     let mut registration = installed();
     let webhook = registration["webhooks"][0].as_object_mut().unwrap();
     webhook.remove("failurePolicy");

@@ -1,4 +1,4 @@
-//! When NodeHealthChecks are asked to pause.
+//! When NodeHealthChecks are paused.
 
 use api::advisor::{Item, TargetRef, VirtPlatformConfigSpec, VirtPlatformConfigStatus};
 use rstest::rstest;
@@ -51,7 +51,7 @@ const B: &str = "medley: b is rolling out a MachineConfig";
 #[case::over_for_one(&["b"], json!(["upgrade", A, B]), Some(json!(["upgrade", B])))]
 #[case::as_it_is(&["a"], json!(["upgrade", A]), None)]
 #[case::nothing_to_do_with_us(&[], json!(["upgrade", "medley: is great"]), None)]
-fn requests_are_those_of_the_rollouts_and_of_others(
+fn pause_requests_of_others_are_kept(
     #[case] rolling: &[&str],
     #[case] there: Value,
     #[case] expected: Option<Value>,
@@ -63,26 +63,26 @@ fn requests_are_those_of_the_rollouts_and_of_others(
         .map(|change| change.patch["spec"]["pauseRequests"].clone());
     assert_eq!(written, expected);
     for change in &found {
-        // Over what was read, and nothing else.
+        // With uid and resourceVersion as preconditions.
         assert_eq!(
             change.patch["metadata"],
             json!({ "uid": "u", "resourceVersion": "7" })
         );
-        // Looking again finds nothing to do.
+        // A second reconcile finds nothing to change.
         let after = check(&change.patch["spec"]["pauseRequests"]);
         assert_eq!(changes(&configs, [&after]), []);
     }
 }
 
 #[test]
-fn who_pauses_and_resumes_is_told() {
+fn pausing_configurations_are_reported() {
     let found = changes(&[rolling_out("b")], [&check(&json!([A]))]);
-    let told: Vec<_> = found
+    let pauses: Vec<_> = found
         .into_iter()
         .map(|change| (change.check, change.paused, change.resumed))
         .collect();
     assert_eq!(
-        told,
+        pauses,
         [("far".to_owned(), vec!["b".to_owned()], vec!["a".to_owned()])]
     );
 }
@@ -97,7 +97,7 @@ fn who_pauses_and_resumes_is_told() {
 #[case::plan_failed(|config: &mut VirtPlatformConfig| config.status.as_mut().unwrap().phase = Some(Phase::Failed), false)]
 #[case::ignored(|config: &mut VirtPlatformConfig| config.spec.action = Action::Ignore, false)]
 #[case::no_status(|config: &mut VirtPlatformConfig| config.status = None, false)]
-fn only_a_rollout_under_way_pauses(
+fn only_a_running_rollout_pauses(
     #[case] change: impl FnOnce(&mut VirtPlatformConfig),
     #[case] expected: bool,
 ) {

@@ -1,4 +1,4 @@
-//! What a patch brings back, and what it leaves alone.
+//! Which fields a patch restores, and which it leaves.
 
 use machinery::patch;
 use proptest::prelude::*;
@@ -49,7 +49,7 @@ fn applied(live: &Value, change: &Value) -> Value {
     &[],
     json!({"spec": {"a": null, "b": 1}})
 )]
-fn a_patch_says_no_more_than_it_must(
+fn patch_is_minimal(
     #[case] live: Value,
     #[case] before: Value,
     #[case] managed: &[&str],
@@ -59,7 +59,7 @@ fn a_patch_says_no_more_than_it_must(
     assert_eq!(merge_patch(&live, &before, &paths(managed)), expected);
 }
 
-/// Without fields that are null, which no merge patch can set.
+/// Without null fields, which no merge patch can set.
 fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(map) => Value::Object(
@@ -73,7 +73,7 @@ fn without_nulls(value: &Value) -> Value {
     }
 }
 
-/// An object without what is at the paths.
+/// An object without the values at the paths.
 fn without_paths(mut object: Value, names: &[&str]) -> Value {
     for name in names {
         if let Some(spec) = object["spec"].as_object_mut() {
@@ -85,7 +85,7 @@ fn without_paths(mut object: Value, names: &[&str]) -> Value {
 
 proptest! {
     #[test]
-    fn managed_fields_come_back_and_others_stay(old in any_object(), live in any_object()) {
+    fn managed_fields_are_restored_and_others_kept(old in any_object(), live in any_object()) {
         let (old, live) = (without_nulls(&old), without_nulls(&live));
         let managed = paths(&["spec.a", "spec.b"]);
         let before = values::managed(&old, &managed).unwrap();
@@ -101,7 +101,7 @@ proptest! {
     }
 
     #[test]
-    fn fields_deep_down_come_back(old in any_object(), live in any_object()) {
+    fn nested_fields_are_restored(old in any_object(), live in any_object()) {
         let (old, live) = (without_nulls(&old), without_nulls(&live));
         let managed = paths(&["spec.a.b", "spec.c.d.a", "spec.c.b"]);
         // Paths into lists have no values.

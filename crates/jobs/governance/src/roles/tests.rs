@@ -2,7 +2,7 @@ use rstest::rstest;
 
 use super::*;
 
-/// Whether rules allow a verb on a resource of a group, whatever its name.
+/// Whether rules allow a verb on a resource of a group, for any name.
 fn allow(rules: &[PolicyRule], verb: &str, group: &str, resource: &str) -> bool {
     let has = |list: &Option<Vec<String>>, wanted: &str| {
         list.iter().flatten().any(|one| one == wanted || one == "*")
@@ -19,7 +19,7 @@ fn everything() -> Registry {
 }
 
 #[test]
-fn the_operator_may_do_what_its_profiles_declare_and_no_more() {
+fn operator_rules_match_declared_kinds() {
     let registry = everything();
     let rules = operator_rules(&registry);
     let uses = uses_of(&registry);
@@ -40,7 +40,7 @@ fn the_operator_may_do_what_its_profiles_declare_and_no_more() {
     }
 }
 
-/// Group, plural, and how much is declared: 0 to read, 1 to apply, 2 to delete.
+/// Group, plural, and declared access: 0 read, 1 apply, 2 delete.
 fn uses_of(registry: &Registry) -> Vec<(&'static str, &'static str, u8)> {
     let profiles = registry.iter();
     profiles
@@ -57,21 +57,21 @@ fn uses_of(registry: &Registry) -> Vec<(&'static str, &'static str, u8)> {
 }
 
 #[test]
-fn no_rule_is_wider_than_it_looks() {
+fn rules_have_no_wildcards() {
     let mut rules = operator_rules(&everything());
     rules.extend(operator_namespace_rules());
     rules.extend(webhook_rules());
     for rule in &rules {
-        for word in rule
+        for value in rule
             .api_groups
             .iter()
             .chain(&rule.resources)
             .flatten()
             .chain(&rule.verbs)
         {
-            assert!(!word.contains('*'), "{rule:?}");
-            assert_ne!(word, "secrets", "{rule:?}");
-            assert_ne!(word, APPROVE_VERB, "{rule:?}");
+            assert!(!value.contains('*'), "{rule:?}");
+            assert_ne!(value, "secrets", "{rule:?}");
+            assert_ne!(value, APPROVE_VERB, "{rule:?}");
         }
     }
     // Targets are applied, never replaced.
@@ -87,7 +87,7 @@ fn no_rule_is_wider_than_it_looks() {
 #[case("approve", false)]
 #[case("create", true)]
 #[case("watch", true)]
-fn the_operator_does_not_ask_for_what_people_ask_for(#[case] verb: &str, #[case] may: bool) {
+fn operator_has_only_its_own_verbs(#[case] verb: &str, #[case] may: bool) {
     let rules = operator_rules(&everything());
     assert_eq!(allow(&rules, verb, GROUP, PLURAL), may);
     assert!(allow(&rules, "update", GROUP, "virtplatformconfigs/status"));
@@ -103,16 +103,16 @@ fn the_operator_does_not_ask_for_what_people_ask_for(#[case] verb: &str, #[case]
 #[case(2, "watch", true)]
 #[case(2, "patch", true)]
 #[case(2, "approve", true)]
-fn people_get_what_their_role_says(#[case] role: usize, #[case] verb: &str, #[case] may: bool) {
+fn user_roles_grant_their_verbs(#[case] role: usize, #[case] verb: &str, #[case] may: bool) {
     let roles = user_roles();
     let rules = roles[role].rules.as_deref().unwrap_or_default();
     assert_eq!(allow(rules, verb, GROUP, PLURAL), may);
-    // Nobody of them writes what the operator reports.
+    // None of them may write the status.
     assert!(!allow(rules, "patch", GROUP, "virtplatformconfigs/status"));
 }
 
 #[test]
-fn who_reads_metrics_may_do_nothing_else() {
+fn metrics_reader_grants_nothing_else() {
     let role = metrics_reader();
     let rules = role.rules.unwrap();
     assert_eq!(rules.len(), 1);
@@ -127,10 +127,10 @@ fn who_reads_metrics_may_do_nothing_else() {
 #[rstest]
 #[case("create", false)]
 #[case("delete", false)]
-// Every NodeHealthCheck is asked to pause while nodes restart, whoever made it.
+// Every NodeHealthCheck is paused while nodes restart, including those of other managers.
 #[case("patch", true)]
 #[case("watch", true)]
-fn a_profile_that_is_off_costs_no_rights(#[case] verb: &str, #[case] may: bool) {
+fn disabled_profile_needs_no_rules(#[case] verb: &str, #[case] may: bool) {
     let off = operator_rules(&Registry::standard::<&str>(&[]).unwrap());
     let (group, plural) = ("remediation.medik8s.io", "nodehealthchecks");
     assert_eq!(allow(&off, verb, group, plural), may);

@@ -1,4 +1,4 @@
-//! What was there before, whoever touched it first.
+//! The former values of a target.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ fn target(name: &str) -> TargetRef {
     }
 }
 
-/// A plan that found these values at the fields it manages; `null` where there were none.
+/// A plan that found these values in its managed fields; `null` where there were none.
 fn record(revision: i64, name: &str, found: Option<Value>) -> Record {
     let fields = found.clone().unwrap_or_else(|| json!({ "data.a": null }));
     let fields = fields.as_object().unwrap().clone();
@@ -53,19 +53,19 @@ fn record(revision: i64, name: &str, found: Option<Value>) -> Record {
     }
 }
 
-fn told(records: &[Record], name: &str) -> Before {
+fn before_records(records: &[Record], name: &str) -> Before {
     before(records.iter(), &target(name))
 }
 
 #[test]
-fn nobody_knows_about_what_nobody_touched() {
-    assert_eq!(told(&[], "x"), Before::Untouched);
+fn untouched_target_has_no_former_values() {
+    assert_eq!(before_records(&[], "x"), Before::Untouched);
     let other = [record(1, "y", Some(json!({ "data.a": 1 })))];
-    assert_eq!(told(&other, "x"), Before::Untouched);
+    assert_eq!(before_records(&other, "x"), Before::Untouched);
 }
 
 #[test]
-fn the_first_who_touched_a_field_knows_what_it_was() {
+fn first_record_of_a_field_has_its_former_value() {
     let records = [
         record(1, "x", Some(json!({ "data.a": 1 }))),
         record(
@@ -75,19 +75,19 @@ fn the_first_who_touched_a_field_knows_what_it_was() {
         ),
         record(3, "x", Some(json!({ "data.b": 6, "data.c": 7 }))),
     ];
-    // A field that a later plan was the first to manage is given back, not removed.
+    // A field first managed by a later plan is restored, not removed.
     let values = [
         ("data.a".to_owned(), json!(1)),
         ("data.b".to_owned(), json!(5)),
     ];
-    assert_eq!(told(&records, "x"), Before::Values(values.into()));
+    assert_eq!(before_records(&records, "x"), Before::Values(values.into()));
 }
 
 #[test]
-fn what_the_first_plan_created_was_not_there() {
+fn target_created_by_the_first_plan_was_absent() {
     let records = [
         record(1, "x", None),
         record(2, "x", Some(json!({ "data.a": 2, "data.b": 5 }))),
     ];
-    assert_eq!(told(&records, "x"), Before::Absent);
+    assert_eq!(before_records(&records, "x"), Before::Absent);
 }

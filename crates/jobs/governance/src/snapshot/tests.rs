@@ -1,4 +1,4 @@
-//! What is looked at of an object.
+//! Partial conversion of objects.
 
 use kube_core::DynamicObject;
 use rstest::rstest;
@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{part_with, whole};
 use crate::values;
 
-/// Whatever the fields are, the part of the object says the same about them as the whole.
+/// For any fields, the part of the object has the same values as the whole.
 #[rstest]
 #[case::of_the_specification(&["spec.a"])]
 #[case::that_are_absent(&["spec.b", "data.x"])]
@@ -17,7 +17,7 @@ use crate::values;
 #[case::of_the_type(&["apiVersion"])]
 #[case::that_only_sound_alike(&["metadatum.a"])]
 #[case::everything(&[""])]
-fn the_part_has_the_fields_that_are_asked_for(#[case] paths: &[&str]) {
+fn part_contains_the_requested_fields(#[case] paths: &[&str]) {
     let object: DynamicObject = serde_json::from_value(json!({
         "apiVersion": "v1", "kind": "Thing",
         "metadata": { "name": "x", "labels": { "a": "b" } },

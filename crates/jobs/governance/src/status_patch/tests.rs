@@ -34,7 +34,7 @@ fn full() -> Value {
     })
 }
 
-/// A configuration with a status, or without one.
+/// A configuration with or without a status.
 fn config(status: &Value) -> Value {
     json!({
         "apiVersion": "advisor.kubevirt.io/v1alpha1", "kind": "VirtPlatformConfig",
@@ -60,7 +60,7 @@ fn typed(config: &Value) -> VirtPlatformConfig {
     new["items"][0]["state"] = json!("Pending");
     new
 })]
-fn patched_the_old_status_is_the_new(#[case] old: Value, #[case] new: Value) {
+fn patch_turns_the_old_status_into_the_new(#[case] old: Value, #[case] new: Value) {
     let mut there = config(&old);
     if there["status"].is_null() {
         there.as_object_mut().unwrap().remove("status");
@@ -71,7 +71,7 @@ fn patched_the_old_status_is_the_new(#[case] old: Value, #[case] new: Value) {
 }
 
 #[test]
-fn of_a_list_that_is_as_long_as_before_no_more_is_written_than_what_changed() {
+fn only_changed_list_items_are_patched() {
     let item = |name: &str, state: &str| {
         let target = json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": name });
         json!({ "name": name, "targetRef": target, "state": state })
@@ -97,7 +97,7 @@ fn of_a_list_that_is_as_long_as_before_no_more_is_written_than_what_changed() {
 }
 
 #[test]
-fn what_is_the_same_is_not_written() {
+fn unchanged_fields_are_not_patched() {
     let mut new = full();
     new["phase"] = json!("Completed");
     new["drift"] = json!([]);

@@ -1,10 +1,10 @@
-//! Timeouts are Go durations, and end.
+//! Timeouts are Go durations, and expire.
 
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 use rstest::rstest;
 
-use super::{Verdict, parse, verdict};
+use super::{TimeoutVerdict, parse, verdict};
 
 #[rstest]
 #[case("30m", 1800)]
@@ -12,7 +12,7 @@ use super::{Verdict, parse, verdict};
 #[case("1h30m", 5400)]
 #[case("24h", 86400)]
 #[case("+90s", 90)]
-fn go_durations_are_read(#[case] text: &str, #[case] seconds: i64) {
+fn go_durations_are_parsed(#[case] text: &str, #[case] seconds: i64) {
     assert_eq!(parse(text), Ok(SignedDuration::from_secs(seconds)));
 }
 
@@ -24,7 +24,7 @@ fn go_durations_are_read(#[case] text: &str, #[case] seconds: i64) {
 #[case("2 hours")]
 #[case("1d")]
 #[case("30")]
-fn anything_else_is_refused_with_what_is_accepted(#[case] text: &str) {
+fn invalid_duration_is_rejected_with_accepted_form(#[case] text: &str) {
     let refused = parse(text).unwrap_err();
     assert!(refused.starts_with("spec.waitTimeout: "), "{refused}");
     assert!(refused.contains(&format!("\"{text}\"")), "{refused}");
@@ -36,20 +36,20 @@ fn at(second: i64) -> Timestamp {
 }
 
 #[test]
-fn without_a_timeout_an_item_waits_for_ever() {
+fn without_a_timeout_an_item_waits_forever() {
     assert_eq!(
         verdict(at(0), at(1_000_000), None, "busy"),
-        Verdict::Wait(None)
+        TimeoutVerdict::Wait(None)
     );
 }
 
 #[test]
-fn the_message_says_how_long_and_for_what() {
+fn timeout_message_has_duration_and_health() {
     let now = at(3661) + SignedDuration::from_millis(250);
     let hour = Some(SignedDuration::from_hours(1));
     assert_eq!(
         verdict(at(0), now, hour, "MachineConfigPool 'worker' is updating"),
-        Verdict::Expired(
+        TimeoutVerdict::Expired(
             "Timeout waiting for resource to become healthy (waited 1h1m1s, timeout 1h0m0s): \
              MachineConfigPool 'worker' is updating"
                 .to_owned()
@@ -58,29 +58,29 @@ fn the_message_says_how_long_and_for_what() {
 }
 
 #[test]
-fn a_clock_that_went_back_takes_no_time_away() {
+fn clock_set_back_leaves_the_full_timeout() {
     let minute = SignedDuration::from_mins(1);
     assert_eq!(
         verdict(at(100), at(0), Some(minute), ""),
-        Verdict::Wait(Some(minute))
+        TimeoutVerdict::Wait(Some(minute))
     );
 }
 
 proptest! {
-    /// Looking again after what is left finds that it is over, and a moment before that it is not.
+    /// A check after the remaining time finds it expired, and one a moment earlier does not.
     #[test]
-    fn it_expires_exactly_when_it_said(waited in 0_i64..10_000, timeout in 1_i64..10_000) {
+    fn expires_exactly_at_the_timeout(waited in 0_i64..10_000, timeout in 1_i64..10_000) {
         let limit = Some(SignedDuration::from_secs(timeout));
         match verdict(at(0), at(waited), limit, "x") {
-            Verdict::Expired(_) => prop_assert!(waited >= timeout),
-            Verdict::Wait(Some(left)) => {
+            TimeoutVerdict::Expired(_) => prop_assert!(waited >= timeout),
+            TimeoutVerdict::Wait(Some(left)) => {
                 prop_assert!(waited < timeout);
                 let then = at(waited) + left;
-                prop_assert!(matches!(verdict(at(0), then, limit, "x"), Verdict::Expired(_)));
+                prop_assert!(matches!(verdict(at(0), then, limit, "x"), TimeoutVerdict::Expired(_)));
                 let before = then - SignedDuration::from_nanos(1);
-                prop_assert!(matches!(verdict(at(0), before, limit, "x"), Verdict::Wait(_)));
+                prop_assert!(matches!(verdict(at(0), before, limit, "x"), TimeoutVerdict::Wait(_)));
             }
-            Verdict::Wait(None) => prop_assert!(false, "there is a limit"),
+            TimeoutVerdict::Wait(None) => prop_assert!(false, "there is a limit"),
         }
     }
 }

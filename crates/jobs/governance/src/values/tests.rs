@@ -1,4 +1,4 @@
-//! What stands at paths, and where states differ.
+//! Values at paths, and differences between states.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ fn values_are_found_by_path(#[case] path: &str, #[case] expected: Option<Value>)
 #[rstest]
 #[case("spec.profiles.0")]
 #[case("spec.profiles.name.x")]
-fn a_path_into_a_list_is_refused(#[case] path: &str) {
+fn path_into_a_list_is_rejected(#[case] path: &str) {
     let object = json!({"spec": {"profiles": ["A"]}});
     let error = at(&object, path).unwrap_err();
     assert_eq!(error.list, "spec.profiles");
@@ -47,7 +47,7 @@ fn a_path_into_a_list_is_refused(#[case] path: &str) {
 }
 
 #[test]
-fn managed_values_leave_out_what_is_absent() {
+fn managed_values_omit_absent_fields() {
     let object = json!({"metadata": {"name": "x"}, "spec": {"mode": "A", "limits": {"total": 5}, "other": 1}});
     assert_eq!(
         managed(
@@ -60,7 +60,7 @@ fn managed_values_leave_out_what_is_absent() {
 }
 
 #[test]
-fn without_managed_paths_the_specification_is_managed() {
+fn without_paths_the_whole_spec_is_managed() {
     let object = json!({"metadata": {"name": "x"}, "spec": {"mode": "A"}});
     assert_eq!(
         managed(&object, &[]).unwrap(),
@@ -123,12 +123,12 @@ fn without_managed_paths_the_specification_is_managed() {
     &["spec.limits.total: 5 -> <none>"]
 )]
 #[case::no_object(json!({"spec.mode": "A"}), Value::Null, &["spec.mode: \"A\" -> <none>"])]
-fn drift_is_told_leaf_by_leaf(
+fn drift_is_reported_per_leaf(
     #[case] wanted: Value,
     #[case] live: Value,
     #[case] expected: &[&str],
 ) {
-    let told: Vec<String> = differences(&map(wanted), &live)
+    let found: Vec<String> = differences(&map(wanted), &live)
         .iter()
         .map(|d| {
             format!(
@@ -139,7 +139,7 @@ fn drift_is_told_leaf_by_leaf(
             )
         })
         .collect();
-    assert_eq!(told, expected);
+    assert_eq!(found, expected);
 }
 
 #[rstest]
@@ -153,8 +153,8 @@ fn drift_is_told_leaf_by_leaf(
 #[case::empty_map_went(json!({"spec.l": {}}), json!({}), &["spec.l: {} -> <none>"])]
 #[case::null_is_a_value(json!({"spec.l": null}), json!({}), &["spec.l: null -> <none>"])]
 #[case::another_type(json!({"spec.l": {"a": 1}}), json!({"spec.l": 1}), &["spec.l: {\"a\":1} -> 1"])]
-fn every_change_is_told(#[case] base: Value, #[case] live: Value, #[case] expected: &[&str]) {
-    let told: Vec<String> = changes(&map(base), &map(live))
+fn every_change_is_reported(#[case] base: Value, #[case] live: Value, #[case] expected: &[&str]) {
+    let found: Vec<String> = changes(&map(base), &map(live))
         .iter()
         .map(|c| {
             format!(
@@ -165,11 +165,11 @@ fn every_change_is_told(#[case] base: Value, #[case] live: Value, #[case] expect
             )
         })
         .collect();
-    assert_eq!(told, expected);
+    assert_eq!(found, expected);
 }
 
 #[test]
-fn long_values_are_cut_between_characters() {
+fn long_values_are_truncated_at_character_boundaries() {
     assert_eq!(short(None), "<none>");
     assert_eq!(
         short(Some(&json!({"b": [1, "x"], "a": null}))),

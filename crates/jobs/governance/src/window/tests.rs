@@ -1,4 +1,4 @@
-//! Windows open by local clocks, overlap, cross midnight, and close.
+//! Windows follow local clocks, overlap, cross midnight, and close.
 
 use api::advisor::MaintenanceWindow;
 use jiff::{SignedDuration, Timestamp};
@@ -38,14 +38,14 @@ fn shown(state: State) -> String {
 }
 
 #[test]
-fn without_windows_anything_may_start() {
+fn without_windows_items_may_always_start() {
     let none = Windows::parse(&[]).unwrap();
     assert_eq!(none.state(at("2026-07-01T12:00:00Z")), State::Unrestricted);
     assert!(none.state(at("2026-07-01T12:00:00Z")).may_start());
 }
 
 #[test]
-fn without_a_time_zone_it_is_utc() {
+fn time_zone_defaults_to_utc() {
     let daily = Windows::parse(&[window("0 2 * * *", "1h", None)]).unwrap();
     assert_eq!(
         shown(daily.state(at("2026-07-01T02:30:00Z"))),
@@ -153,7 +153,7 @@ fn a_window_opens_and_closes(
 }
 
 #[test]
-fn windows_that_overlap_or_touch_are_one() {
+fn overlapping_windows_are_merged() {
     let all = windows(&[
         ("0 1 * * *", "2h", "UTC"),
         ("30 2 * * *", "1h", "UTC"),
@@ -203,7 +203,7 @@ fn windows_that_overlap_or_touch_are_one() {
     Some("Rome"),
     "spec.maintenanceWindows[1].timeZone: \"Rome\" is no time zone; accepted are IANA names"
 )]
-fn nonsense_is_refused_with_its_place(
+fn invalid_window_is_rejected_with_its_field(
     #[case] schedule: &str,
     #[case] duration: &str,
     #[case] zone: Option<&str>,
@@ -233,9 +233,9 @@ fn any_window() -> impl Strategy<Value = MaintenanceWindow> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// What is said about the future comes true, and nothing else happens before.
+    /// A predicted transition happens at its time, and none happens earlier.
     #[test]
-    fn what_is_announced_happens(
+    fn predicted_transitions_happen(
         all in prop::collection::vec(any_window(), 1..4),
         second in 1_780_000_000_i64..1_830_000_000,
     ) {

@@ -1,4 +1,4 @@
-//! What is written into pods.
+//! The changes written into pods.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +45,7 @@ fn required(terms: &Value) -> Value {
 #[rstest]
 #[case(Moment::Admission)]
 #[case(Moment::Gated)]
-fn a_pod_that_says_nothing_gets_one_term(#[case] moment: Moment) {
+fn unconstrained_pod_gets_one_term(#[case] moment: Moment) {
     let spec = written(&json!({}), moment);
     assert_eq!(
         *terms(&spec),
@@ -53,18 +53,18 @@ fn a_pod_that_says_nothing_gets_one_term(#[case] moment: Moment) {
     );
 }
 
-/// Terms are alternatives: a condition in one of them, or beside them, would widen.
+/// Terms are ORed: a condition in only one of them, or in a term of its own, would widen the affinity.
 #[rstest]
 #[case(Moment::Admission)]
 #[case(Moment::Gated)]
-fn every_term_is_narrowed_behind_what_it_says(#[case] moment: Moment) {
+fn every_term_is_narrowed(#[case] moment: Moment) {
     let zone = |zone: &str| json!({ "key": "zone", "operator": "In", "values": [zone] });
-    let said = json!([
+    let original = json!([
         { "matchExpressions": [zone("a")] },
         { "matchExpressions": [{ "key": "fast", "operator": "Exists" }, arch(&["amd64"])] },
     ]);
     let images = known(&[("a", &["linux/amd64", "linux/arm64"])]);
-    let mut web = pod(&["a"], &required(&said));
+    let mut web = pod(&["a"], &required(&original));
     let labels = json!({ "metadata": { "labels": { "zone": "a", "fast": "" } } });
     let nodes = cluster_of(&[node_with("n", AMD64, &labels)]);
     let Decision::Place(placement) = decided(&web, &images, &nodes) else {
@@ -75,14 +75,14 @@ fn every_term_is_narrowed_behind_what_it_says(#[case] moment: Moment) {
         *terms(&web["spec"]),
         json!([
             { "matchExpressions": [zone("a"), arch(&["amd64", "arm64"]), linux()] },
-            // It has an architecture that will do.
+            // The architecture it already requires is among the allowed ones.
             { "matchExpressions": [{ "key": "fast", "operator": "Exists" }, arch(&["amd64"]), linux()] },
         ])
     );
 }
 
 #[test]
-fn what_the_selector_says_is_not_said_again() {
+fn conditions_of_the_node_selector_are_not_repeated() {
     let selector =
         json!({ "nodeSelector": { "kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux" } });
     let spec = written(&selector, Moment::Admission);
@@ -92,9 +92,9 @@ fn what_the_selector_says_is_not_said_again() {
     assert_eq!(*terms(&spec), json!([{ "matchExpressions": [linux()] }]));
 }
 
-/// A class cannot be set on a pod that exists.
+/// `runtimeClassName` of an existing pod is immutable.
 #[test]
-fn a_class_is_given_at_admission_alone() {
+fn class_is_set_only_at_admission() {
     let images = known(&[("a", &["linux/amd64"])]);
     let settings = Settings {
         offered: vec![crate::RuntimeClass {
@@ -146,12 +146,11 @@ const PLATFORMS: [&str; 8] = [
 ];
 
 proptest! {
-    /// Whatever a pod says and whatever its images are: every node that it may go to afterwards is one
-    /// that it might have gone to before, and one that runs all of its images. And once it is placed,
-    /// nothing is left to be done.
+    /// For any affinity and any images: each node that the pod may be scheduled to afterwards is one that it could be
+    /// scheduled to before, and one that runs all of its images. Placing it a second time changes nothing.
     #[test]
     fn pods_are_narrowed_to_nodes_that_run_them(
-        said in terms_strategy(),
+        original in terms_strategy(),
         pinned in prop::option::of(prop::sample::select(vec!["amd64", "arm64"])),
         images in prop::collection::vec(prop::collection::btree_set(prop::sample::select(PLATFORMS.to_vec()), 1..5), 1..3),
         nodes in prop::collection::vec((prop::sample::select(PLATFORMS.to_vec()), any::<bool>()), 0..8),
@@ -166,7 +165,7 @@ proptest! {
         let platforms: Vec<Vec<&str>> = images.iter().map(|set| set.iter().copied().collect()).collect();
         let pairs: Vec<(&str, &[&str])> = names.iter().map(String::as_str).zip(platforms.iter().map(Vec::as_slice)).collect();
         let known = known(&pairs);
-        let mut more = said.map_or_else(|| json!({}), |terms| required(&terms));
+        let mut more = original.map_or_else(|| json!({}), |terms| required(&terms));
         if let Some(pinned) = pinned {
             more["nodeSelector"] = json!({ "kubernetes.io/arch": pinned });
         }

@@ -1,4 +1,4 @@
-//! What nodes offer.
+//! Platforms, taints and runtimes of nodes.
 
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::{Cluster, Node, Runtime};
 use crate::test_values::{cluster, node};
 
 #[test]
-fn labels_count_before_what_a_kubelet_reports() {
+fn labels_take_precedence_over_node_info() {
     let read = Node::read(&json!({
         "metadata": { "name": "a", "labels": { "kubernetes.io/arch": "arm64" } },
         "status": { "nodeInfo": { "architecture": "amd64", "operatingSystem": "linux" } },
@@ -17,7 +17,7 @@ fn labels_count_before_what_a_kubelet_reports() {
 
 #[rstest]
 #[case::label(json!({ "node.kubernetes.io/windows-build": "10.0.20348" }), "10.0.17763.1", "10.0.20348")]
-// Before Kubernetes 1.17 no kubelet set the label; the kernel's version is the whole one.
+// Kubelets before 1.17 set no label; the kernel version is the full Windows version.
 #[case::kernel(json!({}), "10.0.17763.805", "10.0.17763")]
 #[case::neither(json!({}), "5.15.0", "5.15.0")]
 #[case::nonsense(json!({}), "ltsc2022", "")]
@@ -40,7 +40,7 @@ fn windows_nodes_have_a_build(#[case] labels: Value, #[case] kernel: &str, #[cas
     json!({ "kernelVersion": "10.0.20348.2113" }),
     None
 )]
-fn a_build_is_missing_where_no_kubelet_wrote_it(
+fn unlabelled_build_is_reported_as_missing(
     #[case] labels: Value,
     #[case] info: Value,
     #[case] build: Option<&str>,
@@ -49,13 +49,13 @@ fn a_build_is_missing_where_no_kubelet_wrote_it(
         json!({ "metadata": { "name": "a", "labels": labels }, "status": { "nodeInfo": info } });
     node["metadata"]["labels"]["kubernetes.io/os"] = json!("windows");
     assert_eq!(Node::read(&node).missing_build(), build);
-    // Elsewhere there is none.
+    // Other operating systems have no Windows build.
     node["metadata"]["labels"]["kubernetes.io/os"] = json!("linux");
     assert_eq!(Node::read(&node).missing_build(), None);
 }
 
 #[test]
-fn taints_of_a_passing_state_keep_nobody_away() {
+fn taints_of_temporary_states_are_ignored() {
     let read = Node::read(&json!({
         "metadata": { "name": "a" },
         "spec": { "taints": [
@@ -71,14 +71,14 @@ fn taints_of_a_passing_state_keep_nobody_away() {
 }
 
 #[test]
-fn runtimes_are_told_by_their_scheme() {
+fn runtimes_are_detected_by_scheme() {
     assert_eq!(Runtime::parse("cri-o://1.34.0"), Runtime::CriO);
     assert_eq!(Runtime::parse("containerd://2.1.4"), Runtime::Containerd);
     assert_eq!(Runtime::parse(""), Runtime::Containerd);
 }
 
 #[test]
-fn nodes_come_change_and_go() {
+fn nodes_are_added_changed_and_removed() {
     let mut nodes = cluster(&["linux/amd64", "linux/amd64"]);
     nodes.upsert(Node::read(&node("node-1", "linux/arm64")));
     let places: Vec<(String, usize)> = nodes
@@ -103,7 +103,7 @@ fn tainted(name: &str, taint: &str, runtime: &str) -> Node {
 }
 
 #[test]
-fn what_nodes_of_a_place_have_in_common_comes_and_goes_with_them() {
+fn aggregates_of_a_platform_follow_its_nodes() {
     let crio = tainted("b", "gpu", "cri-o://1.34.0");
     let place = crio.place.clone();
     let mut cluster: Cluster = [tainted("a", "gpu", "containerd://2.1.4"), crio]
@@ -113,7 +113,7 @@ fn what_nodes_of_a_place_have_in_common_comes_and_goes_with_them() {
         let taints = cluster.taints_of(&place);
         taints.map(|taint| taint["key"].clone()).collect()
     };
-    assert_eq!(taints(&cluster), ["gpu"], "each is told once");
+    assert_eq!(taints(&cluster), ["gpu"], "each is listed once");
     let both = [Runtime::Containerd, Runtime::CriO];
     assert_eq!(cluster.runtimes_of(&place), both.into());
 

@@ -1,4 +1,4 @@
-//! What containerd reads.
+//! The rendered containerd configuration.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ fn read(text: &str) -> Value {
     json!(table)
 }
 
-/// Story 3: a handler is a section, and its platform says which image of an index is meant.
+/// Story 3: each handler has a section, and its platform selects the image from an index.
 #[test]
 fn handlers_have_sections_and_platforms() {
     let builds = [17763, 20348].map(Version::of_build).into();
@@ -52,7 +52,7 @@ fn handlers_have_sections_and_platforms() {
 }
 
 #[test]
-fn sandboxes_have_the_image_that_is_asked_for() {
+fn sandbox_image_is_configurable() {
     let builds = [Version::of_build(26100)].into();
     let text = config(&builds, "arm64", Some("registry.example/pause:3.10"));
     let config = read(&text);

@@ -1,4 +1,4 @@
-//! What becomes of pods.
+//! Placement decisions.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Decision, Leave, Placement};
 use crate::test_values::{classes, cluster, cluster_of, decided, known, node, node_with, pod};
-use crate::{Cluster, Knowledge, NoFit, Node, RuntimeClass, Settings, Uninspectable, decide};
+use crate::{Cluster, Inspection, NoFit, Node, RuntimeClass, Settings, Uninspectable, decide};
 
 /// The index of `golang:latest` in the appendix of the proposal.
 const GOLANG: [&str; 9] = [
@@ -42,7 +42,7 @@ fn expressions(placement: &Placement) -> Value {
 }
 
 #[test]
-fn an_image_for_one_architecture_goes_where_that_is() {
+fn image_for_one_architecture_selects_it() {
     let images = known(&[("a", &["linux/arm64"])]);
     let nodes = cluster(&["linux/amd64", "linux/arm64"]);
     let placement = placed(decided(&pod(&["a"], &json!({})), &images, &nodes));
@@ -56,7 +56,7 @@ fn an_image_for_one_architecture_goes_where_that_is() {
 }
 
 #[test]
-fn all_images_of_a_pod_count() {
+fn all_images_of_a_pod_are_considered() {
     let images = known(&[
         ("first", &["linux/amd64", "linux/arm64", "linux/s390x"]),
         ("app", &["linux/arm64", "linux/amd64"]),
@@ -77,9 +77,9 @@ fn all_images_of_a_pod_count() {
     );
 }
 
-/// A cluster that grows with its pods has no node of an architecture before there is a pod for it.
+/// A cluster autoscaler adds nodes of an architecture only once a pod requires it.
 #[test]
-fn architectures_that_no_node_has_yet_are_named() {
+fn architectures_without_nodes_are_included() {
     let images = known(&[("a", &GOLANG)]);
     let nodes = cluster(&["linux/amd64"]);
     let placement = placed(decided(&pod(&["a"], &json!({})), &images, &nodes));
@@ -90,9 +90,9 @@ fn architectures_that_no_node_has_yet_are_named() {
     );
 }
 
-/// What was found for the same images before counts for as long as nodes stay what they were.
+/// Cached fits are invalidated by every node change.
 #[test]
-fn nodes_that_come_change_and_go_count_at_once() {
+fn node_changes_take_effect_at_once() {
     let images = known(&[("a", &["windows(10.0.17763.805)/amd64", "linux/s390x"])]);
     let web = pod(&["a"], &json!({ "os": { "name": "windows" } }));
     let mut nodes = cluster(&["linux/amd64"]);
@@ -123,7 +123,7 @@ fn nodes_that_come_change_and_go_count_at_once() {
 #[case("windows(10.0.14393)/amd64", "windows", Some("10.0.14393"))]
 #[case("windows(10.0.17134)/amd64", "windows", Some("10.0.17134"))]
 #[case("windows(10.0.17763)/amd64", "windows", Some("10.0.17763"))]
-fn every_platform_of_golang_has_its_node(
+fn every_platform_of_golang_fits_its_node(
     #[case] node: &str,
     #[case] os: &str,
     #[case] build: Option<&str>,
@@ -153,7 +153,7 @@ fn every_platform_of_golang_has_its_node(
     );
 }
 
-/// Server 2022 and its successors keep the interfaces of earlier builds; those before did not.
+/// Windows Server 2022 and later run images of a range of builds; older hosts require the same build.
 #[test]
 fn builds_of_windows_are_those_that_run_the_image() {
     let images = known(&[(
@@ -204,7 +204,7 @@ fn windows_images_without_a_version_run_on_every_build() {
         { "matchExpressions": [{ "key": "kubernetes.io/os", "operator": "In", "values": ["windows"] }] },
     ] },
 } } }), "windows")]
-fn of_two_operating_systems_the_one_that_is_meant_is_taken(#[case] more: Value, #[case] os: &str) {
+fn operating_system_is_chosen_by_pod_then_default(#[case] more: Value, #[case] os: &str) {
     let images = known(&[("golang", &GOLANG)]);
     let nodes = cluster(&["linux/amd64", "windows(10.0.17763)/amd64"]);
     let placement = placed(decided(&pod(&["golang"], &more), &images, &nodes));
@@ -213,12 +213,12 @@ fn of_two_operating_systems_the_one_that_is_meant_is_taken(#[case] more: Value, 
 }
 
 #[test]
-fn an_older_windows_gets_hyper_v_where_it_is_offered() {
+fn older_windows_uses_an_offered_hyper_v_class() {
     let images = known(&[("iis", &["windows(10.0.17763.805)/amd64"])]);
     let nodes = cluster(&["windows(10.0.20348)/amd64", "linux/amd64"]);
     let web = pod(&["iis"], &json!({}));
-    let said = refused(decided(&web, &images, &nodes));
-    assert_eq!(said.shortfall.reason(), "NoCommonPlatform");
+    let no_fit = refused(decided(&web, &images, &nodes));
+    assert_eq!(no_fit.shortfall.reason(), "NoCommonPlatform");
     let settings = Settings {
         offered: vec![RuntimeClass {
             name: "windows-hyperv".to_owned(),
@@ -233,7 +233,7 @@ fn an_older_windows_gets_hyper_v_where_it_is_offered() {
         .on("node.kubernetes.io/windows-build")
         .unwrap();
     assert!(builds.values.contains("10.0.20348"), "{builds:?}");
-    // Who chose a class keeps it.
+    // A RuntimeClass set by the user is kept.
     let chosen = pod(&["iis"], &json!({ "runtimeClassName": "mine" }));
     refused(decide(
         &chosen,
@@ -246,7 +246,7 @@ fn an_older_windows_gets_hyper_v_where_it_is_offered() {
 
 /// The class of story 2: an older Windows in a Hyper-V sandbox, on nodes that have the handler.
 #[test]
-fn a_class_says_what_its_handler_runs() {
+fn class_determines_the_platform() {
     let hyper_v = RuntimeClass {
         name: "windows-1809-hyperv".to_owned(),
         isolation: Isolation::HyperV,
@@ -275,16 +275,16 @@ fn a_class_says_what_its_handler_runs() {
         let images = known(&[("app", &[image])]);
         decide(&web(class), &images, &classes(&hyper_v), &nodes, &settings)
     };
-    // Where the handler is, the class says itself: nothing is left to be said.
+    // The node selector of the class already restricts the pod: no condition is added.
     let placement = placed(on("windows(10.0.17763.805)/amd64", "windows-1809-hyperv"));
     assert_eq!(expressions(&placement), json!([{ "conditions": [] }]));
-    // Containers newer than their host were never supported.
-    let said = refused(on("windows(10.0.18362.1)/amd64", "windows-1809-hyperv"));
-    assert_eq!(said.shortfall.reason(), "NoCommonPlatform");
+    // Images newer than their host are not supported by Windows.
+    let no_fit = refused(on("windows(10.0.18362.1)/amd64", "windows-1809-hyperv"));
+    assert_eq!(no_fit.shortfall.reason(), "NoCommonPlatform");
 }
 
 #[test]
-fn another_architecture_by_emulation_is_the_last_resort() {
+fn emulation_is_the_last_resort() {
     let images = known(&[("tool", &["linux/amd64"])]);
     let settings = Settings {
         offered: vec![RuntimeClass {
@@ -323,7 +323,7 @@ fn another_architecture_by_emulation_is_the_last_resort() {
 #[case::has_a_node(json!({ "spec": { "nodeName": "a" } }), Leave::HasNode)]
 #[case::mirror(json!({ "metadata": { "annotations": { "kubernetes.io/config.mirror": "x" } } }), Leave::Mirror)]
 #[case::switched_off(json!({ "metadata": { "annotations": { "medley.dev/placement": "off" } } }), Leave::SwitchedOff)]
-fn some_pods_are_left_alone(#[case] more: Value, #[case] why: Leave) {
+fn some_pods_are_left_unchanged(#[case] more: Value, #[case] why: Leave) {
     let mut web = pod(&["a"], &json!({}));
     machinery::patch::merge_patch(&mut web, &more).unwrap();
     let decision = decided(&web, &BTreeMap::new(), &cluster(&["linux/amd64"]));
@@ -331,7 +331,7 @@ fn some_pods_are_left_alone(#[case] more: Value, #[case] why: Leave) {
 }
 
 #[test]
-fn a_pod_of_a_daemon_set_stays_with_its_node() {
+fn daemon_set_pod_keeps_its_node() {
     let images = known(&[("agent", &["linux/amd64"])]);
     let nodes = cluster(&["linux/amd64", "linux/arm64"]);
     let on = |node: &str| {
@@ -347,7 +347,7 @@ fn a_pod_of_a_daemon_set_stays_with_its_node() {
 }
 
 #[test]
-fn images_are_asked_for_before_anything_is_decided() {
+fn unknown_images_need_inspection() {
     let images = known(&[("a", &["linux/amd64"])]);
     let decision = decided(
         &pod(&["a", "b"], &json!({})),
@@ -362,12 +362,12 @@ fn images_are_asked_for_before_anything_is_decided() {
 }
 
 #[test]
-fn what_holds_nothing_that_runs_goes_anywhere() {
+fn artifacts_do_not_restrict_the_platform() {
     let mut images = known(&[("app", &["linux/s390x"])]);
-    images.insert("bundle".to_owned(), Knowledge::Anywhere);
+    images.insert("bundle".to_owned(), Inspection::Anywhere);
     let nodes = cluster(&["linux/s390x", "linux/amd64"]);
     let alone = decided(&pod(&["bundle"], &json!({})), &images, &nodes);
-    assert_eq!(alone, Decision::Leave(Leave::NothingToTell));
+    assert_eq!(alone, Decision::Leave(Leave::NoPlatformConstraint));
     let beside = placed(decided(
         &pod(&["bundle", "app"], &json!({})),
         &images,
@@ -380,16 +380,16 @@ fn what_holds_nothing_that_runs_goes_anywhere() {
 }
 
 #[test]
-fn an_image_that_nobody_can_look_at_is_for_the_fallback() {
+fn uninspectable_image_uses_the_fallback_architecture() {
     let gone = Uninspectable {
         message: "no such image".to_owned(),
         passing: false,
     };
-    let images = BTreeMap::from([("gone".to_owned(), Knowledge::Uninspectable(gone))]);
+    let images = BTreeMap::from([("gone".to_owned(), Inspection::Uninspectable(gone))]);
     let nodes = cluster(&["linux/amd64", "linux/arm64"]);
     let web = pod(&["gone"], &json!({}));
     let without = decided(&web, &images, &nodes);
-    assert_eq!(without, Decision::Leave(Leave::NothingToTell));
+    assert_eq!(without, Decision::Leave(Leave::NoPlatformConstraint));
     let settings = Settings {
         fallback_architecture: Some("amd64".to_owned()),
         ..Settings::default()
@@ -404,7 +404,7 @@ fn an_image_that_nobody_can_look_at_is_for_the_fallback() {
 #[rstest]
 #[case::containerd("containerd://2.1.4", true)]
 #[case::cri_o("cri-o://1.34.0", false)]
-fn thirty_two_bits_run_where_the_runtime_lets_them(#[case] runtime: &str, #[case] fits: bool) {
+fn thirty_two_bit_images_depend_on_the_runtime(#[case] runtime: &str, #[case] fits: bool) {
     let images = known(&[("old", &["linux/386"])]);
     let runtime = json!({ "status": { "nodeInfo": { "containerRuntimeVersion": runtime } } });
     let nodes = cluster_of(&[node_with("a", "linux/amd64", &runtime)]);
@@ -413,7 +413,7 @@ fn thirty_two_bits_run_where_the_runtime_lets_them(#[case] runtime: &str, #[case
 }
 
 #[test]
-fn variants_count_where_nodes_tell_them() {
+fn variants_count_where_nodes_are_labelled() {
     let images = known(&[("fast", &["linux/amd64/v3"])]);
     let nodes = cluster(&[
         "linux/amd64",
@@ -446,8 +446,7 @@ fn variants_count_where_nodes_tell_them() {
     );
 }
 
-/// Managed clouds taint nodes of their second architecture, so that affinity alone would leave pods
-/// pending.
+/// Managed clouds taint nodes of their second architecture: affinity alone would leave pods pending.
 #[test]
 fn taints_of_architectures_are_tolerated_where_the_image_runs() {
     let arm = json!({ "spec": { "taints": [
@@ -517,14 +516,14 @@ fn weights_become_preferences_unless_the_pod_has_its_own() {
 #[case::kept_away(
     &[("a", &["linux/arm64"][..])], json!({ "nodeSelector": { "kubernetes.io/arch": "amd64" } }), &["linux/amd64", "linux/arm64"],
     "NodesExcluded",
-    "image a of container \"c0\" is for linux/arm64; nodes that can run it take no such pod: 1 node excluded by the pod's node selector or affinity; change the node selector or the node affinity of the pod",
+    "image a of container \"c0\" is for linux/arm64; nodes that can run it do not accept the pod: 1 node excluded by the pod's node selector or affinity; change the node selector or the node affinity of the pod",
 )]
 #[case::no_nodes(
     &[("a", &["linux/arm64"][..])], json!({}), &[],
     "NoMatchingNode",
     "image a of container \"c0\" is for linux/arm64; the cluster has no nodes; add such a node, or use an image that is for one of the nodes",
 )]
-fn who_fits_nowhere_is_told_why(
+fn no_fit_message_states_the_reason(
     #[case] images: &[(&str, &[&str])],
     #[case] more: Value,
     #[case] nodes: &[&str],
@@ -532,24 +531,24 @@ fn who_fits_nowhere_is_told_why(
     #[case] sentence: &str,
 ) {
     let names: Vec<&str> = images.iter().map(|(name, _)| *name).collect();
-    let said = refused(decided(
+    let no_fit = refused(decided(
         &pod(&names, &more),
         &known(images),
         &cluster(nodes),
     ));
-    assert_eq!(said.shortfall.reason(), reason);
-    assert_eq!(said.to_string(), sentence);
-    // It may be let in to wait, unless no node could ever run it.
-    assert_eq!(said.placement.is_none(), reason == "NoCommonPlatform");
+    assert_eq!(no_fit.shortfall.reason(), reason);
+    assert_eq!(no_fit.to_string(), sentence);
+    // It may be admitted to wait for a node, unless no node could ever run it.
+    assert_eq!(no_fit.placement.is_none(), reason == "NoCommonPlatform");
 }
 
 #[test]
-fn taints_are_told() {
+fn no_fit_message_names_taints() {
     let images = known(&[("a", &["linux/amd64"])]);
     let dedicated = json!({ "spec": { "taints": [{ "key": "dedicated", "value": "gpu", "effect": "NoSchedule" }] } });
     let nodes = cluster_of(&[node_with("a", "linux/amd64", &dedicated)]);
-    let said = refused(decided(&pod(&["a"], &json!({})), &images, &nodes));
-    let sentence = said.to_string();
+    let no_fit = refused(decided(&pod(&["a"], &json!({})), &images, &nodes));
+    let sentence = no_fit.to_string();
     assert!(
         sentence.contains("1 node with taint dedicated=gpu:NoSchedule"),
         "{sentence}"

@@ -1,4 +1,4 @@
-//! What people read.
+//! Explanations of placement decisions.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use crate::Settings;
 use crate::test_values::{cluster, known, pod};
 
 #[test]
-fn a_pod_is_explained_by_its_images_and_every_kind_of_node() {
+fn explanation_covers_images_and_node_platforms() {
     let images = known(&[("app:1", &["linux/arm64", "linux/amd64"])]);
     let nodes = cluster(&["linux/amd64", "linux/amd64", "linux/s390x"]);
     let web = pod(&["app:1"], &json!({}));
-    let told = explain(
+    let explanation = explain(
         &web,
         &images,
         &BTreeMap::new(),
@@ -21,7 +21,7 @@ fn a_pod_is_explained_by_its_images_and_every_kind_of_node() {
         &Settings::default(),
     );
     assert_eq!(
-        json!(told),
+        json!(explanation),
         json!({
             "decision": "Placed",
             "summary": "its images run on 2 of 3 nodes",
@@ -45,16 +45,19 @@ fn a_pod_is_explained_by_its_images_and_every_kind_of_node() {
 }
 
 #[test]
-fn what_was_not_looked_at_is_said() {
+fn uninspected_image_is_explained() {
     let web = pod(&["app:1"], &json!({}));
     let nodes = cluster(&["linux/amd64"]);
-    let told = explain(
+    let explanation = explain(
         &web,
         &BTreeMap::new(),
         &BTreeMap::new(),
         &nodes,
         &Settings::default(),
     );
-    assert_eq!(told.decision, "NotKnown");
-    assert_eq!(told.images, ["app:1 (container \"c0\"): not looked at"]);
+    assert_eq!(explanation.decision, "NotKnown");
+    assert_eq!(
+        explanation.images,
+        ["app:1 (container \"c0\"): not inspected"]
+    );
 }

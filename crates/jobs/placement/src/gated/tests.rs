@@ -1,14 +1,14 @@
-//! What becomes of pods at the gate.
+//! Decisions for gated pods.
 
 use std::collections::BTreeMap;
 
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::{Settled, changes, is_gated, settle};
+use super::{GatedDecision, changes, is_gated, settle};
 use crate::admit::tests::policy;
 use crate::test_values::{cluster, known, pod};
-use crate::{Knowledge, Uninspectable};
+use crate::{Inspection, Uninspectable};
 
 fn waiting(more: &Value) -> Value {
     let mut spec = json!({ "schedulingGates": [{ "name": "medley.dev/placement" }] });
@@ -16,15 +16,15 @@ fn waiting(more: &Value) -> Value {
     pod(&["a"], &spec)
 }
 
-fn released(settled: Settled) -> (Value, &'static str, bool) {
+fn released(settled: GatedDecision) -> (Value, &'static str, bool) {
     match settled {
-        Settled::Release { pod, notice } => (pod, notice.reason, notice.warning),
+        GatedDecision::Release { pod, notice } => (pod, notice.reason, notice.warning),
         other => panic!("{other:?}"),
     }
 }
 
 #[test]
-fn a_pod_that_fits_goes_where_its_images_run() {
+fn fitting_pod_is_released_with_affinity() {
     let web = waiting(&json!({}));
     let images = known(&[("a", &["linux/arm64"])]);
     let nodes = cluster(&["linux/amd64", "linux/arm64"]);
@@ -54,18 +54,18 @@ fn a_pod_that_fits_goes_where_its_images_run() {
 #[rstest]
 #[case("Reject")]
 #[case("Hold")]
-fn a_pod_that_fits_nowhere_is_held_and_never_taken_away(#[case] on_no_match: &str) {
+fn unfit_gated_pod_is_held(#[case] on_no_match: &str) {
     let web = waiting(&json!({}));
     let images = known(&[("a", &["linux/arm64"])]);
     let policy = policy(&json!({ "onNoMatch": on_no_match }));
     let nodes = cluster(&["linux/amd64"]);
     let settled = settle(&web, Some(&policy), &images, &BTreeMap::new(), &nodes);
-    let Settled::Hold { pod, notice } = settled else {
+    let GatedDecision::Hold { pod, notice } = settled else {
         panic!("{settled:?}");
     };
     assert!(is_gated(&pod));
     assert_eq!(notice.reason, "NoMatchingNode");
-    // When such a node comes, it goes.
+    // The pod is released when a matching node joins.
     let nodes = cluster(&["linux/amd64", "linux/arm64"]);
     let (after, reason, _) = released(settle(
         &pod,
@@ -79,9 +79,9 @@ fn a_pod_that_fits_nowhere_is_held_and_never_taken_away(#[case] on_no_match: &st
 }
 
 #[test]
-fn an_image_that_nobody_can_look_at_is_told() {
+fn uninspectable_image_is_reported() {
     let web = waiting(&json!({}));
-    let dead = Knowledge::Uninspectable(Uninspectable {
+    let dead = Inspection::Uninspectable(Uninspectable {
         message: "no answer".to_owned(),
         passing: true,
     });
@@ -102,12 +102,12 @@ fn an_image_that_nobody_can_look_at_is_told() {
     assert_eq!(after["spec"].get("affinity"), None);
     let (after, reason, _) = settled(&json!({ "fallbackArchitecture": "amd64" }));
     assert_eq!(reason, "ImageNotInspected");
-    let told = after["metadata"]["annotations"]["medley.dev/placement-reason"]
+    let reason = after["metadata"]["annotations"]["medley.dev/placement-reason"]
         .as_str()
         .unwrap_or_default();
     assert_eq!(
-        told,
-        "ImageNotInspected: image a of container \"c0\" cannot be looked at: no answer; it is taken for one of amd64"
+        reason,
+        "ImageNotInspected: image a of container \"c0\" cannot be inspected: no answer; assuming amd64"
     );
     assert!(after["spec"]["affinity"].is_object());
 }
@@ -115,7 +115,7 @@ fn an_image_that_nobody_can_look_at_is_told() {
 #[rstest]
 #[case::no_policy(None)]
 #[case::other_mode(Some(json!({ "mode": "Audit" })))]
-fn who_is_not_to_be_placed_any_more_goes_as_it_is(#[case] spec: Option<Value>) {
+fn unselected_gated_pod_is_released_unchanged(#[case] spec: Option<Value>) {
     let web = waiting(&json!({}));
     let policy = spec.as_ref().map(policy);
     let settled = settle(
@@ -131,9 +131,9 @@ fn who_is_not_to_be_placed_any_more_goes_as_it_is(#[case] spec: Option<Value>) {
     assert!(!is_gated(&after));
 }
 
-/// Somebody else's gate stays.
+/// Gates of other controllers are kept.
 #[test]
-fn only_our_gate_is_taken_away() {
+fn only_our_gate_is_removed() {
     let gates = json!([{ "name": "example.com/quota" }, { "name": "medley.dev/placement" }]);
     let web = pod(&["a"], &json!({ "schedulingGates": gates }));
     let (after, ..) = released(settle(

@@ -1,4 +1,4 @@
-//! Names of handlers.
+//! Handler names.
 
 use rstest::rstest;
 
@@ -11,7 +11,7 @@ use super::*;
 #[case("runc", None)]
 #[case("runhcs-wcow-hypervisors", None)]
 #[case("", None)]
-fn names_say_what_runs(#[case] name: &str, #[case] expected: Option<Handler>) {
+fn handler_names_are_parsed(#[case] name: &str, #[case] expected: Option<Handler>) {
     assert_eq!(Handler::parse(name), expected);
     if let Some(handler) = expected {
         assert_eq!(handler.to_string(), name);
@@ -19,7 +19,7 @@ fn names_say_what_runs(#[case] name: &str, #[case] expected: Option<Handler>) {
 }
 
 #[test]
-fn somebodys_own_handler_of_hyper_v_is_for_no_build() {
+fn custom_hyper_v_handler_has_no_build() {
     let handler = Handler::parse("runhcs-wcow-hypervisor-big").unwrap();
     assert_eq!(
         (handler.isolation, handler.build),
@@ -28,7 +28,7 @@ fn somebodys_own_handler_of_hyper_v_is_for_no_build() {
 }
 
 #[test]
-fn a_handler_for_a_build_says_its_platform() {
+fn handler_of_a_build_has_its_platform() {
     let platform = Handler::hyper_v(17763).platform("amd64").unwrap();
     assert_eq!(platform.to_string(), "windows(10.0.17763)/amd64");
     assert_eq!(Handler::PROCESS.platform("amd64"), None);

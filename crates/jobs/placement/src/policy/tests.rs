@@ -1,4 +1,4 @@
-//! Which policy counts for a pod.
+//! Which policy applies to a pod.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -35,9 +35,9 @@ fn chosen(policies: &Policies, namespace: &[(&str, &str)], pod: &Value) -> Resul
     found.map(|policy| policy.name.clone())
 }
 
-/// What nobody has said anything about must not break a cluster: pods go on, wherever registries are.
+/// Defaults must not break a cluster: pods are admitted even if no registry answers.
 #[test]
-fn without_policies_what_is_built_in_counts() {
+fn without_policies_the_built_in_one_applies() {
     let none = policies(&[]);
     let policy = none
         .select("shop", &BTreeMap::new(), &pod(&json!({})))
@@ -51,7 +51,7 @@ fn without_policies_what_is_built_in_counts() {
 }
 
 #[test]
-fn the_highest_priority_counts_then_the_first_name_and_default_comes_last() {
+fn policies_are_ordered_by_priority_then_name() {
     let team = json!({ "matchLabels": { "team": "shop" } });
     let all = policies(&[
         (
@@ -74,9 +74,9 @@ fn the_highest_priority_counts_then_the_first_name_and_default_comes_last() {
     assert_eq!(all.failure_policy(), FailurePolicy::Fail);
 }
 
-/// Who writes a `default` for some namespaces means no others.
+/// A `default` policy with selectors does not apply to other namespaces.
 #[test]
-fn a_default_that_selects_leaves_the_rest_alone() {
+fn default_policy_with_selectors_is_limited() {
     let some = json!({ "namespaceSelector": { "matchLabels": { "team": "shop" } } });
     let all = policies(&[("default", some.clone())]);
     let plain = pod(&json!({}));
@@ -89,13 +89,13 @@ fn a_default_that_selects_leaves_the_rest_alone() {
 #[case::namespace(&[("medley.dev/placement", "off")], json!({ "metadata": {} }))]
 #[case::label(&[], json!({ "metadata": { "labels": { "medley.dev/placement": "off" } } }))]
 #[case::annotation(&[], json!({ "metadata": { "annotations": { "medley.dev/placement": "off" } } }))]
-fn who_switches_it_off_is_left_alone(#[case] namespace: &[(&str, &str)], #[case] pod: Value) {
+fn opted_out_pods_are_skipped(#[case] namespace: &[(&str, &str)], #[case] pod: Value) {
     let all = policies(&[]);
     assert_eq!(chosen(&all, namespace, &pod), Err(Passed::SwitchedOff));
 }
 
 #[test]
-fn owners_and_namespaces_of_the_system_are_left_alone() {
+fn system_namespaces_and_ignored_owners_are_skipped() {
     let all = policies(&[("default", json!({ "ignoredOwners": ["DaemonSet"] }))]);
     let owned = |kind: &str| json!({ "metadata": { "ownerReferences": [{ "kind": kind }] } });
     let of = |kind: &str| chosen(&all, &[], &owned(kind));
@@ -106,7 +106,7 @@ fn owners_and_namespaces_of_the_system_are_left_alone() {
 }
 
 #[test]
-fn what_makes_no_sense_is_told_and_selects_nothing() {
+fn invalid_selectors_are_reported_and_select_nothing() {
     let all = policies(&[
         (
             "wrong",

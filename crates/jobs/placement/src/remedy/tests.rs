@@ -1,4 +1,4 @@
-//! What would help.
+//! Suggested changes for pods that fit nowhere.
 
 use rstest::rstest;
 use serde_json::json;
@@ -7,8 +7,8 @@ use super::*;
 use crate::test_values::{cluster_of, known, node_with, pod};
 use crate::{Decision, decide, runtime_classes};
 
-/// What is said of a pod with these images among these nodes, with the classes that Medley makes for them.
-fn helps(images: &[(&str, &[&str])], more: &Value, nodes: &[Value]) -> Vec<String> {
+/// The suggestions for a pod with these images on these nodes, with the RuntimeClasses that Medley manages for them.
+fn suggestions(images: &[(&str, &[&str])], more: &Value, nodes: &[Value]) -> Vec<String> {
     let names: Vec<&str> = images.iter().map(|(name, _)| *name).collect();
     let (pod, known, cluster) = (pod(&names, more), known(images), cluster_of(nodes));
     let plan = runtime_classes::plan(&cluster, &[], &BTreeMap::new());
@@ -44,35 +44,35 @@ fn nodes(platforms: &[&str]) -> Vec<Value> {
     &[("app", &["linux/arm64"][..])], json!({ "nodeSelector": { "kubernetes.io/arch": "amd64" } }), &["linux/amd64", "linux/arm64"],
     &["change the node selector or the node affinity of the pod, which exclude 1 node that can run it"],
 )]
-fn the_nearest_way_is_told(
+fn closest_remedy_is_suggested(
     #[case] images: &[(&str, &[&str])],
     #[case] more: Value,
     #[case] platforms: &[&str],
     #[case] expected: &[&str],
 ) {
-    assert_eq!(helps(images, &more, &nodes(platforms)), expected);
+    assert_eq!(suggestions(images, &more, &nodes(platforms)), expected);
 }
 
 #[test]
-fn taints_are_told() {
+fn no_fit_message_names_taints() {
     let dedicated = json!({ "spec": { "taints": [{ "key": "dedicated", "value": "gpu", "effect": "NoSchedule" }] } });
     let nodes = [node_with("a", "linux/amd64", &dedicated)];
     assert_eq!(
-        helps(&[("app", &["linux/amd64"])], &json!({}), &nodes),
+        suggestions(&[("app", &["linux/amd64"])], &json!({}), &nodes),
         ["tolerate the taint dedicated=gpu:NoSchedule of 1 node"]
     );
 }
 
-/// Story 2: what runs an older Windows on newer nodes is found.
+/// Story 2: the class that runs an older Windows on newer nodes is suggested.
 #[test]
-fn a_class_that_runs_it_comes_first() {
+fn fitting_class_is_suggested_first() {
     let handlers = json!({ "status": { "runtimeHandlers": [
         { "name": "runhcs-wcow-process" }, { "name": "runhcs-wcow-hypervisor-17763" },
     ] } });
     let nodes = [node_with("a", "windows(10.0.20348)/amd64", &handlers)];
     let image = [("iis", &["windows(10.0.17763.805)/amd64"][..])];
     assert_eq!(
-        helps(&image, &json!({}), &nodes),
+        suggestions(&image, &json!({}), &nodes),
         [
             "use the runtime class windows-17763, under which 1 node runs it",
             "use the runtime class windows-17763-hyperv, under which 1 node runs it",
@@ -80,7 +80,9 @@ fn a_class_that_runs_it_comes_first() {
             "publish iis also for windows(10.0.20348)/amd64, which 1 node is",
         ]
     );
-    // Who chose a class has to choose another.
+    // A user who set a class has to set another one.
     let chosen = json!({ "runtimeClassName": "windows-20348" });
-    assert!(helps(&image, &chosen, &nodes)[0].starts_with("use the runtime class windows-17763"));
+    assert!(
+        suggestions(&image, &chosen, &nodes)[0].starts_with("use the runtime class windows-17763")
+    );
 }

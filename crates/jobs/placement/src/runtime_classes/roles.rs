@@ -1,20 +1,20 @@
-//! What it takes to keep RuntimeClasses.
+//! RBAC rules for managing RuntimeClasses.
 
-use api::rbac::{and_read, rule, tell_events};
+use api::rbac::{and_read, rule, write_events};
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
-/// What the controller may do.
+/// RBAC rules of the controller.
 pub fn operator_rules() -> Vec<PolicyRule> {
     vec![
-        // A node whose kubelet did not say its build is labelled with it.
+        // Sets the Windows build label on nodes whose kubelet did not.
         rule("", &["nodes"], &and_read(&["patch"])),
         rule(
             "node.k8s.io",
             &["runtimeclasses"],
             &and_read(&["create", "patch", "delete"]),
         ),
-        // A class goes only when no pod uses it.
+        // A class is deleted only when no pod uses it.
         rule("", &["pods"], &["list"]),
-        tell_events(),
+        write_events(),
     ]
 }

@@ -1,4 +1,4 @@
-//! Classes come and go with the builds of nodes.
+//! RuntimeClasses follow the Windows builds of the nodes.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ const PROCESS: &str = "runhcs-wcow-process";
 const OLD: &str = "runhcs-wcow-hypervisor-17763";
 const NEW: &str = "runhcs-wcow-hypervisor-20348";
 
-/// A node of a build with these handlers, tainted as the demo taints them.
+/// A node of a build with these handlers, tainted as in the demo.
 fn windows(name: &str, build: &str, handlers: &[&str]) -> Value {
     let handlers: Vec<Value> = handlers
         .iter()
@@ -38,15 +38,15 @@ fn names_of(plan: &ClassPlan) -> Vec<&str> {
     plan.serve.iter().map(|class| class.name.as_str()).collect()
 }
 
-/// What a plan leaves behind.
-fn carried_out(plan: &ClassPlan) -> Vec<Value> {
+/// The classes after a plan was applied.
+fn applied(plan: &ClassPlan) -> Vec<Value> {
     plan.serve
         .iter()
         .map(|class| class.object.clone())
         .collect()
 }
 
-/// Story 1: a class for every build, so that a pod needs one line to say which.
+/// Story 1: a class for every build, so that a pod selects one with a single line.
 #[test]
 fn every_build_has_a_class() {
     let nodes = [
@@ -77,7 +77,7 @@ fn every_build_has_a_class() {
                     "kubernetes.io/arch": "amd64",
                     "node.kubernetes.io/windows-build": "10.0.20348",
                 },
-                // What a node is for is no matter of what it is.
+                // Taints for a purpose are not tolerated, only those for a platform.
                 "tolerations": [{
                     "key": "node.kubernetes.io/os", "operator": "Equal", "value": "windows", "effect": "NoSchedule",
                 }],
@@ -91,9 +91,9 @@ fn every_build_has_a_class() {
     );
 }
 
-/// Story 2: the older Windows on the newer nodes, in a virtual machine.
+/// Story 2: the older Windows on the newer nodes, in a utility VM.
 #[test]
-fn an_older_build_runs_under_hyper_v_on_the_newest_nodes_with_the_handler() {
+fn older_build_uses_hyper_v_on_the_newest_nodes() {
     let nodes = [
         windows("a", "17763", &[PROCESS]),
         windows("b", "20348", &[PROCESS, OLD, NEW]),
@@ -121,26 +121,26 @@ fn an_older_build_runs_under_hyper_v_on_the_newest_nodes_with_the_handler() {
     assert_eq!(platform, "windows(10.0.17763)/amd64");
 }
 
-/// Story 2, second step: the old nodes are gone, and the name goes on, which is another class then.
+/// Story 2, second step: the old nodes are gone; the name is kept for a new class.
 #[test]
-fn the_name_of_a_build_goes_on_when_its_nodes_are_gone() {
+fn class_name_is_kept_when_its_nodes_are_gone() {
     let old = windows("a", "17763", &[PROCESS]);
     let new = windows("b", "20348", &[PROCESS, OLD]);
-    let before = carried_out(&planned(&[old, new.clone()], &[]));
+    let before = applied(&planned(&[old, new.clone()], &[]));
     let nodes = cluster_of(&[new]);
     assert_eq!(
         obsolete(&nodes, &before),
         ["windows-17763".to_owned()].into()
     );
 
-    // The handler of a class cannot be changed: unless nobody uses it, the new one has another name.
+    // The handler of a class is immutable: while pods use the class, the new one gets another name.
     let used = BTreeMap::from([("windows-17763".to_owned(), 2)]);
     let busy = plan(&nodes, &before, &used);
     assert_eq!(busy.remove, Vec::<String>::new());
     assert_eq!(busy.keep[0].name, "windows-17763");
     assert_eq!(
         busy.keep[0].object["metadata"]["annotations"]["medley.dev/placement-reason"],
-        "no node serves it any more, but 2 pods use it: it goes when they are gone or use another runtime class"
+        "no node serves it any more, but 2 pods use it: it is deleted when no pod uses it any more"
     );
     assert_eq!(
         names_of(&busy),
@@ -154,8 +154,8 @@ fn the_name_of_a_build_goes_on_when_its_nodes_are_gone() {
     assert_eq!(idle.serve[0].object["handler"], OLD);
     assert!(!idle.serve[0].is_there);
 
-    // Whatever it was called, it stays so.
-    let mut after = carried_out(&busy);
+    // An existing name is kept.
+    let mut after = applied(&busy);
     after.push(busy.keep[0].object.clone());
     let later = plan(&nodes, &after, &BTreeMap::new());
     assert_eq!(later.remove, ["windows-17763"]);
@@ -164,8 +164,8 @@ fn the_name_of_a_build_goes_on_when_its_nodes_are_gone() {
 }
 
 #[test]
-fn classes_go_with_their_last_node() {
-    let before = carried_out(&planned(&[windows("a", "20348", &[PROCESS, NEW])], &[]));
+fn class_is_removed_with_its_last_node() {
+    let before = applied(&planned(&[windows("a", "20348", &[PROCESS, NEW])], &[]));
     let linux = node_with("d", "linux/amd64", &json!({}));
     let plan = planned(&[linux], &before);
     assert_eq!(plan.remove, ["windows-20348", "windows-20348-hyperv"]);
@@ -173,10 +173,10 @@ fn classes_go_with_their_last_node() {
 }
 
 #[test]
-fn what_is_there_is_left_alone() {
+fn matching_class_is_not_written() {
     let nodes = [windows("a", "20348", &[PROCESS, NEW])];
-    let mut before = carried_out(&planned(&nodes, &[]));
-    // What somebody adds that is not ours to say stays.
+    let mut before = applied(&planned(&nodes, &[]));
+    // Annotations of other managers are kept.
     before[0]["metadata"]["annotations"]["team"] = json!("shop");
     before[0]["overhead"] = json!({ "podFixed": { "memory": "64Mi" } });
     let plan = planned(&nodes, &before);
@@ -187,7 +187,7 @@ fn what_is_there_is_left_alone() {
 }
 
 #[test]
-fn what_somebody_else_made_is_never_touched() {
+fn foreign_class_is_never_changed() {
     let nodes = [windows("a", "20348", &[PROCESS])];
     let theirs = json!({ "metadata": { "name": "windows-20348" }, "handler": "mine" });
     let other = json!({
@@ -200,13 +200,13 @@ fn what_somebody_else_made_is_never_touched() {
 }
 
 #[test]
-fn nodes_that_do_not_tell_have_what_containerd_has() {
+fn nodes_without_reported_handlers_have_containerd_defaults() {
     let silent = node_with("a", "windows(10.0.20348)/amd64", &json!({}));
     assert_eq!(names_of(&planned(&[silent], &[])), ["windows-20348"]);
 }
 
 #[test]
-fn a_handler_that_some_nodes_lack_makes_no_class() {
+fn handler_missing_on_some_nodes_yields_no_class() {
     let nodes = [
         windows("a", "20348", &[PROCESS, OLD]),
         windows("b", "20348", &[PROCESS]),
@@ -240,20 +240,20 @@ fn a_handler_that_some_nodes_lack_makes_no_class() {
 }
 
 #[test]
-fn another_architecture_is_in_the_name() {
+fn other_architecture_is_part_of_the_name() {
     let node = node_with("a", "windows(10.0.26100)/arm64", &json!({}));
     assert_eq!(names_of(&planned(&[node], &[])), ["windows-26100-arm64"]);
 }
 
-/// What is made is what pods are placed by.
+/// The created classes are the ones that pods are placed by.
 #[test]
-fn pods_of_a_class_go_where_its_handler_is() {
+fn pods_of_a_class_select_nodes_with_its_handler() {
     let nodes = [
         windows("a", "17763", &[PROCESS]),
         windows("b", "20348", &[PROCESS, OLD]),
     ];
     let cluster = cluster_of(&nodes);
-    let classes: BTreeMap<String, RuntimeClass> = carried_out(&planned(&nodes, &[]))
+    let classes: BTreeMap<String, RuntimeClass> = applied(&planned(&nodes, &[]))
         .iter()
         .map(RuntimeClass::read)
         .map(|class| (class.name.clone(), class))

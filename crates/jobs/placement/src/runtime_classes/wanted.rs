@@ -1,4 +1,4 @@
-//! Which classes there should be, by what nodes are and have.
+//! Which RuntimeClasses should exist, given the builds and handlers of the nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -11,39 +11,39 @@ use crate::cluster::{Cluster, Node};
 use crate::handler::Handler;
 use crate::names;
 
-/// A class that there should be.
+/// A class that should exist.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Wanted {
-    /// Its name, unless that is taken.
+    /// Its base name.
     pub(super) base: String,
     pub(super) handler: String,
     pub(super) nodes: usize,
     runs: Handler,
-    /// The build of images that it is for.
+    /// The build of the images it runs.
     image: Version,
-    /// The nodes that it is on.
+    /// The build of its nodes.
     host: Version,
     architecture: String,
     tolerations: Vec<Value>,
 }
 
-/// A class that there is not: a build has the handler on some nodes only.
+/// A class that is not created: only some nodes of the build have the handler.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Withheld {
-    /// What it would be called.
+pub struct MissingHandler {
+    /// The name it would have.
     pub class: String,
-    /// The handler that it takes.
+    /// The handler that it needs.
     pub handler: String,
     /// Nodes that lack it.
     pub nodes: Vec<String>,
 }
 
-impl fmt::Display for Withheld {
+impl fmt::Display for MissingHandler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { class, handler, .. } = self;
         write!(
             f,
-            "runtime class {class} is not made: the runtime of the node has no handler {handler}; `medley node-config containerd` prints its configuration"
+            "runtime class {class} is not created: the container runtime of the node has no handler {handler}; `medley node-config containerd` prints its configuration"
         )
     }
 }
@@ -70,8 +70,8 @@ fn by_architecture(cluster: &Cluster) -> BTreeMap<&str, Builds<'_>> {
     all
 }
 
-/// Classes that there should be, and those that nodes are not ready for.
-pub(super) fn wanted(cluster: &Cluster) -> (Vec<Wanted>, Vec<Withheld>) {
+/// Classes that should exist, and those that nodes are not ready for.
+pub(super) fn wanted(cluster: &Cluster) -> (Vec<Wanted>, Vec<MissingHandler>) {
     let (mut wanted, mut withheld) = (Vec::new(), Vec::new());
     for (architecture, builds) in by_architecture(cluster) {
         let mut add = |name: String, image: Version, found: Found<'_>| match found {
@@ -86,7 +86,7 @@ pub(super) fn wanted(cluster: &Cluster) -> (Vec<Wanted>, Vec<Withheld>) {
                 architecture: architecture.to_owned(),
                 tolerations: tolerations(nodes),
             }),
-            Found::Partly(nodes, handler) => withheld.push(Withheld {
+            Found::Partly(nodes, handler) => withheld.push(MissingHandler {
                 class: name,
                 handler: handler.to_string(),
                 nodes,
@@ -97,7 +97,7 @@ pub(super) fn wanted(cluster: &Cluster) -> (Vec<Wanted>, Vec<Withheld>) {
             let isolated = hosts(&builds, image, hyper_v);
             let own = match builds.get(&image) {
                 Some(nodes) => on(image, nodes, Handler::PROCESS),
-                // The nodes of this build are gone: its images run on newer ones, under the same name.
+                // No nodes of this build are left: its images run on newer ones, under the same name.
                 None => isolated.clone(),
             };
             add(class_name(image, architecture, ""), image, own);
@@ -107,7 +107,7 @@ pub(super) fn wanted(cluster: &Cluster) -> (Vec<Wanted>, Vec<Withheld>) {
     (wanted, withheld)
 }
 
-/// Builds that images can be of: those of nodes, and those that handlers are for.
+/// Builds of images: those of the nodes, and those of Hyper-V handlers.
 fn images(builds: &Builds<'_>) -> BTreeSet<Version> {
     let nodes = builds.values().flatten();
     let handlers = nodes.filter_map(|node| node.handlers()).flatten();
@@ -116,12 +116,12 @@ fn images(builds: &Builds<'_>) -> BTreeSet<Version> {
     builds.keys().copied().chain(handled).collect()
 }
 
-/// Who has a handler.
+/// Which nodes have a handler.
 #[derive(Clone)]
 enum Found<'c> {
     /// All nodes of a build.
     On(Version, &'c [&'c Node], Handler),
-    /// Some nodes of a build; these have not.
+    /// Some nodes of a build; these lack it.
     Partly(Vec<String>, Handler),
     Nobody,
 }
@@ -140,7 +140,7 @@ fn hosts<'c>(builds: &'c Builds<'c>, image: Version, handler: Handler) -> Found<
     partly
 }
 
-/// Whether nodes of a build have a handler. Those that tell of none have what containerd has by itself.
+/// Whether the nodes of a build have a handler. Nodes that report none have containerd's defaults.
 fn on<'c>(host: Version, nodes: &'c [&'c Node], handler: Handler) -> Found<'c> {
     let name = handler.to_string();
     let has = |node: &&&Node| match node.handlers() {
@@ -161,7 +161,7 @@ fn on<'c>(host: Version, nodes: &'c [&'c Node], handler: Handler) -> Found<'c> {
     }
 }
 
-/// `windows-17763`; another architecture than the usual one is said.
+/// `windows-17763`; architectures other than amd64 are part of the name.
 fn class_name(image: Version, architecture: &str, suffix: &str) -> String {
     let build = image.build;
     match architecture {
@@ -170,7 +170,7 @@ fn class_name(image: Version, architecture: &str, suffix: &str) -> String {
     }
 }
 
-/// Tolerations of the taints that say what these nodes are.
+/// Tolerations of the platform taints of these nodes.
 fn tolerations(nodes: &[&Node]) -> Vec<Value> {
     let mut all: BTreeMap<String, Value> = BTreeMap::new();
     for taint in nodes.iter().flat_map(|node| node.taints()) {
@@ -181,7 +181,7 @@ fn tolerations(nodes: &[&Node]) -> Vec<Value> {
                 "operator": "Equal",
                 "effect": taint["effect"],
             });
-            // The API server keeps nothing that is empty.
+            // The API server drops empty fields; writing them would cause a permanent diff.
             if let Some(value) = taint["value"].as_str().filter(|it| !it.is_empty()) {
                 toleration["value"] = value.into();
             }
@@ -192,7 +192,7 @@ fn tolerations(nodes: &[&Node]) -> Vec<Value> {
 }
 
 impl Wanted {
-    /// The class, by this name.
+    /// The RuntimeClass, under this name.
     pub(super) fn object(&self, name: &str) -> Value {
         let isolation = match self.runs.isolation {
             Isolation::Process => names::PROCESS,

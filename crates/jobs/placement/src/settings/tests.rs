@@ -1,4 +1,4 @@
-//! What classes say.
+//! Settings read from RuntimeClasses.
 
 use platform::windows::Isolation;
 use rstest::rstest;
@@ -18,22 +18,19 @@ use super::RuntimeClass;
     json!({ "handler": "runhcs-wcow-hypervisor", "metadata": { "annotations": { "medley.dev/isolation": "process" } } }),
     Isolation::Process
 )]
-fn the_isolation_of_a_class_is_said_or_told_by_its_handler(
-    #[case] class: Value,
-    #[case] isolation: Isolation,
-) {
+fn isolation_comes_from_annotation_or_handler(#[case] class: Value, #[case] isolation: Isolation) {
     assert_eq!(RuntimeClass::read(&class).isolation, isolation);
 }
 
 #[test]
-fn a_handler_for_a_build_says_what_it_runs() {
+fn platform_comes_from_the_handler_build() {
     let class = RuntimeClass::read(&json!({ "handler": "runhcs-wcow-hypervisor-17763" }));
     let platform = class.platform.map(|it| it.to_string());
     assert_eq!(platform.as_deref(), Some("windows(10.0.17763)/amd64"));
 }
 
 #[test]
-fn where_a_handler_is_and_what_it_runs_are_read() {
+fn scheduling_and_platform_of_a_class_are_read() {
     let class = RuntimeClass::read(&json!({
         "metadata": {
             "name": "windows-1809-hyperv",

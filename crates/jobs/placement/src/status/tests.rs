@@ -1,13 +1,13 @@
-//! What the status of a policy says.
+//! The status of a PlacementPolicy.
 
 use api::placement::PlacementPolicy;
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::{Facts, status};
+use super::{PolicyStatusInputs, status};
 
-fn told(object: &PlacementPolicy, complaints: &[String], held: &[String]) -> Vec<String> {
-    let status = status(&Facts {
+fn conditions(object: &PlacementPolicy, complaints: &[String], held: &[String]) -> Vec<String> {
+    let status = status(&PolicyStatusInputs {
         object,
         complaints,
         forbidden: &[],
@@ -28,22 +28,22 @@ fn told(object: &PlacementPolicy, complaints: &[String], held: &[String]) -> Vec
 }
 
 #[test]
-fn the_status_tells_what_is_wrong_and_who_waits() {
+fn status_reports_errors_and_held_pods() {
     let object: PlacementPolicy = serde_json::from_value(json!({
         "metadata": { "name": "default", "generation": 2 }, "spec": { "mode": "Warn" },
     }))
     .unwrap();
     assert_eq!(
-        told(&object, &[], &[]),
+        conditions(&object, &[], &[]),
         [
-            "Ready=True Warning: no pod is changed; who makes one that runs nowhere is warned",
-            "AdmissionReady=True Registered: the API server asks before pods are made",
+            "Ready=True Warning: no pod is changed; clients get a warning for pods that no node can run",
+            "AdmissionReady=True Registered: the API server calls the placement webhook for new pods",
             "NothingHeld=True NothingHeld: no pod waits for a node that runs its images",
             "PullSecretsReadable=True Readable: images are inspected with the pull secrets of pods and their service accounts",
         ]
     );
     let held: Vec<String> = (0..10).map(|n| format!("shop/web-{n}")).collect();
-    let all = told(&object, &["spec.podSelector is wrong".to_owned()], &held);
+    let all = conditions(&object, &["spec.podSelector is wrong".to_owned()], &held);
     assert_eq!(
         all[0],
         "Ready=False InvalidPolicy: spec.podSelector is wrong"
@@ -59,13 +59,13 @@ fn the_status_tells_what_is_wrong_and_who_waits() {
 
 #[test]
 fn forbidden_pull_secrets_are_a_condition_with_a_remedy() {
-    let said = |mode: &str, forbidden: &[&str]| -> String {
+    let pull_secrets = |mode: &str, forbidden: &[&str]| -> String {
         let object: PlacementPolicy = serde_json::from_value(json!({
             "metadata": { "name": "default" }, "spec": { "pullSecrets": { "mode": mode } },
         }))
         .unwrap();
         let forbidden: Vec<String> = forbidden.iter().map(|&it| it.to_owned()).collect();
-        let status = status(&Facts {
+        let status = status(&PolicyStatusInputs {
             object: &object,
             complaints: &[],
             forbidden: &forbidden,
@@ -80,17 +80,17 @@ fn forbidden_pull_secrets_are_a_condition_with_a_remedy() {
         format!("{} {}: {}", it.status, it.reason, it.message)
     };
     assert_eq!(
-        said("None", &[]),
+        pull_secrets("None", &[]),
         "True NotRead: images are inspected without pull secrets"
     );
-    assert!(said("Named", &[]).starts_with("True Readable: "));
-    let pods = said("Pods", &["secrets \"a\" is forbidden", "x"]);
+    assert!(pull_secrets("Named", &[]).starts_with("True Readable: "));
+    let pods = pull_secrets("Pods", &["secrets \"a\" is forbidden", "x"]);
     assert!(
         pods.starts_with("False Forbidden: private images are inspected without their pull secrets: secrets \"a\" is forbidden (and 1 more); ")
             && pods.contains("--pull-secrets pods")
             && pods.contains("Named or None"),
         "{pods}"
     );
-    let named = said("Named", &["secrets \"a\" is forbidden"]);
+    let named = pull_secrets("Named", &["secrets \"a\" is forbidden"]);
     assert!(named.contains("--pull-secrets NAMESPACE/NAME"), "{named}");
 }

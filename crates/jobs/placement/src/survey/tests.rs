@@ -1,12 +1,12 @@
-//! All pods at once.
+//! The report about all pods.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{Surveyed, survey};
+use super::{PodSummary, survey};
 use crate::test_values::{cluster, known, pod};
-use crate::{Knowledge, Settings, Uninspectable};
+use crate::{Inspection, Settings, Uninspectable};
 
 fn on(node: &str, image: &str, owner: &str) -> Value {
     let mut pod = pod(&[image], &json!({ "nodeName": node }));
@@ -15,7 +15,7 @@ fn on(node: &str, image: &str, owner: &str) -> Value {
 }
 
 #[test]
-fn images_nodes_and_pods_are_looked_through() {
+fn survey_covers_images_nodes_and_pods() {
     let nodes = cluster(&["linux/amd64", "linux/arm64", "linux/amd64"]);
     let mut images = known(&[
         ("app", &["linux/amd64"]),
@@ -26,7 +26,7 @@ fn images_nodes_and_pods_are_looked_through() {
         message: "no such image".to_owned(),
         passing: false,
     };
-    images.insert("gone".to_owned(), Knowledge::Uninspectable(gone));
+    images.insert("gone".to_owned(), Inspection::Uninspectable(gone));
     let mut done = on("node-2", "mainframe", "Job");
     done["status"] = json!({ "phase": "Succeeded" });
     let pods = BTreeMap::from([
@@ -45,8 +45,8 @@ fn images_nodes_and_pods_are_looked_through() {
         ("shop/done".to_owned(), done),
     ]);
     let pods = pods.into_iter();
-    let pods: BTreeMap<String, Surveyed> = pods
-        .map(|(name, pod)| (name, Surveyed::read(&pod)))
+    let pods: BTreeMap<String, PodSummary> = pods
+        .map(|(name, pod)| (name, PodSummary::read(&pod)))
         .collect();
     let found = survey(
         &pods,
@@ -80,7 +80,7 @@ fn images_nodes_and_pods_are_looked_through() {
     );
     assert_eq!(
         found.stuck[0].why,
-        "it is on node node-1, which is linux/arm64, but image app of container \"c0\" is for another architecture; delete it, so that it is placed anew"
+        "it is on node node-1, which is linux/arm64, but image app of container \"c0\" is for another architecture; delete the pod so that it is placed again"
     );
     assert_eq!(found.idle, ["node-2"]);
     let places: Vec<(&str, usize, usize, usize)> = found

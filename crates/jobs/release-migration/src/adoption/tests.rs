@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 
 #[test]
-fn who_reports_is_counted() {
+fn reporting_operators_are_counted() {
     let operator = |versions: &[&str]| {
         let versions: Vec<_> = versions
             .iter()

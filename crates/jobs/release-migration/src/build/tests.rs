@@ -69,9 +69,9 @@ spec:
         env: [{name: KUBECTL, value: 0.0.1-snapshot-kubectl}]
 ";
 
-/// The seed: the manifest and the flag by which the operator learns it change together.
+/// The seed: the manifest and the flag by which the operator receives the image change together.
 #[test]
-fn an_operator_reports_what_its_manifest_wants() {
+fn manifest_and_flag_get_the_same_image() {
     let mco = folder(
         "machine-config-operator",
         &[
@@ -115,7 +115,7 @@ fn an_operator_reports_what_its_manifest_wants() {
 }
 
 #[test]
-fn files_of_one_name_are_numbered() {
+fn duplicate_file_names_are_numbered() {
     let object = "{apiVersion: v1, kind: ConfigMap}";
     let one = folder("a", &[("0000_10_x_1.yaml", object), ("cm.yaml", object)]);
     let two = folder("b", &[("0000_10_x_1.yaml", object)]);
@@ -135,7 +135,7 @@ fn files_of_one_name_are_numbered() {
 }
 
 #[test]
-fn what_cannot_be_built_is_refused_with_its_place() {
+fn build_errors_name_their_source() {
     let refused = |pairs: &[(&str, &str)]| {
         let error = build(&[folder("op", pairs)], &images(), &options());
         error.unwrap_err().to_string()

@@ -18,8 +18,8 @@ fn of(reason: Reason, name: &str, effect: Effect) -> Failure {
     Failure::of_operator(reason, name, effect)
 }
 
-/// What is said after `minutes` of waiting for everybody, as `status reason message`.
-fn said(
+/// The conditions after waiting for `minutes`, as `status reason message`.
+fn conditions_after(
     phase: Phase,
     failure: Option<&Failure>,
     done: usize,
@@ -30,7 +30,7 @@ fn said(
     for name in failure.into_iter().flat_map(Failure::names) {
         waits.0.insert(name.clone(), at(0));
     }
-    let claims = claims(&Facts {
+    let claims = claims(&ConditionInputs {
         phase,
         version: "4.18.0",
         image: "quay.io/r@sha256:bb",
@@ -41,16 +41,19 @@ fn said(
         waits: &waits,
         now: at(minutes),
     });
-    let told = |claim: &Claim| {
+    let format_claim = |claim: &Claim| {
         format!("{} {} {}", claim.status, claim.reason, claim.message)
             .trim_end()
             .to_owned()
     };
     assert_eq!(claims.available.is_some(), phase == Phase::Reconciling);
-    [told(&claims.progressing), told(&claims.failing)]
+    [
+        format_claim(&claims.progressing),
+        format_claim(&claims.failing),
+    ]
 }
 
-/// Reference 2.5 for operators that are only being waited for.
+/// Reference 2.5 for operators that are only waited for.
 #[rstest]
 #[case(&["a"], 0, 0, "True ClusterOperatorUpdating Working towards 4.18.0: waiting on a", "False")]
 #[case(&["machine-config"], 761, 0, "True ClusterOperatorUpdating Working towards 4.18.0: 761 of 890 done (85% complete), waiting on machine-config", "False")]
@@ -68,7 +71,7 @@ fn operators_are_waited_for(
     #[case] failing: &str,
 ) {
     let failure = updating(names);
-    let found = said(Phase::Updating, Some(&failure), done, 890, minutes);
+    let found = conditions_after(Phase::Updating, Some(&failure), done, 890, minutes);
     assert_eq!(found, [progressing, failing]);
 }
 
@@ -76,9 +79,9 @@ fn operators_are_waited_for(
 fn degraded_operators_have_forty_minutes() {
     let failure = of(Reason::Degraded, "a", Effect::FailAfterInterval);
     let working = "True ClusterOperatorDegraded Working towards 4.18.0: 5 of 9 done (55% complete), waiting up to 40 minutes on a";
-    let found = said(Phase::Updating, Some(&failure), 5, 9, 40);
+    let found = conditions_after(Phase::Updating, Some(&failure), 5, 9, 40);
     assert_eq!(found, [working, "False"]);
-    let found = said(Phase::Updating, Some(&failure), 5, 9, 41);
+    let found = conditions_after(Phase::Updating, Some(&failure), 5, 9, 41);
     assert_eq!(
         found,
         [
@@ -91,7 +94,7 @@ fn degraded_operators_have_forty_minutes() {
 #[test]
 fn unavailable_operators_fail_at_once() {
     let failure = of(Reason::NotAvailable, "a", Effect::Fail);
-    let found = said(Phase::Updating, Some(&failure), 5, 9, 0);
+    let found = conditions_after(Phase::Updating, Some(&failure), 5, 9, 0);
     assert_eq!(
         found,
         [
@@ -102,9 +105,9 @@ fn unavailable_operators_fail_at_once() {
 }
 
 #[test]
-fn an_installation_tells_who_is_degraded() {
+fn installation_reports_degraded_operators() {
     let failure = of(Reason::Degraded, "a", Effect::Report);
-    let found = said(Phase::Initializing, Some(&failure), 5, 9, 0);
+    let found = conditions_after(Phase::Initializing, Some(&failure), 5, 9, 0);
     assert_eq!(
         found,
         [
@@ -115,12 +118,12 @@ fn an_installation_tells_who_is_degraded() {
 }
 
 #[test]
-fn several_reasons_fail_by_those_that_count() {
+fn only_failing_reasons_are_reported_as_failing() {
     let failure = Failure::combine(vec![
         of(Reason::Degraded, "a", Effect::FailAfterInterval),
         of(Reason::Updating, "b", Effect::None),
     ]);
-    let found = said(Phase::Updating, failure.as_ref(), 5, 9, 0);
+    let found = conditions_after(Phase::Updating, failure.as_ref(), 5, 9, 0);
     assert_eq!(
         found,
         [
@@ -131,20 +134,20 @@ fn several_reasons_fail_by_those_that_count() {
 }
 
 #[test]
-fn a_release_arrives() {
-    let found = said(Phase::Updating, None, 9, 9, 0);
+fn completed_release_is_reported() {
+    let found = conditions_after(Phase::Updating, None, 9, 9, 0);
     let working = "True  Working towards 4.18.0: 9 of 9 done (100% complete)";
     assert_eq!(found, [working, "False"]);
-    let found = said(Phase::Updating, None, 0, 9, 0);
+    let found = conditions_after(Phase::Updating, None, 0, 9, 0);
     assert_eq!(found, ["True  Working towards 4.18.0", "False"]);
-    let found = said(Phase::Reconciling, None, 9, 9, 0);
+    let found = conditions_after(Phase::Reconciling, None, 9, 9, 0);
     assert_eq!(found, ["False  Cluster version is 4.18.0", "False"]);
 }
 
 #[test]
-fn an_operator_that_goes_back_is_an_error() {
+fn regressed_operator_is_an_error() {
     let failure = updating(&["machine-config"]);
-    let found = said(Phase::Reconciling, Some(&failure), 9, 9, 0);
+    let found = conditions_after(Phase::Reconciling, Some(&failure), 9, 9, 0);
     assert_eq!(
         found,
         [
@@ -155,14 +158,14 @@ fn an_operator_that_goes_back_is_an_error() {
 }
 
 #[test]
-fn a_release_without_a_version_goes_by_its_image() {
+fn release_without_a_version_is_named_by_image() {
     let waits = Waits::default();
     for (version, image, expected) in [
         ("4.18.0", "i", "Cluster version is 4.18.0"),
         ("", "i", "Cluster version is i"),
         ("", "", "Cluster version is <unknown>"),
     ] {
-        let claims = claims(&Facts {
+        let claims = claims(&ConditionInputs {
             phase: Phase::Reconciling,
             version,
             image,
@@ -180,9 +183,9 @@ fn a_release_without_a_version_goes_by_its_image() {
 }
 
 #[test]
-fn waits_begin_when_an_operator_is_reached_and_end_when_it_is_well() {
-    use crate::evaluate::Verdict;
-    let verdict = |name: &str, reached: bool, fails: bool| Verdict {
+fn waits_start_when_reached_and_end_when_done() {
+    use crate::evaluate::OperatorVerdict;
+    let verdict = |name: &str, reached: bool, fails: bool| OperatorVerdict {
         name: name.to_owned(),
         reached,
         undone: Vec::new(),
@@ -207,7 +210,7 @@ fn waits_begin_when_an_operator_is_reached_and_end_when_it_is_well() {
 }
 
 #[test]
-fn a_release_is_accepted() {
+fn loaded_release_is_accepted() {
     let claim = accepted("4.18.0", "quay.io/r@sha256:bb", "Multi");
     assert_eq!((claim.status, claim.reason), ("True", "PayloadLoaded"));
     assert_eq!(
@@ -216,7 +219,7 @@ fn a_release_is_accepted() {
     );
 }
 
-/// Reference 2.5, effect Fail: it fails at once, in few words and in many.
+/// Reference 2.5, effect Fail: the update fails at once, with a short and a long message.
 #[rstest]
 #[case(
     of(Reason::NoVersions, "a", Effect::Fail),
@@ -237,25 +240,25 @@ fn a_release_is_accepted() {
     "some resources could not be updated",
     "Could not update clusteroperator \"a\" (3 of 9): resource may have been deleted"
 )]
-fn what_fails_fails_at_once(
+fn effect_fail_fails_at_once(
     #[case] failure: Failure,
     #[case] reason: &str,
     #[case] few: &str,
     #[case] many: &str,
 ) {
-    let found = said(Phase::Updating, Some(&failure), 5, 9, 0);
+    let found = conditions_after(Phase::Updating, Some(&failure), 5, 9, 0);
     let unable = format!("True {reason} Unable to apply 4.18.0: {few}");
     assert_eq!(found, [unable, format!("True {reason} {many}")]);
-    let found = said(Phase::Reconciling, Some(&failure), 9, 9, 0);
+    let found = conditions_after(Phase::Reconciling, Some(&failure), 9, 9, 0);
     let error = format!("False {reason} Error while reconciling 4.18.0: {few}");
     assert_eq!(found, [error, format!("True {reason} {many}")]);
 }
 
-/// Nobody knows how long machines of users take.
+/// Node updates of user workloads have no known upper bound.
 #[test]
-fn pools_are_waited_for_without_a_limit() {
+fn pool_waits_have_no_limit() {
     let failure = Failure::of_pools(&["infra", "worker"]).unwrap();
-    let claims = claims(&Facts {
+    let claims = claims(&ConditionInputs {
         phase: Phase::Updating,
         version: "4.18.0",
         image: "i",
@@ -276,7 +279,7 @@ fn pools_are_waited_for_without_a_limit() {
 }
 
 #[test]
-fn what_makes_no_sense_stops_it() {
+fn invalid_request_stops_the_update() {
     let waits = Waits::default();
     for (phase, expected) in [
         (
@@ -288,7 +291,7 @@ fn what_makes_no_sense_stops_it() {
             "False InvalidClusterVersion Stopped at 4.18.0: the cluster version is invalid",
         ),
     ] {
-        let claims = claims(&Facts {
+        let claims = claims(&ConditionInputs {
             phase,
             version: "4.18.0",
             image: "i",
@@ -308,10 +311,14 @@ fn what_makes_no_sense_stops_it() {
 }
 
 #[rstest]
-#[case(Step::Retrieve, "RetrievePayload", "Retrieving")]
-#[case(Step::Load, "LoadPayload", "Loading")]
-#[case(Step::Verify, "VerifyPayloadVersion", "Verifying")]
-fn a_release_is_refused(#[case] step: Step, #[case] reason: &str, #[case] begin: &str) {
+#[case(PayloadStep::Retrieve, "RetrievePayload", "Retrieving")]
+#[case(PayloadStep::Load, "LoadPayload", "Loading")]
+#[case(PayloadStep::Verify, "VerifyPayloadVersion", "Verifying")]
+fn unloadable_release_is_not_accepted(
+    #[case] step: PayloadStep,
+    #[case] reason: &str,
+    #[case] begin: &str,
+) {
     let claim = refused(step, "4.18.0", "i", "x");
     assert_eq!((claim.status, claim.reason), ("False", reason));
     assert_eq!(
@@ -321,7 +328,7 @@ fn a_release_is_refused(#[case] step: Step, #[case] reason: &str, #[case] begin:
 }
 
 #[test]
-fn the_next_limit_is_that_of_whoever_is_first() {
+fn next_limit_is_the_earliest() {
     let waits = Waits::restored([("a", at(0)), (MACHINE_CONFIG, at(0))]);
     let after = |minutes| Some(at(minutes) + SignedDuration::from_secs(1));
     assert_eq!(waits.next_limit(at(0)), after(30));

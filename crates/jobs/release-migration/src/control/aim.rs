@@ -1,4 +1,4 @@
-//! Which release a cluster is to be held against, before any of its files is read.
+//! Determines the target release, before its files are read.
 
 use api::openshift::{ClusterVersion, Release};
 use jiff::Timestamp;
@@ -8,27 +8,27 @@ use super::Loaded;
 use crate::payload::{Architecture, Metadata};
 use crate::target::{Invalid, Target, Unknown, target};
 
-/// The release that counts.
+/// The target release.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Aim {
-    /// The release; none if nobody says.
+pub struct ReleaseTarget {
+    /// The release; `None` if unknown.
     pub wanted: Option<Release>,
-    /// Why what is asked for makes no sense.
+    /// Why the request is invalid.
     pub invalid: Option<Invalid>,
-    /// Why nobody knows whether there is what is asked for.
+    /// Why it is unknown whether the requested release exists.
     pub unknown: Option<Unknown>,
-    /// What the cluster could be updated to, of what it keeps.
+    /// Available updates among the stored releases.
     pub updates: Vec<Release>,
 }
 
-/// A release that a cluster keeps.
+/// A release stored in the cluster.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Kept {
     /// Its image.
     pub image: String,
-    /// What it is.
+    /// Its metadata.
     pub metadata: Metadata,
-    /// Since when it is kept.
+    /// When it was stored.
     pub since: Option<Timestamp>,
 }
 
@@ -38,7 +38,7 @@ impl Kept {
     }
 }
 
-/// A release, as a ClusterVersion has it.
+/// A release in the form of a ClusterVersion.
 pub(super) fn described(image: &str, metadata: &Metadata) -> Release {
     let mut release = Release {
         version: metadata.version.clone(),
@@ -58,41 +58,41 @@ pub(super) fn described(image: &str, metadata: &Metadata) -> Release {
     release
 }
 
-/// What a cluster says that it is on its way to; what is asked of it, as long as it says nothing.
-pub fn observed(version: &ClusterVersion) -> Aim {
+/// The target that the ClusterVersion reports; the requested one, while it reports none.
+pub fn observed(version: &ClusterVersion) -> ReleaseTarget {
     let status = version.status.as_ref();
     let desired = status.map(|it| it.desired.clone());
-    Aim {
+    ReleaseTarget {
         wanted: desired
             .filter(|it| !it.image.is_empty())
-            .or_else(|| asked_image(version)),
-        ..Aim::default()
+            .or_else(|| requested_image(version)),
+        ..ReleaseTarget::default()
     }
 }
 
-fn asked_image(version: &ClusterVersion) -> Option<Release> {
-    let asked = version.spec.desired_update.as_ref()?;
-    (!asked.image.is_empty()).then(|| Release {
-        version: asked.version.clone(),
-        image: asked.image.clone(),
+fn requested_image(version: &ClusterVersion) -> Option<Release> {
+    let request = version.spec.desired_update.as_ref()?;
+    (!request.image.is_empty()).then(|| Release {
+        version: request.version.clone(),
+        image: request.image.clone(),
         ..Release::default()
     })
 }
 
-/// What a cluster is to be on its way to. The releases that it keeps are those that it knows of, unless
-/// somebody else tells it of others.
+/// The target where Medley maintains the ClusterVersion. The stored releases are the known ones, unless another manager
+/// writes available updates.
 pub fn owned(
     version: &ClusterVersion,
     current: Option<&Loaded>,
     kept: &[Kept],
-    told_by_others: bool,
-) -> Aim {
+    updates_by_others: bool,
+) -> ReleaseTarget {
     let status = version.status.clone().unwrap_or_default();
     let desired = status.desired.clone();
     if desired.image.is_empty() {
-        return Aim {
-            wanted: asked_image(version).or_else(|| first(kept)),
-            ..Aim::default()
+        return ReleaseTarget {
+            wanted: requested_image(version).or_else(|| first(kept)),
+            ..ReleaseTarget::default()
         };
     }
     let architecture = match current {
@@ -100,16 +100,16 @@ pub fn owned(
         None if desired.architecture == "Multi" => Architecture::Multi,
         None => Architecture::Single(None),
     };
-    let asked = version.spec.desired_update.as_ref();
+    let request = version.spec.desired_update.as_ref();
     let is_multi = architecture == Architecture::Multi;
-    let wants_multi = !is_multi && asked.is_some_and(|it| it.architecture == "Multi");
-    let mut updates: Vec<Release> = if told_by_others {
+    let wants_multi = !is_multi && request.is_some_and(|it| it.architecture == "Multi");
+    let mut updates: Vec<Release> = if updates_by_others {
         status.available_updates.clone().unwrap_or_default()
     } else {
         let others = kept.iter().filter(|it| it.image != desired.image);
         let fits = |it: &&Kept| {
             let metadata = &it.metadata;
-            // Who is to become multi-arch can do nothing else, and only at its version.
+            // A request for Multi excludes other updates, and is only possible at the current version.
             if wants_multi {
                 return metadata.is_multi() && metadata.version == desired.version;
             }
@@ -122,10 +122,10 @@ pub fn owned(
     updates.sort_by(|one, other| (&one.version, &one.image).cmp(&(&other.version, &other.image)));
     let mut informed = version.clone();
     informed.status.get_or_insert_default().available_updates = Some(updates.clone());
-    let mut aim = Aim {
+    let mut aim = ReleaseTarget {
         wanted: Some(desired),
         updates,
-        ..Aim::default()
+        ..ReleaseTarget::default()
     };
     match target(&informed, &architecture) {
         Ok(Target::Stay) => {}
@@ -136,8 +136,8 @@ pub fn owned(
     aim
 }
 
-/// The release of a cluster of which nobody says what it runs: the first that it kept, and of several that
-/// came together one for a single architecture, and the oldest.
+/// The release of a cluster that reports none: the first stored one; of several stored at the same time one for a
+/// single architecture, then the oldest version.
 fn first(kept: &[Kept]) -> Option<Release> {
     let order = |it: &&Kept| {
         let version = Version::parse(&it.metadata.version).ok();

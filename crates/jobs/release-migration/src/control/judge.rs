@@ -1,51 +1,51 @@
-//! The judgement itself: how far the cluster is, and whether it has arrived.
+//! Evaluates the progress and completion of a release.
 
 use api::openshift::{ClusterVersion, Condition, Release, UpdateHistory};
 use api::release::{Gate, PoolState, ReleasePolicyStatus, TargetRelease};
 use jiff::Timestamp;
 
 use super::aim::described;
-use super::{Facts, Loaded, Trouble, TroubleKind, pools};
+use super::{Loaded, ReleaseInputs, Trouble, TroubleKind, pools};
 use crate::conditions::{self, Claims, Waits, claims};
 use crate::evaluate::{Evaluation, Phase};
 use crate::failure::Failure;
 use crate::history::{Change, KnownPayloads, Progress, classify, merge, phase};
 
-/// What is held of a cluster.
+/// The evaluation of a cluster.
 pub(super) struct Judged<'a> {
-    /// The release that it is held against.
+    /// The release that it is compared with.
     pub(super) release: Release,
     /// Its files.
     pub(super) loaded: Option<&'a Loaded>,
-    /// Why those of the release that is asked for are not there or not used.
+    /// Why the files of the requested release are missing or not used.
     pub(super) trouble: Option<Trouble>,
-    /// What kind of change it is.
+    /// The kind of change.
     pub(super) change: Change,
-    /// The releases that the cluster had, as they are to be told.
+    /// The history as it is to be reported.
     pub(super) history: Vec<UpdateHistory>,
-    /// How far it has come, if its files are there.
+    /// The progress, if the files are available.
     pub(super) evaluation: Option<Evaluation>,
-    /// What holds it up: an operator, or a pool that is to be waited for.
+    /// What blocks completion: an operator, or a pool that is to be waited for.
     pub(super) failure: Option<Failure>,
-    /// Since when operators are waited for.
+    /// The start of the wait for each operator.
     pub(super) waits: Waits,
-    /// Pools of machines.
+    /// The states of MachineConfigPools.
     pub(super) pools: Vec<PoolState>,
-    /// What the cluster version operator would say.
+    /// The conditions that the cluster-version operator would report.
     pub(super) claims: Option<Claims>,
-    /// Whether it has arrived.
+    /// Whether the release is complete.
     pub(super) complete: bool,
-    /// Whether the ClusterVersion says so.
+    /// Whether the ClusterVersion claims completion.
     pub(super) claimed: bool,
-    /// When it began.
+    /// When the update started.
     pub(super) started: Option<Timestamp>,
-    /// When it had arrived.
+    /// When it was complete.
     pub(super) completed: Option<Timestamp>,
 }
 
-/// Holds a cluster against its release.
+/// Compares a cluster with its release.
 pub(super) fn judge<'a>(
-    facts: &Facts<'a>,
+    facts: &ReleaseInputs<'a>,
     version: &ClusterVersion,
     before: &ReleasePolicyStatus,
     keeps: bool,
@@ -55,34 +55,34 @@ pub(super) fn judge<'a>(
         .as_ref()
         .map(|it| it.desired.clone())
         .unwrap_or_default();
-    let asked = facts.aim.wanted.clone().unwrap_or_default();
+    let requested = facts.aim.wanted.clone().unwrap_or_default();
     let accepted = facts.wanted.map_err(Clone::clone).and_then(|loaded| {
         let found = &loaded.payload.metadata.version;
-        if asked.version.is_empty() || asked.version == *found {
+        if requested.version.is_empty() || requested.version == *found {
             return Ok(loaded);
         }
         Err(Trouble {
             kind: TroubleKind::Mismatch,
             message: format!(
                 "release image version {found} does not match the expected upstream version {}",
-                asked.version
+                requested.version
             ),
         })
     });
     let (release, loaded, trouble) = match accepted {
         Ok(loaded) if keeps => {
-            let release = described(&asked.image, &loaded.payload.metadata);
+            let release = described(&requested.image, &loaded.payload.metadata);
             (release, Some(loaded), None)
         }
-        Ok(loaded) => (asked, Some(loaded), None),
-        // What cannot be had does not disturb what there is.
+        Ok(loaded) => (requested, Some(loaded), None),
+        // A release that cannot be loaded does not affect the current one.
         Err(trouble) if keeps && !current.image.is_empty() => {
-            let same = current.image == asked.image;
+            let same = current.image == requested.image;
             let loaded = facts.current.filter(|_| !same);
             (current, loaded, Some(trouble))
         }
         Err(trouble) if keeps => (Release::default(), None, Some(trouble)),
-        Err(trouble) => (asked, None, Some(trouble)),
+        Err(trouble) => (requested, None, Some(trouble)),
     };
     let mut judged = Judged {
         claimed: claims_completion(version, &release),
@@ -107,7 +107,7 @@ pub(super) fn judge<'a>(
         merge(&mut judged.history, &judged.release, &doing, facts.now);
     }
     judged.change = change(&judged, version, facts);
-    begin(&mut judged, known, facts.now);
+    set_start(&mut judged, known, facts.now);
     if let Some(loaded) = judged.loaded {
         if known.is_some() {
             let rows = before.operators.iter();
@@ -122,7 +122,7 @@ pub(super) fn judge<'a>(
     judged
 }
 
-/// Whether a ClusterVersion says that a release is all there.
+/// Whether a ClusterVersion claims completion of a release.
 fn claims_completion(version: &ClusterVersion, release: &Release) -> bool {
     let newest = version.history().first();
     newest.is_some_and(|it| it.is_completed() && it.image == release.image)
@@ -131,7 +131,7 @@ fn claims_completion(version: &ClusterVersion, release: &Release) -> bool {
             .is_some_and(Condition::is_true)
 }
 
-fn change(judged: &Judged<'_>, version: &ClusterVersion, facts: &Facts<'_>) -> Change {
+fn change(judged: &Judged<'_>, version: &ClusterVersion, facts: &ReleaseInputs<'_>) -> Change {
     let mut known = KnownPayloads::of(version);
     for kept in facts.kept {
         known.add(&kept.image, kept.metadata.architecture());
@@ -143,23 +143,23 @@ fn change(judged: &Judged<'_>, version: &ClusterVersion, facts: &Facts<'_>) -> C
     newest.unwrap_or(Change::Install)
 }
 
-/// When it began: as the history says, as is known, or now.
-fn begin(judged: &mut Judged<'_>, known: Option<&TargetRelease>, now: Timestamp) {
+/// The start time: from the history, from the former status, or now.
+fn set_start(judged: &mut Judged<'_>, known: Option<&TargetRelease>, now: Timestamp) {
     if judged.release.image.is_empty() {
         return;
     }
     let newest = judged.history.first();
     let newest = newest.filter(|it| it.image == judged.release.image);
-    let told = newest.and_then(|it| it.started_time.as_ref());
+    let recorded = newest.and_then(|it| it.started_time.as_ref());
     let before = known.and_then(|it| it.started_time.as_ref());
-    judged.started = Some(told.or(before).map_or(now, |it| it.0));
+    judged.started = Some(recorded.or(before).map_or(now, |it| it.0));
     let before = known.and_then(|it| it.completion_time.as_ref());
     judged.completed = before.map(|it| it.0);
 }
 
 fn evaluate(
     judged: &mut Judged<'_>,
-    facts: &Facts<'_>,
+    facts: &ReleaseInputs<'_>,
     loaded: &Loaded,
     known: Option<&TargetRelease>,
     keeps: bool,
@@ -174,7 +174,7 @@ fn evaluate(
     } else {
         Phase::Initializing
     };
-    // Who says that all is applied does not wait for one step after the other.
+    // After a claimed completion no operator waits for an earlier one.
     let order = if judged.claimed {
         Phase::Reconciling
     } else {
@@ -191,14 +191,14 @@ fn evaluate(
         let late: Vec<&str> = late.map(|it| it.name.as_str()).collect();
         judged.failure = Failure::of_pools(&late);
     }
-    // An installation asks for no versions, but who looks on does.
-    let all_told = evaluation.operators.iter().all(|it| it.undone.is_empty());
-    judged.complete = judged.failure.is_none() && (keeps || all_told);
+    // An installation does not require versions, but the verdict of an observer does.
+    let all_reported = evaluation.operators.iter().all(|it| it.undone.is_empty());
+    judged.complete = judged.failure.is_none() && (keeps || all_reported);
     if judged.complete && at != Phase::Reconciling {
         at = Phase::Reconciling;
         let ended = judged.history.first().filter(|_| judged.claimed);
         let ended = ended.and_then(|it| it.completion_time.as_ref());
-        // What was so before anybody looked has been so since the cluster said so.
+        // A completion before the first reconcile has the time that the ClusterVersion reports.
         let ended = ended.filter(|_| known.is_none()).map(|it| it.0);
         judged.completed = Some(ended.unwrap_or(facts.now));
         if keeps {
@@ -213,7 +213,7 @@ fn evaluate(
         let ended = newest.and_then(|it| it.completion_time.as_ref());
         judged.completed = Some(ended.map_or(facts.now, |it| it.0));
     }
-    judged.claims = Some(claims(&conditions::Facts {
+    judged.claims = Some(claims(&conditions::ConditionInputs {
         phase: at,
         version: &judged.release.version,
         image,

@@ -1,29 +1,29 @@
-//! The files of a release, ready to hold a cluster against; or why there are none.
+//! The files of a release, ready for evaluation; or why there are none.
 
 use crate::adoption::Adoption;
-use crate::conditions::Step;
+use crate::conditions::PayloadStep;
 use crate::evaluate::Plan;
 use crate::payload::{Payload, Selection};
 
-/// A release that was read.
+/// A loaded release.
 #[derive(Debug, Clone)]
 pub struct Loaded {
     /// Its image.
     pub image: String,
-    /// What of it the cluster gets.
+    /// The manifests selected for the cluster.
     pub payload: Payload,
-    /// What there is to do for it.
+    /// The plan to evaluate operators against.
     pub plan: Plan,
-    /// Who has to report images.
+    /// The operators that have to report images.
     pub adoption: Adoption,
-    /// A short word for all of it.
+    /// The hash of all manifests (`status.versionHash`).
     pub hash: String,
-    /// What is odd about it.
+    /// Problems that are no errors.
     pub warnings: Vec<String>,
 }
 
 impl Loaded {
-    /// What of a release a cluster gets.
+    /// Selects the manifests of a release for a cluster.
     pub fn new(image: &str, payload: &Payload, selection: &Selection) -> Self {
         let (payload, odd) = payload.for_cluster(selection);
         let plan = Plan::new(&payload);
@@ -41,31 +41,31 @@ impl Loaded {
     }
 }
 
-/// Why the files of a release are not there.
+/// Why the files of a release are not available.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Trouble {
-    /// What is wrong.
+    /// The kind of problem.
     pub kind: TroubleKind,
-    /// In a sentence.
+    /// The message.
     pub message: String,
 }
 
-/// What can be wrong with the files of a release.
+/// Kinds of problems with the files of a release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TroubleKind {
-    /// Nobody says where they are, or they are not there.
+    /// Their source is not configured, or they do not exist.
     Missing,
     /// They cannot be fetched.
     Unreadable,
-    /// They are no release.
+    /// They are not a valid release.
     Broken,
-    /// They are of another release.
+    /// They belong to another release.
     Mismatch,
 }
 
 impl TroubleKind {
-    /// The word for conditions.
+    /// The condition reason.
     pub fn word(self) -> &'static str {
         match self {
             Self::Missing => "PayloadMissing",
@@ -75,12 +75,12 @@ impl TroubleKind {
         }
     }
 
-    /// What went wrong in the words of the cluster version operator.
-    pub fn step(self) -> Step {
+    /// The step at which the cluster-version operator would report the problem.
+    pub fn step(self) -> PayloadStep {
         match self {
-            Self::Missing | Self::Unreadable => Step::Retrieve,
-            Self::Broken => Step::Load,
-            Self::Mismatch => Step::Verify,
+            Self::Missing | Self::Unreadable => PayloadStep::Retrieve,
+            Self::Broken => PayloadStep::Load,
+            Self::Mismatch => PayloadStep::Verify,
         }
     }
 }

@@ -1,32 +1,32 @@
-//! What has happened since the last time, for events.
+//! Events for changes since the last reconcile.
 
+use api::reasons::tells;
 use api::release::ReleasePolicyStatus;
-use api::words::tells;
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use machinery::time::human_duration;
 
 use super::rows::ARRIVED;
-use crate::words::EVENTS;
+use crate::reasons::EVENTS;
 
-/// Something that happened.
+/// An event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
-    /// Whether somebody should look.
+    /// Whether it is a Warning event.
     pub warning: bool,
-    /// What, in a word.
+    /// CamelCase reason.
     pub reason: String,
-    /// What, in a sentence.
+    /// Event message.
     pub message: String,
 }
 
-/// What happened between two statuses. What was so before anybody looked is no news.
+/// The events between two statuses. A state that existed before the first reconcile emits none.
 pub(super) fn notices(before: &ReleasePolicyStatus, now: &ReleasePolicyStatus) -> Vec<Notice> {
     let mut all = Vec::new();
-    let mut tell = |warning: bool, reason: &str, message: &str| {
+    let mut push_event = |warning: bool, reason: &str, message: &str| {
         debug_assert!(
             tells(EVENTS, reason, warning),
-            "the event {reason} is not explained in words.rs"
+            "the event {reason} is not explained in reasons.rs"
         );
         all.push(Notice {
             warning,
@@ -44,7 +44,7 @@ pub(super) fn notices(before: &ReleasePolicyStatus, now: &ReleasePolicyStatus) -
             target.change.as_deref().unwrap_or_default(),
             target.image
         );
-        tell(false, "ReleaseStarted", &message);
+        push_event(false, "ReleaseStarted", &message);
     }
     if same {
         for row in now.operators.iter().filter(|it| it.state == ARRIVED) {
@@ -53,7 +53,7 @@ pub(super) fn notices(before: &ReleasePolicyStatus, now: &ReleasePolicyStatus) -
                 let took = history_of(now, &row.name).filter(|_| old.waiting_since.is_some());
                 let took = took.map(|it| format!(" after {}", human_duration(it)));
                 let message = format!("{} has arrived{}", row.name, took.unwrap_or_default());
-                tell(false, "OperatorArrived", &message);
+                push_event(false, "OperatorArrived", &message);
             }
         }
     }
@@ -67,13 +67,13 @@ pub(super) fn notices(before: &ReleasePolicyStatus, now: &ReleasePolicyStatus) -
         }
         let (status, message) = (condition.status.as_str(), condition.message.as_str());
         match (condition.type_.as_str(), status, condition.reason.as_str()) {
-            ("Complete", "True", _) if !first => tell(false, "ReleaseComplete", message),
-            ("Agrees", "False", "ClaimedEarly") => tell(true, "ClaimedEarly", message),
-            ("Failing", "True", _) => tell(true, "ReleaseFailing", message),
+            ("Complete", "True", _) if !first => push_event(false, "ReleaseComplete", message),
+            ("Agrees", "False", "ClaimedEarly") => push_event(true, "ClaimedEarly", message),
+            ("Failing", "True", _) => push_event(true, "ReleaseFailing", message),
             ("Failing", "Unknown", reason @ "SlowClusterOperator")
             | ("PayloadReady", "False", reason)
             | ("KeepsClusterVersion", "False", reason @ ("ForeignOwner" | "Forbidden")) => {
-                tell(true, reason, message);
+                push_event(true, reason, message);
             }
             _ => {}
         }
@@ -85,7 +85,7 @@ fn find<'a>(status: &'a ReleasePolicyStatus, kind: &str) -> Option<&'a Condition
     status.conditions.iter().find(|it| it.type_ == kind)
 }
 
-/// How long an operator took the last time.
+/// The latest recorded duration of an operator.
 fn history_of(status: &ReleasePolicyStatus, name: &str) -> Option<SignedDuration> {
     let entry = status.history.iter().find(|it| it.operator == name)?;
     let took = entry.took_seconds.first()?;

@@ -1,21 +1,21 @@
-//! The status of a ClusterVersion that Medley keeps, in the words of the cluster version operator.
+//! The status of a ClusterVersion that Medley maintains, with the reasons and messages of the cluster-version operator.
 
 use api::openshift::{ClusterVersion, ClusterVersionStatus, Condition};
-use api::words::says;
+use api::reasons::says;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use machinery::json::go_quote;
 
-use super::Facts;
+use super::ReleaseInputs;
 use super::judge::Judged;
 use super::status::architecture;
 use crate::conditions::{Claim, accepted, refused};
+use crate::reasons::KEPT;
 use crate::target::INVALID;
-use crate::words::KEPT;
 
-/// All of it.
+/// Computes the whole status.
 pub(super) fn status(
-    facts: &Facts<'_>,
+    facts: &ReleaseInputs<'_>,
     version: &ClusterVersion,
     judged: &Judged<'_>,
 ) -> ClusterVersionStatus {
@@ -27,7 +27,7 @@ pub(super) fn status(
     status.observed_generation = version.metadata.generation.unwrap_or_default();
     let hash = judged.loaded.map(|it| it.hash.clone());
     let known = status.rest.entry("versionHash".to_owned());
-    // The kind wants one.
+    // The CRD requires one.
     let known = known.or_insert_with(|| "".into());
     if let Some(hash) = hash {
         *known = hash.into();
@@ -79,7 +79,7 @@ fn claim(status: &'static str, reason: &'static str, message: impl Into<String>)
     }
 }
 
-/// Puts a condition in the place of the one of its type, or takes that away. Its time moves with its status.
+/// Sets or removes a condition. Its transition time changes only with its status.
 fn set(conditions: &mut Vec<Condition>, kind: &str, claim: Option<Claim>, now: Timestamp) {
     let Some(claim) = claim else {
         conditions.retain(|it| it.kind != kind);
@@ -87,7 +87,7 @@ fn set(conditions: &mut Vec<Condition>, kind: &str, claim: Option<Claim>, now: T
     };
     debug_assert!(
         says(KEPT, kind, claim.status, claim.reason),
-        "{kind}={} {} is not explained in words.rs",
+        "{kind}={} {} is not explained in reasons.rs",
         claim.status,
         claim.reason
     );
@@ -98,11 +98,11 @@ fn set(conditions: &mut Vec<Condition>, kind: &str, claim: Option<Claim>, now: T
         });
     }
     for condition in conditions.iter_mut().filter(|it| it.kind == kind) {
-        say(condition, &claim, now);
+        set_claim(condition, &claim, now);
     }
 }
 
-fn say(condition: &mut Condition, claim: &Claim, now: Timestamp) {
+fn set_claim(condition: &mut Condition, claim: &Claim, now: Timestamp) {
     if condition.status != claim.status {
         claim.status.clone_into(&mut condition.status);
         condition.last_transition_time = Some(Time(now));
@@ -111,13 +111,13 @@ fn say(condition: &mut Condition, claim: &Claim, now: Timestamp) {
     condition.message.clone_from(&claim.message);
 }
 
-fn invalid(facts: &Facts<'_>) -> Option<Claim> {
+fn invalid(facts: &ReleaseInputs<'_>) -> Option<Claim> {
     let why = facts.aim.invalid?;
-    let asked = facts.version?.spec.desired_update.clone()?;
-    let whole = serde_json::to_string(&asked).unwrap_or_default();
+    let request = facts.version?.spec.desired_update.clone()?;
+    let whole = serde_json::to_string(&request).unwrap_or_default();
     let field = why.field();
     let value = match field {
-        "spec.desiredUpdate.version" => go_quote(&asked.version),
+        "spec.desiredUpdate.version" => go_quote(&request.version),
         _ => whole,
     };
     Some(claim(
@@ -127,13 +127,13 @@ fn invalid(facts: &Facts<'_>) -> Option<Claim> {
     ))
 }
 
-fn release_accepted(facts: &Facts<'_>, judged: &Judged<'_>) -> Claim {
-    let asked = facts.aim.wanted.clone().unwrap_or_default();
+fn release_accepted(facts: &ReleaseInputs<'_>, judged: &Judged<'_>) -> Claim {
+    let request = facts.aim.wanted.clone().unwrap_or_default();
     match (&judged.trouble, judged.loaded) {
         (Some(trouble), _) => refused(
             trouble.kind.step(),
-            &asked.version,
-            &asked.image,
+            &request.version,
+            &request.image,
             &trouble.message,
         ),
         (None, Some(loaded)) => accepted(
@@ -141,12 +141,16 @@ fn release_accepted(facts: &Facts<'_>, judged: &Judged<'_>) -> Claim {
             &loaded.image,
             architecture(facts, judged),
         ),
-        (None, None) => claim("Unknown", "RetrievePayload", "nobody says which release"),
+        (None, None) => claim(
+            "Unknown",
+            "RetrievePayload",
+            "the release of the cluster is unknown",
+        ),
     }
 }
 
-/// Which updates there are is known from the releases that the cluster keeps.
-fn retrieved(facts: &Facts<'_>, version: &ClusterVersion) -> Claim {
+/// The available updates are those stored in the cluster.
+fn retrieved(facts: &ReleaseInputs<'_>, version: &ClusterVersion) -> Claim {
     if facts.aim.unknown.is_some() {
         let current = version.status.as_ref().map(|it| it.desired.version.clone());
         let channel = version.spec.channel.as_deref().unwrap_or_default();
@@ -160,19 +164,19 @@ fn retrieved(facts: &Facts<'_>, version: &ClusterVersion) -> Claim {
     claim("True", "", "")
 }
 
-/// What speaks against a release of another minor version; that nothing does is not said.
-fn not_upgradeable(facts: &Facts<'_>, version: &ClusterVersion) -> Option<Claim> {
+/// Why minor updates are blocked; the condition is absent if they are not.
+fn not_upgradeable(facts: &ReleaseInputs<'_>, version: &ClusterVersion) -> Option<Claim> {
     let mut risks: Vec<(&'static str, String)> = Vec::new();
     if version.spec.overrides.iter().any(|it| it.unmanaged) {
         let message = "Disabling ownership via cluster version overrides prevents updates between minor or major versions. Please remove overrides before requesting a minor or major version update.";
         risks.push(("ClusterVersionOverridesSet", message.to_owned()));
     }
     for (name, operator) in facts.operators {
-        let says = operator.condition("Upgradeable").filter(|it| it.is_false());
-        if let Some(says) = says {
+        let upgradeable = operator.condition("Upgradeable").filter(|it| it.is_false());
+        if let Some(upgradeable) = upgradeable {
             let message = format!(
                 "Cluster operator {name} should not be upgraded between minor versions: {}",
-                says.message
+                upgradeable.message
             );
             risks.push(("ClusterOperatorsNotUpgradeable", message));
         }

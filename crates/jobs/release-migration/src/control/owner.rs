@@ -1,22 +1,22 @@
-//! Who writes the status of a ClusterVersion, by its managed fields.
+//! The writers of the status of a ClusterVersion, by its managedFields.
 
 use std::collections::BTreeSet;
 
 use api::openshift::ClusterVersion;
 
-/// What only one may keep.
-const KEPT: [&str; 4] = ["f:desired", "f:history", "f:conditions", "f:versionHash"];
+/// The fields that only one manager may write.
+const EXCLUSIVE_FIELDS: [&str; 4] = ["f:desired", "f:history", "f:conditions", "f:versionHash"];
 
-/// Others than Medley who write the status.
+/// Other managers that write the status.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Owners {
-    /// Those who keep what says which release the cluster runs.
+    /// Managers of the fields about the current release.
     pub of_status: BTreeSet<String>,
-    /// Whether somebody tells which updates there are. That one and Medley do not disturb each other.
+    /// Whether another manager writes the available updates. It does not conflict with Medley.
     pub of_updates: bool,
 }
 
-/// Who they are. `own` is what Medley is called.
+/// The other managers. `own` is Medley's field manager.
 pub fn owners(version: &ClusterVersion, own: &str) -> Owners {
     let mut owners = Owners::default();
     for entry in version.metadata.managed_fields.iter().flatten() {
@@ -25,7 +25,10 @@ pub fn owners(version: &ClusterVersion, own: &str) -> Owners {
         let Some(status) = status.filter(|_| manager != own) else {
             continue;
         };
-        if KEPT.iter().any(|field| status.get(field).is_some()) {
+        if EXCLUSIVE_FIELDS
+            .iter()
+            .any(|field| status.get(field).is_some())
+        {
             owners.of_status.insert(manager.to_owned());
         }
         owners.of_updates |= status.get("f:availableUpdates").is_some();

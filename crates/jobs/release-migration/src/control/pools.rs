@@ -1,13 +1,13 @@
-//! Pools of machines, and whether they hold completion up.
+//! MachineConfigPools, and whether they block completion.
 
 use api::openshift::{Condition, MachineConfigPool};
 use api::release::PoolState;
 use kube_core::ResourceExt as _;
 
-/// How every pool gets on, by name.
+/// The state of every pool, by name.
 ///
-/// That its machines run what it wants says nothing of what it should want. By the time that machine-config
-/// has arrived it has told every pool: pools are asked after all operators are there.
+/// That its nodes run its target configuration does not prove that the target is the new one. machine-config sets the
+/// target of every pool before it reports its new version: so pools count only after all operators are done.
 pub(super) fn states(pools: &[MachineConfigPool]) -> Vec<PoolState> {
     let mut states: Vec<PoolState> = pools.iter().map(state).collect();
     states.sort_by(|one, other| one.name.cmp(&other.name));
@@ -16,7 +16,7 @@ pub(super) fn states(pools: &[MachineConfigPool]) -> Vec<PoolState> {
 
 fn state(pool: &MachineConfigPool) -> PoolState {
     let status = pool.status.clone().unwrap_or_default();
-    let says = |kind: &str| {
+    let has_condition = |kind: &str| {
         let found = Condition::find(&status.conditions, kind);
         found.is_some_and(Condition::is_true)
     };
@@ -26,19 +26,19 @@ fn state(pool: &MachineConfigPool) -> PoolState {
         None
     } else if status.updated_machine_count < machines || has != pool.wanted() {
         let what = format!(
-            "{} of {machines} machines are updated",
+            "{} of {machines} nodes are updated",
             status.updated_machine_count
         );
         Some(if pool.spec.paused {
             format!("{what}, and the pool is paused")
-        } else if says("Degraded") || status.degraded_machine_count > 0 {
+        } else if has_condition("Degraded") || status.degraded_machine_count > 0 {
             format!("{what}, and {} are degraded", status.degraded_machine_count)
         } else {
             what
         })
     } else if status.ready_machine_count < machines {
         Some(format!(
-            "{} of {machines} machines are ready",
+            "{} of {machines} nodes are ready",
             status.ready_machine_count
         ))
     } else {

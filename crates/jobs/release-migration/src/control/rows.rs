@@ -1,4 +1,4 @@
-//! Operators one by one: how each fares, how long it took, and how many there are of each sort.
+//! The state of each operator, its duration, and the counts per state.
 
 use std::collections::BTreeMap;
 
@@ -9,19 +9,19 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::judge::Judged;
 use crate::adoption::OPERATOR_IMAGE;
 use crate::diagnose::diagnose;
-use crate::evaluate::{Evaluation, Verdict};
+use crate::evaluate::{Evaluation, OperatorVerdict};
 use crate::failure::Reason;
 
-/// How often it is remembered how long an operator took.
-const TIMES: usize = 5;
+/// Number of durations to keep per operator.
+const KEPT_DURATIONS: usize = 5;
 
-/// An operator that has arrived.
+/// State of an operator that is done.
 pub(super) const ARRIVED: &str = "Arrived";
-/// An operator that is on its way.
+/// State of an operator that is updating.
 const UPDATING: &str = "Updating";
 
-/// How an operator fares, in a word.
-fn state(verdict: &Verdict) -> &'static str {
+/// The state of an operator.
+fn state(verdict: &OperatorVerdict) -> &'static str {
     match &verdict.failure {
         None if verdict.undone.is_empty() => ARRIVED,
         None => UPDATING,
@@ -49,9 +49,9 @@ pub(super) fn rows(judged: &Judged<'_>) -> Vec<OperatorState> {
             state: state(verdict).to_owned(),
             reports_image: wanted.expected.version(OPERATOR_IMAGE).is_some(),
             waiting_since: judged.waits.since(&verdict.name).map(Time),
-            undone: verdict.undone.iter().map(told).collect(),
+            undone: verdict.undone.iter().map(undone_version).collect(),
         };
-        // An operator that two files have is waited for until both are content.
+        // An operator with two manifests is waited for until both are satisfied.
         let known = rows.get(verdict.name.as_str());
         if known.is_none_or(|known| known.state == ARRIVED) {
             rows.insert(&verdict.name, row);
@@ -60,7 +60,7 @@ pub(super) fn rows(judged: &Judged<'_>) -> Vec<OperatorState> {
     rows.into_values().collect()
 }
 
-fn told(undone: &crate::evaluate::Undone) -> UndoneVersion {
+fn undone_version(undone: &crate::evaluate::Undone) -> UndoneVersion {
     let diagnosis = diagnose(undone, &[]);
     UndoneVersion {
         name: undone.name.clone(),
@@ -71,7 +71,7 @@ fn told(undone: &crate::evaluate::Undone) -> UndoneVersion {
     }
 }
 
-/// How far it has come.
+/// The progress of the release.
 pub(super) fn progress(judged: &Judged<'_>, rows: &[OperatorState]) -> Option<Progress> {
     let evaluation: &Evaluation = judged.evaluation.as_ref()?;
     let count = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
@@ -85,15 +85,15 @@ pub(super) fn progress(judged: &Judged<'_>, rows: &[OperatorState]) -> Option<Pr
     })
 }
 
-/// Operators that have arrived since the last time, and how long they were waited for.
-pub(super) fn arrivals<'a>(
+/// Operators that finished since the last reconcile, and the durations of their waits.
+pub(super) fn finished_operators<'a>(
     before: &'a [OperatorState],
     rows: &'a [OperatorState],
     now: Timestamp,
 ) -> impl Iterator<Item = (&'a str, i64)> {
     rows.iter().filter_map(move |row| {
         let old = before.iter().find(|it| it.name == row.name)?;
-        // Who was only unwell has taken no step towards the release.
+        // An operator that was only unhealthy made no progress towards the release.
         let waited = old
             .waiting_since
             .as_ref()
@@ -102,7 +102,7 @@ pub(super) fn arrivals<'a>(
     })
 }
 
-/// What is remembered of how long operators took.
+/// The recorded durations of operators.
 pub(super) fn history(
     before: &ReleasePolicyStatus,
     rows: &[OperatorState],
@@ -111,7 +111,7 @@ pub(super) fn history(
     let known = before.history.iter().cloned();
     let mut all: BTreeMap<String, OperatorHistory> =
         known.map(|it| (it.operator.clone(), it)).collect();
-    for (name, took) in arrivals(&before.operators, rows, now) {
+    for (name, took) in finished_operators(&before.operators, rows, now) {
         let entry = all
             .entry(name.to_owned())
             .or_insert_with(|| OperatorHistory {
@@ -119,37 +119,34 @@ pub(super) fn history(
                 took_seconds: Vec::new(),
             });
         entry.took_seconds.insert(0, took.max(0));
-        entry.took_seconds.truncate(TIMES);
+        entry.took_seconds.truncate(KEPT_DURATIONS);
     }
     all.into_values().collect()
 }
 
-/// How operators fare, in numbers.
+/// Counts for the metrics.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a number of its own for those who count"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a metric of its own")]
 pub struct Tally {
-    /// Those that have arrived.
+    /// Operators that are done.
     pub arrived: usize,
-    /// Those that are on their way, or not reached yet.
+    /// Operators that are updating, or not reached yet.
     pub updating: usize,
-    /// Those that are not well or not there.
+    /// Operators that are unhealthy or missing.
     pub unwell: usize,
-    /// Of all, those that report what will never be what the release wants.
+    /// Among all, operators whose reported version can never match the release.
     pub hopeless: usize,
-    /// Of all, those that do not have to report their image.
+    /// Among all, operators that do not have to report their image.
     pub silent: usize,
-    /// Whether the release has arrived.
+    /// Whether the release is complete.
     pub complete: bool,
-    /// Whether the ClusterVersion says so, and it has not.
+    /// Whether the ClusterVersion claims completion too early.
     pub claimed_early: bool,
-    /// Whether the cluster does not get on, or too slowly.
+    /// Whether the update fails or is slow.
     pub failing: bool,
-    /// Whether the files of the release are there.
+    /// Whether the files of the release are loaded.
     pub payload_ready: bool,
-    /// Whether Medley is to keep the ClusterVersion, and does not.
+    /// Whether Medley should maintain the ClusterVersion, but does not.
     pub not_owned: bool,
 }
 
@@ -169,28 +166,30 @@ impl Tally {
             tally.silent += usize::from(!row.reports_image);
         }
         let verdicts = judged.evaluation.iter().flat_map(|it| &it.operators);
-        let is_hopeless = |verdict: &&Verdict| {
-            // Who reports nothing yet may just be the one before.
-            let told = verdict.undone.iter().filter(|it| it.from.is_some());
-            told.map(|it| diagnose(it, &[])).any(|it| !it.passes)
+        let is_hopeless = |verdict: &&OperatorVerdict| {
+            // An operator that reports nothing yet may still be the previous build.
+            let undone_version = verdict.undone.iter().filter(|it| it.from.is_some());
+            undone_version
+                .map(|it| diagnose(it, &[]))
+                .any(|it| !it.passes)
         };
         tally.hopeless = verdicts.filter(is_hopeless).count();
-        let says = |kind: &str, reason: &str| {
+        let has_condition = |kind: &str, reason: &str| {
             let mut all = status.conditions.iter();
             all.any(|it| it.type_ == kind && it.reason == reason)
         };
-        tally.claimed_early = says("Agrees", "ClaimedEarly");
+        tally.claimed_early = has_condition("Agrees", "ClaimedEarly");
         tally.failing = status
             .conditions
             .iter()
             .any(|it| it.type_ == "Failing" && it.status != "False" && judged.loaded.is_some());
         tally.not_owned = ["ForeignOwner", "Forbidden"]
             .iter()
-            .any(|reason| says("KeepsClusterVersion", reason));
+            .any(|reason| has_condition("KeepsClusterVersion", reason));
         tally
     }
 
-    /// How many operators there are of each sort, with its name for those who count.
+    /// The number of operators per value of the `state` label.
     pub fn states(&self) -> [(&'static str, usize); 5] {
         [
             ("arrived", self.arrived),

@@ -1,19 +1,19 @@
-//! The status of the policy: Medley's own verdict.
+//! The status of the ReleasePolicy: Medley's own verdict.
 
+use api::reasons::says;
 use api::release::{Mode, OperatorState, ReleasePolicyStatus, TargetRelease};
-use api::words::says;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use super::judge::Judged;
-use super::{Facts, rows};
+use super::{ReleaseInputs, rows};
 use crate::conditions::{Claim, accepted};
 use crate::history::Change;
-use crate::words::CONDITIONS;
+use crate::reasons::CONDITIONS;
 
-/// How many operators are named at most.
-const NAMED: usize = 8;
+/// Maximum number of operators named in a message.
+const MAX_NAMED: usize = 8;
 
-/// The types of the conditions.
+/// Condition types.
 const PAYLOAD: &str = "PayloadReady";
 const COMPLETE: &str = "Complete";
 const PROGRESSING: &str = "Progressing";
@@ -21,25 +21,25 @@ const FAILING: &str = "Failing";
 const AGREES: &str = "Agrees";
 const KEEPS: &str = "KeepsClusterVersion";
 
-/// What a condition says.
-struct Said {
+/// A condition of the policy.
+struct PolicyCondition {
     kind: &'static str,
     status: &'static str,
     reason: &'static str,
     message: String,
 }
 
-fn said(
+fn condition_of(
     kind: &'static str,
     status: &'static str,
     reason: &'static str,
     message: impl Into<String>,
-) -> Said {
+) -> PolicyCondition {
     debug_assert!(
         says(CONDITIONS, kind, status, reason),
-        "{kind}={status} {reason} is not explained in words.rs"
+        "{kind}={status} {reason} is not explained in reasons.rs"
     );
-    Said {
+    PolicyCondition {
         kind,
         status,
         reason,
@@ -47,12 +47,12 @@ fn said(
     }
 }
 
-fn yes(holds: bool) -> &'static str {
+fn status_text(holds: bool) -> &'static str {
     if holds { "True" } else { "False" }
 }
 
-impl Said {
-    fn condition(self, facts: &Facts<'_>, before: &ReleasePolicyStatus) -> Condition {
+impl PolicyCondition {
+    fn condition(self, facts: &ReleaseInputs<'_>, before: &ReleasePolicyStatus) -> Condition {
         let mut known = before.conditions.iter();
         let same = known.find(|it| it.type_ == self.kind && it.status == self.status);
         Condition {
@@ -67,44 +67,47 @@ impl Said {
     }
 }
 
-/// What is said where there is nothing to judge. What was learnt of operators is kept.
-pub(super) fn absent(facts: &Facts<'_>, before: &ReleasePolicyStatus) -> ReleasePolicyStatus {
+/// The status without a release to evaluate. Recorded durations are kept.
+pub(super) fn absent(
+    facts: &ReleaseInputs<'_>,
+    before: &ReleasePolicyStatus,
+) -> ReleasePolicyStatus {
     let (reason, message) = if facts.installed {
         (
             "NoClusterVersion",
-            "there is no ClusterVersion version: nobody says which release the cluster runs; it is picked up when it comes",
+            "ClusterVersion version not found: the release of the cluster is unknown; no restart is needed once it exists",
         )
     } else {
         (
             "KindsNotInstalled",
-            "the kinds ClusterVersion and ClusterOperator of config.openshift.io are not installed: there is no release to judge; they are picked up when they come",
+            "the kinds ClusterVersion and ClusterOperator of config.openshift.io are not installed: there is no release to evaluate; no restart is needed once they are",
         )
     };
     let all = [PAYLOAD, COMPLETE, PROGRESSING, FAILING, AGREES, KEEPS];
     ReleasePolicyStatus {
         observed_generation: facts.policy.metadata.generation,
         conditions: all
-            .map(|kind| said(kind, "Unknown", reason, message).condition(facts, before))
+            .map(|kind| condition_of(kind, "Unknown", reason, message).condition(facts, before))
             .into(),
         history: before.history.clone(),
         ..ReleasePolicyStatus::default()
     }
 }
 
-/// What is said of what was judged.
+/// The status of an evaluated release.
 pub(super) fn status(
-    facts: &Facts<'_>,
+    facts: &ReleaseInputs<'_>,
     before: &ReleasePolicyStatus,
     judged: &Judged<'_>,
     keeps: bool,
 ) -> ReleasePolicyStatus {
     let operators = rows::rows(judged);
-    let nobody: &[OperatorState] = &[];
+    let no_operators: &[OperatorState] = &[];
     let same = before.target.as_ref().map(|it| it.image.as_str());
     let known = if same == Some(judged.release.image.as_str()) {
         before.operators.as_slice()
     } else {
-        nobody
+        no_operators
     };
     let past = ReleasePolicyStatus {
         operators: known.to_vec(),
@@ -121,7 +124,7 @@ pub(super) fn status(
     ];
     ReleasePolicyStatus {
         observed_generation: facts.policy.metadata.generation,
-        conditions: conditions.map(|said| said.condition(facts, before)).into(),
+        conditions: conditions.map(|it| it.condition(facts, before)).into(),
         target: target(judged),
         progress: rows::progress(judged, &operators),
         pools: judged.pools.clone(),
@@ -149,9 +152,9 @@ fn target(judged: &Judged<'_>) -> Option<TargetRelease> {
     })
 }
 
-fn payload(facts: &Facts<'_>, judged: &Judged<'_>) -> Said {
+fn payload(facts: &ReleaseInputs<'_>, judged: &Judged<'_>) -> PolicyCondition {
     match (&judged.trouble, judged.loaded) {
-        (Some(trouble), _) => said(PAYLOAD, "False", trouble.kind.word(), &trouble.message),
+        (Some(trouble), _) => condition_of(PAYLOAD, "False", trouble.kind.word(), &trouble.message),
         (None, Some(loaded)) => {
             let claim = accepted(
                 &loaded.payload.metadata.version,
@@ -160,26 +163,31 @@ fn payload(facts: &Facts<'_>, judged: &Judged<'_>) -> Said {
             );
             let odd = loaded.warnings.iter().map(|it| format!("; {it}"));
             let message = claim.message + &odd.collect::<String>();
-            said(PAYLOAD, "True", claim.reason, message)
+            condition_of(PAYLOAD, "True", claim.reason, message)
         }
-        (None, None) => said(PAYLOAD, "Unknown", "NoRelease", "nobody says which release"),
+        (None, None) => condition_of(
+            PAYLOAD,
+            "Unknown",
+            "NoRelease",
+            "the release of the cluster is unknown",
+        ),
     }
 }
 
-/// For what machines a release is, as the cluster version operator names it.
-pub(super) fn architecture<'a>(facts: &Facts<'a>, judged: &Judged<'_>) -> &'a str {
+/// The architecture of a release, as the cluster-version operator names it.
+pub(super) fn architecture<'a>(facts: &ReleaseInputs<'a>, judged: &Judged<'_>) -> &'a str {
     match judged.loaded {
         Some(loaded) if loaded.payload.metadata.is_multi() => "Multi",
         _ => facts.architecture,
     }
 }
 
-fn unknown(kind: &'static str) -> Said {
-    let message = "the files of the release are not there, so that nobody knows";
-    said(kind, "Unknown", "PayloadNotReady", message)
+fn unknown(kind: &'static str) -> PolicyCondition {
+    let message = "unknown without the files of the release";
+    condition_of(kind, "Unknown", "PayloadNotReady", message)
 }
 
-fn complete(judged: &Judged<'_>, rows: &[OperatorState]) -> Said {
+fn complete(judged: &Judged<'_>, rows: &[OperatorState]) -> PolicyCondition {
     let Some(loaded) = judged.loaded else {
         return unknown(COMPLETE);
     };
@@ -190,7 +198,7 @@ fn complete(judged: &Judged<'_>, rows: &[OperatorState]) -> Said {
             rows.len(),
             loaded.adoption
         );
-        return said(COMPLETE, "True", "Arrived", message);
+        return condition_of(COMPLETE, "True", "Arrived", message);
     }
     match &judged.failure {
         Some(failure) => {
@@ -205,20 +213,20 @@ fn complete(judged: &Judged<'_>, rows: &[OperatorState]) -> Said {
                     message = format!("{message}; {}: {}", pool.name, pool.message);
                 }
             }
-            said(COMPLETE, "False", failure.word(), message)
+            condition_of(COMPLETE, "False", failure.word(), message)
         }
-        None => said(COMPLETE, "False", "Installing", missing(rows)),
+        None => condition_of(COMPLETE, "False", "Installing", missing(rows)),
     }
 }
 
-/// Who has not reported what.
+/// The operators with the versions they have not reported.
 fn missing(rows: &[OperatorState]) -> String {
     let undone = rows.iter().flat_map(|row| {
         let all = row.undone.iter();
         all.map(|it| format!("{} has not reported {} {}", row.name, it.name, it.to))
     });
     let all: Vec<String> = undone.collect();
-    let named = all.iter().take(NAMED).cloned().collect::<Vec<_>>();
+    let named = all.iter().take(MAX_NAMED).cloned().collect::<Vec<_>>();
     let more = match all.len() - named.len() {
         0 => String::new(),
         more => format!(" and {more} more"),
@@ -230,7 +238,7 @@ fn claimed(
     kind: &'static str,
     judged: &Judged<'_>,
     of: impl Fn(&crate::conditions::Claims) -> &Claim,
-) -> Said {
+) -> PolicyCondition {
     let Some(claims) = &judged.claims else {
         return unknown(kind);
     };
@@ -240,20 +248,20 @@ fn claimed(
         ("", ..) => "AsExpected",
         (reason, ..) => reason,
     };
-    said(kind, claim.status, reason, claim.message.clone())
+    condition_of(kind, claim.status, reason, claim.message.clone())
 }
 
-fn agrees(judged: &Judged<'_>, rows: &[OperatorState], keeps: bool) -> Said {
+fn agrees(judged: &Judged<'_>, rows: &[OperatorState], keeps: bool) -> PolicyCondition {
     let version = &judged.release.version;
     if keeps {
-        let message = "Medley keeps the ClusterVersion itself";
-        return said(AGREES, "True", "Own", message);
+        let message = "Medley maintains the ClusterVersion itself";
+        return condition_of(AGREES, "True", "Own", message);
     }
     if judged.loaded.is_none() {
         return unknown(AGREES);
     }
     match (judged.claimed, judged.complete) {
-        // What went wrong after it had arrived was not claimed too early.
+        // A failure after completion is not an early claim.
         (true, false) if judged.completed.is_none() => {
             let mut why = missing(rows);
             if why.is_empty() {
@@ -264,42 +272,42 @@ fn agrees(judged: &Judged<'_>, rows: &[OperatorState], keeps: bool) -> Said {
                     .unwrap_or_default();
             }
             let message = format!(
-                "the cluster version operator says that {version} is complete, but it is not: {why}"
+                "the cluster version operator claims that {version} is complete, but it is not: {why}"
             );
-            said(AGREES, "False", "ClaimedEarly", message)
+            condition_of(AGREES, "False", "ClaimedEarly", message)
         }
         (false, true) if judged.change != Change::Install => {
             let message = format!(
                 "all operators have arrived at {version}, and the cluster version operator has not noticed yet"
             );
-            said(AGREES, "False", "NotNoticed", message)
+            condition_of(AGREES, "False", "NotNoticed", message)
         }
         _ => {
-            let message = "the cluster version operator says the same";
-            said(AGREES, "True", "Agrees", message)
+            let message = "the cluster version operator reports the same";
+            condition_of(AGREES, "True", "Agrees", message)
         }
     }
 }
 
-fn kept(facts: &Facts<'_>, keeps: bool) -> Said {
+fn kept(facts: &ReleaseInputs<'_>, keeps: bool) -> PolicyCondition {
     if facts.policy.spec.mode == Mode::Observe {
-        let message = "spec.mode is Observe: Medley looks on and writes no ClusterVersion";
-        return said(KEEPS, "False", "Observing", message);
+        let message = "spec.mode is Observe: Medley does not write the ClusterVersion";
+        return condition_of(KEEPS, "False", "Observing", message);
     }
     if !keeps {
         let owners: Vec<&str> = facts.owners.of_status.iter().map(String::as_str).collect();
         let message = format!(
-            "spec.mode is Own, but the managed fields of ClusterVersion version say that {} keeps its status: Medley writes nothing there; set spec.mode to Observe, or have the other one stop and take its entry out of metadata.managedFields",
+            "spec.mode is Own, but according to the managed fields of ClusterVersion version, {} writes its status: Medley writes nothing there; set spec.mode to Observe, or stop the other manager and remove its entry from metadata.managedFields",
             owners.join(", ")
         );
-        return said(KEEPS, "False", "ForeignOwner", message);
+        return condition_of(KEEPS, "False", "ForeignOwner", message);
     }
     if let Some(why) = facts.forbidden {
         let message = format!(
-            "spec.mode is Own, but Medley may not write the status of ClusterVersion version: {why}; deploy/optional/release-owner.yaml has the right"
+            "spec.mode is Own, but RBAC forbids writing the status of ClusterVersion version: {why}; apply deploy/optional/release-owner.yaml to grant it"
         );
-        return said(KEEPS, "False", "Forbidden", message);
+        return condition_of(KEEPS, "False", "Forbidden", message);
     }
-    let message = "Medley keeps the status of ClusterVersion version";
-    said(KEEPS, yes(true), "Own", message)
+    let message = "Medley maintains the status of ClusterVersion version";
+    condition_of(KEEPS, status_text(true), "Own", message)
 }

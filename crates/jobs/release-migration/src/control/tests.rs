@@ -24,7 +24,7 @@ fn pull(letter: char) -> String {
     format!("quay.io/r@sha256:{}", letter.to_string().repeat(64))
 }
 
-/// A release of `dns`, which reports nothing but its version, and machine-config, which reports its image.
+/// A release of `dns`, which reports only its version, and machine-config, which reports its image.
 fn files(version: &str, letter: char, multi: bool) -> Files {
     let mut metadata =
         json!({ "kind": "cincinnati-metadata-v0", "version": version, "previous": ["4.18.0"] });
@@ -87,8 +87,8 @@ fn operator(name: &str, image: Option<char>) -> (String, ClusterOperator) {
     (name.to_owned(), serde_json::from_value(it).unwrap())
 }
 
-/// A cluster, as it changes from one look to the next.
-struct World {
+/// A cluster with its state across reconciles.
+struct ClusterFixture {
     policy: ReleasePolicy,
     version: ClusterVersion,
     operators: BTreeMap<String, ClusterOperator>,
@@ -97,8 +97,8 @@ struct World {
     kept: Vec<Kept>,
 }
 
-impl World {
-    /// At the release `single`, which Medley keeps or looks at.
+impl ClusterFixture {
+    /// At the release `single`, which Medley maintains or observes.
     fn new(mode: &str) -> Self {
         let policy =
             json!({ "metadata": { "name": "default", "generation": 3 }, "spec": { "mode": mode } });
@@ -124,17 +124,17 @@ impl World {
         }
     }
 
-    /// What the other one says.
-    fn says(&mut self, status: Value) {
+    /// Sets the status that the cluster-version operator writes.
+    fn set_status(&mut self, status: Value) {
         self.version.status = Some(serde_json::from_value(status).unwrap());
     }
 
-    fn asks(&mut self, update: Value) {
+    fn request(&mut self, update: Value) {
         self.version.spec.desired_update = Some(serde_json::from_value(update).unwrap());
     }
 
-    /// Looks, and remembers what was said.
-    fn look(&mut self, minute: i64) -> Decision {
+    /// Reconciles, and stores the resulting statuses.
+    fn reconcile(&mut self, minute: i64) -> Decision {
         let owners = owners(&self.version, OWN);
         let find = |image: &str| self.payloads.iter().find(|it| it.image == image);
         let desired = self
@@ -155,9 +155,9 @@ impl World {
             .unwrap_or_default();
         let missing = Trouble {
             kind: TroubleKind::Missing,
-            message: format!("nobody keeps {image}"),
+            message: format!("{image} is not stored"),
         };
-        let decision = decide(&Facts {
+        let decision = decide(&ReleaseInputs {
             policy: &self.policy,
             version: Some(&self.version),
             installed: true,
@@ -233,12 +233,12 @@ fn reasons(decision: &Decision) -> Vec<&str> {
         .collect()
 }
 
-/// The seed's story, kept by Medley: installed single, migrated to multi, complete only when the one that
-/// reports its image has.
+/// The seed's story with Medley as the maintainer: installed single, migrated to multi, complete only when the operator
+/// that reports its image has done so.
 #[test]
-fn a_cluster_that_medley_keeps_becomes_multi_arch() {
-    let mut world = World::new("Own");
-    let installed = world.look(0);
+fn maintained_cluster_migrates_to_multi_arch() {
+    let mut cluster = ClusterFixture::new("Own");
+    let installed = cluster.reconcile(0);
     assert_eq!(history(&installed), ["Completed single 0..0"]);
     assert_eq!(
         claimed(&installed, "Progressing"),
@@ -259,19 +259,19 @@ fn a_cluster_that_medley_keeps_becomes_multi_arch() {
     assert_eq!(status.observed_generation, 7);
     assert_eq!(status.desired.architecture, "");
     let single = status.rest["versionHash"].clone();
-    // Nobody asks for Multi: the next version is what there is, once it is known what runs.
-    let installed = world.look(1);
+    // Multi is not requested: the next version is available, once the current one is known.
+    let installed = cluster.reconcile(1);
     let status = installed.version.as_ref().unwrap();
     let updates = status.available_updates.as_ref().unwrap();
     assert_eq!(
         updates.iter().map(|it| &it.image).collect::<Vec<_>>(),
         ["next"]
     );
-    // The same look again says the same.
-    assert_eq!(world.look(2).version, installed.version);
+    // A second reconcile yields the same.
+    assert_eq!(cluster.reconcile(2).version, installed.version);
 
-    world.asks(json!({ "architecture": "Multi", "version": "4.18.0" }));
-    let begun = world.look(10);
+    cluster.request(json!({ "architecture": "Multi", "version": "4.18.0" }));
+    let begun = cluster.reconcile(10);
     assert_eq!(
         history(&begun),
         ["Partial multi 10..-", "Completed single 0..0"]
@@ -301,11 +301,11 @@ fn a_cluster_that_medley_keeps_becomes_multi_arch() {
     assert_eq!(row.waiting_since.as_ref().unwrap().0, at(10));
     assert_eq!(begun.next, Some(at(50) + SignedDuration::from_secs(1)));
 
-    let waiting = world.look(30);
+    let waiting = cluster.reconcile(30);
     assert_eq!(history(&waiting)[0], "Partial multi 10..-");
     assert_eq!(reasons(&waiting), Vec::<&str>::new());
-    world.set(operator("machine-config", Some('b')));
-    let done = world.look(31);
+    cluster.set(operator("machine-config", Some('b')));
+    let done = cluster.reconcile(31);
     assert_eq!(history(&done)[0], "Completed multi 10..31");
     assert_eq!(
         claimed(&done, "Progressing"),
@@ -322,16 +322,16 @@ fn a_cluster_that_medley_keeps_becomes_multi_arch() {
         verdict(&done, "Complete"),
         "True Arrived: all 2 operators have arrived at 4.18.0; 1 of 2 operators report images; completion is only exact for these"
     );
-    // Who is multi already is not asked twice.
-    assert_eq!(history(&world.look(40)).len(), 2);
+    // A cluster that is multi already is not migrated again.
+    assert_eq!(history(&cluster.reconcile(40)).len(), 2);
 }
 
 #[test]
-fn an_operator_that_goes_back_is_an_error_and_no_new_release() {
-    let mut world = World::new("Own");
-    world.look(0);
-    world.set(operator("machine-config", Some('z')));
-    let wrong = world.look(5);
+fn regressed_operator_is_an_error_and_no_new_release() {
+    let mut cluster = ClusterFixture::new("Own");
+    cluster.reconcile(0);
+    cluster.set(operator("machine-config", Some('z')));
+    let wrong = cluster.reconcile(5);
     assert_eq!(history(&wrong), ["Completed single 0..0"]);
     assert_eq!(
         claimed(&wrong, "Progressing"),
@@ -341,15 +341,15 @@ fn an_operator_that_goes_back_is_an_error_and_no_new_release() {
     assert!(wrong.tally.failing);
 }
 
-/// Corner case 9: another release is asked for before the one before has arrived.
+/// Corner case 9: another release is requested before the previous one is complete.
 #[test]
-fn a_release_that_is_given_up_ends() {
-    let mut world = World::new("Own");
-    world.look(0);
-    world.asks(json!({ "image": "multi" }));
-    world.look(10);
-    world.asks(json!({ "image": "single" }));
-    let back = world.look(20);
+fn abandoned_release_ends() {
+    let mut cluster = ClusterFixture::new("Own");
+    cluster.reconcile(0);
+    cluster.request(json!({ "image": "multi" }));
+    cluster.reconcile(10);
+    cluster.request(json!({ "image": "single" }));
+    let back = cluster.reconcile(20);
     assert_eq!(
         history(&back),
         [
@@ -363,15 +363,15 @@ fn a_release_that_is_given_up_ends() {
 }
 
 #[test]
-fn what_cannot_be_had_does_not_disturb_what_there_is() {
-    let mut world = World::new("Own");
-    world.look(0);
-    world.asks(json!({ "image": "nowhere", "version": "4.19.0" }));
-    let refused = world.look(1);
+fn unloadable_release_does_not_affect_the_current_one() {
+    let mut cluster = ClusterFixture::new("Own");
+    cluster.reconcile(0);
+    cluster.request(json!({ "image": "nowhere", "version": "4.19.0" }));
+    let refused = cluster.reconcile(1);
     assert_eq!(history(&refused), ["Completed single 0..0"]);
     assert_eq!(
         claimed(&refused, "ReleaseAccepted"),
-        "False RetrievePayload: Retrieving payload failed version=\"4.19.0\" image=\"nowhere\" failure=nobody keeps nowhere"
+        "False RetrievePayload: Retrieving payload failed version=\"4.19.0\" image=\"nowhere\" failure=nowhere is not stored"
     );
     assert_eq!(
         claimed(&refused, "Progressing"),
@@ -379,15 +379,15 @@ fn what_cannot_be_had_does_not_disturb_what_there_is() {
     );
     assert_eq!(
         verdict(&refused, "PayloadReady"),
-        "False PayloadMissing: nobody keeps nowhere"
+        "False PayloadMissing: nowhere is not stored"
     );
     assert_eq!(reasons(&refused), ["PayloadMissing"]);
-    // It still is what it was.
+    // The current release stays complete.
     assert!(verdict(&refused, "Complete").starts_with("True Arrived"));
 
-    world.asks(json!({ "image": "next", "version": "4.18.7" }));
+    cluster.request(json!({ "image": "next", "version": "4.18.7" }));
     assert_eq!(
-        claimed(&world.look(2), "ReleaseAccepted"),
+        claimed(&cluster.reconcile(2), "ReleaseAccepted"),
         "False VerifyPayloadVersion: Verifying payload failed version=\"4.18.7\" image=\"next\" failure=release image version 4.18.1 does not match the expected upstream version 4.18.7"
     );
 }
@@ -397,14 +397,14 @@ fn what_cannot_be_had_does_not_disturb_what_there_is() {
 #[case(json!({ "version": "4.18.9" }), "spec.desiredUpdate.version: Invalid value: \"4.18.9\": when image is empty the update must be an available update")]
 #[case(json!({ "architecture": "Multi", "version": "4.18.0", "image": "multi" }), "spec.desiredUpdate: Invalid value: {\"architecture\":\"Multi\",\"version\":\"4.18.0\",\"image\":\"multi\"}: cannot set both Architecture and Image")]
 #[case(json!({ "architecture": "Multi" }), "spec.desiredUpdate: Invalid value: {\"architecture\":\"Multi\"}: Version must be set if Architecture is set")]
-fn what_makes_no_sense_is_said(#[case] asked: Value, #[case] expected: &str) {
-    let mut world = World::new("Own");
-    world.look(0);
-    world.asks(asked);
-    let invalid = world.look(1);
-    let said = claimed(&invalid, "Invalid");
+fn invalid_request_is_reported(#[case] update: Value, #[case] expected: &str) {
+    let mut cluster = ClusterFixture::new("Own");
+    cluster.reconcile(0);
+    cluster.request(update);
+    let invalid = cluster.reconcile(1);
+    let text = claimed(&invalid, "Invalid");
     assert_eq!(
-        said,
+        text,
         format!("True InvalidClusterVersion: The cluster version is invalid: {expected}")
     );
     assert_eq!(
@@ -412,30 +412,30 @@ fn what_makes_no_sense_is_said(#[case] asked: Value, #[case] expected: &str) {
         "False InvalidClusterVersion: Stopped at 4.18.0: the cluster version is invalid"
     );
     assert_eq!(history(&invalid).len(), 1);
-    world.version.spec.desired_update = None;
-    assert_eq!(claimed(&world.look(2), "Invalid"), "-");
+    cluster.version.spec.desired_update = None;
+    assert_eq!(claimed(&cluster.reconcile(2), "Invalid"), "-");
 }
 
-/// A request for a release that nobody knows does nothing, and it can be seen why.
+/// A request for an unknown release has no effect, and the status states why.
 #[test]
-fn a_multi_release_that_nobody_keeps_is_waited_for() {
-    let mut world = World::new("Own");
-    world.kept.retain(|it| it.image != "multi");
-    world.look(0);
-    world.asks(json!({ "architecture": "Multi", "version": "4.18.0" }));
-    let waiting = world.look(1);
+fn missing_multi_release_is_waited_for() {
+    let mut cluster = ClusterFixture::new("Own");
+    cluster.kept.retain(|it| it.image != "multi");
+    cluster.reconcile(0);
+    cluster.request(json!({ "architecture": "Multi", "version": "4.18.0" }));
+    let waiting = cluster.reconcile(1);
     assert_eq!(history(&waiting), ["Completed single 0..0"]);
     assert_eq!(
         claimed(&waiting, "RetrievedUpdates"),
         "False VersionNotFound: currently reconciling cluster version 4.18.0 not found in the \"stable-4.18\" channel"
     );
-    world.kept.push(kept("multi", "4.18.0", true, 5));
-    assert_eq!(history(&world.look(6))[0], "Partial multi 6..-");
+    cluster.kept.push(kept("multi", "4.18.0", true, 5));
+    assert_eq!(history(&cluster.reconcile(6))[0], "Partial multi 6..-");
 }
 
 #[test]
-fn overrides_and_operators_speak_against_updates() {
-    let mut world = World::new("Own");
+fn overrides_and_operators_block_minor_updates() {
+    let mut cluster = ClusterFixture::new("Own");
     let mut dns = operator("dns", None);
     let status = dns.1.status.as_mut().unwrap();
     status.conditions.push(api::openshift::Condition {
@@ -444,23 +444,23 @@ fn overrides_and_operators_speak_against_updates() {
         message: "old".to_owned(),
         ..Default::default()
     });
-    world.set(dns);
+    cluster.set(dns);
     assert_eq!(
-        claimed(&world.look(0), "Upgradeable"),
+        claimed(&cluster.reconcile(0), "Upgradeable"),
         "False ClusterOperatorsNotUpgradeable: Cluster operator dns should not be upgraded between minor versions: old"
     );
-    world.version.spec.overrides = serde_json::from_value(json!([
+    cluster.version.spec.overrides = serde_json::from_value(json!([
         { "kind": "Deployment", "group": "apps", "namespace": "a", "name": "b", "unmanaged": true },
     ]))
     .unwrap();
     assert!(
-        claimed(&world.look(1), "Upgradeable")
+        claimed(&cluster.reconcile(1), "Upgradeable")
             .starts_with("False MultipleReasons: Cluster should not")
     );
 }
 
 #[test]
-fn pools_hold_completion_up_only_if_they_are_to() {
+fn pools_block_completion_only_if_requested() {
     let pool = |updated: i32, paused: bool| -> MachineConfigPool {
         serde_json::from_value(json!({
             "metadata": { "name": "worker" },
@@ -472,13 +472,13 @@ fn pools_hold_completion_up_only_if_they_are_to() {
         }))
         .unwrap()
     };
-    let mut world = World::new("Own");
-    world.look(0);
-    world.pools = vec![pool(1, false)];
-    world.policy.spec.worker_pools = api::release::Gate::Require;
-    world.asks(json!({ "image": "multi" }));
-    world.set(operator("machine-config", Some('b')));
-    let waiting = world.look(10);
+    let mut cluster = ClusterFixture::new("Own");
+    cluster.reconcile(0);
+    cluster.pools = vec![pool(1, false)];
+    cluster.policy.spec.worker_pools = api::release::Gate::Require;
+    cluster.request(json!({ "image": "multi" }));
+    cluster.set(operator("machine-config", Some('b')));
+    let waiting = cluster.reconcile(10);
     assert_eq!(history(&waiting)[0], "Partial multi 10..-");
     assert_eq!(
         claimed(&waiting, "Progressing"),
@@ -487,60 +487,60 @@ fn pools_hold_completion_up_only_if_they_are_to() {
     assert_eq!(claimed(&waiting, "Failing"), "False : ");
     assert_eq!(
         verdict(&waiting, "Complete"),
-        "False MachineConfigPoolUpdating: machine config pool worker is updating; worker: 1 of 3 machines are updated"
+        "False MachineConfigPoolUpdating: machine config pool worker is updating; worker: 1 of 3 nodes are updated"
     );
-    world.pools = vec![pool(1, true)];
-    assert!(verdict(&world.look(11), "Complete").ends_with("and the pool is paused"));
-    world.pools = vec![pool(3, false)];
-    assert_eq!(history(&world.look(12))[0], "Completed multi 10..12");
-    // Afterwards pools do what they like.
-    world.pools = vec![pool(1, false)];
-    assert!(verdict(&world.look(13), "Complete").starts_with("True Arrived"));
-    // And nobody who does not ask for it waits.
-    let mut world = World::new("Own");
-    world.pools = vec![pool(1, false)];
-    assert!(verdict(&world.look(0), "Complete").starts_with("True Arrived"));
+    cluster.pools = vec![pool(1, true)];
+    assert!(verdict(&cluster.reconcile(11), "Complete").ends_with("and the pool is paused"));
+    cluster.pools = vec![pool(3, false)];
+    assert_eq!(history(&cluster.reconcile(12))[0], "Completed multi 10..12");
+    // After completion, pools do not count.
+    cluster.pools = vec![pool(1, false)];
+    assert!(verdict(&cluster.reconcile(13), "Complete").starts_with("True Arrived"));
+    // Without the policy setting, pools are not waited for.
+    let mut cluster = ClusterFixture::new("Own");
+    cluster.pools = vec![pool(1, false)];
+    assert!(verdict(&cluster.reconcile(0), "Complete").starts_with("True Arrived"));
 }
 
-/// Two must not write the same thing.
+/// Two managers must not write the same status.
 #[test]
-fn medley_steps_back_where_somebody_else_keeps_it() {
-    let mut world = World::new("Own");
-    world.says(cvo("multi", "Completed", "False"));
+fn medley_does_not_write_beside_another_manager() {
+    let mut cluster = ClusterFixture::new("Own");
+    cluster.set_status(cvo("multi", "Completed", "False"));
     let entry = |manager: &str, fields: Value| json!({ "manager": manager, "operation": "Update", "subresource": "status", "fieldsV1": { "f:status": fields } });
     let managed = |entries: Vec<Value>| Some(serde_json::from_value(json!(entries)).unwrap());
-    world.version.metadata.managed_fields = managed(vec![entry(
+    cluster.version.metadata.managed_fields = managed(vec![entry(
         "cluster-version-operator",
         json!({ "f:history": {} }),
     )]);
-    let refused = world.look(21);
+    let refused = cluster.reconcile(21);
     assert_eq!(refused.version, None);
-    let said = verdict(&refused, "KeepsClusterVersion");
+    let text = verdict(&refused, "KeepsClusterVersion");
     assert!(
-        said.starts_with("False ForeignOwner: ") && said.contains("cluster-version-operator"),
-        "{said}"
+        text.starts_with("False ForeignOwner: ") && text.contains("cluster-version-operator"),
+        "{text}"
     );
     assert!(refused.tally.not_owned);
     assert_eq!(reasons(&refused), ["ClaimedEarly", "ForeignOwner"]);
-    // Who tells of updates, writes the spec, or is Medley is not in the way.
-    world.version.metadata.managed_fields = managed(vec![
+    // Managers of available updates or of the spec, and Medley itself, do not conflict.
+    cluster.version.metadata.managed_fields = managed(vec![
         entry(OWN, json!({ "f:history": {}, "f:conditions": {} })),
         entry("updates", json!({ "f:availableUpdates": {} })),
         json!({ "manager": "kubectl", "fieldsV1": { "f:spec": {} } }),
     ]);
-    let mine = world.look(22);
+    let mine = cluster.reconcile(22);
     assert!(mine.version.is_some());
-    assert!(owners(&world.version, OWN).of_updates);
+    assert!(owners(&cluster.version, OWN).of_updates);
 }
 
 #[test]
-fn a_cluster_without_openshift_has_nothing_to_judge() {
-    let world = World::new("Observe");
+fn cluster_without_openshift_has_no_release() {
+    let cluster = ClusterFixture::new("Observe");
     let trouble = Trouble {
         kind: TroubleKind::Missing,
         message: String::new(),
     };
-    let mut policy = world.policy.clone();
+    let mut policy = cluster.policy.clone();
     policy.status = Some(ReleasePolicyStatus {
         history: vec![api::release::OperatorHistory {
             operator: "dns".to_owned(),
@@ -549,15 +549,15 @@ fn a_cluster_without_openshift_has_nothing_to_judge() {
         ..ReleasePolicyStatus::default()
     });
     for (installed, reason) in [(false, "KindsNotInstalled"), (true, "NoClusterVersion")] {
-        let decision = decide(&Facts {
+        let decision = decide(&ReleaseInputs {
             policy: &policy,
             version: None,
             installed,
-            aim: &Aim::default(),
+            aim: &ReleaseTarget::default(),
             wanted: Err(&trouble),
             current: None,
             kept: &[],
-            operators: &world.operators,
+            operators: &cluster.operators,
             pools: &[],
             owners: &Owners::default(),
             forbidden: None,
@@ -571,27 +571,27 @@ fn a_cluster_without_openshift_has_nothing_to_judge() {
 }
 
 #[test]
-fn the_first_release_is_the_one_that_was_there_first() {
-    let mut world = World::new("Own");
-    world.version.status = None;
-    let first = |world: &World| {
-        owned(&world.version, None, &world.kept, false)
+fn first_release_is_the_oldest_stored() {
+    let mut cluster = ClusterFixture::new("Own");
+    cluster.version.status = None;
+    let first = |cluster: &ClusterFixture| {
+        owned(&cluster.version, None, &cluster.kept, false)
             .wanted
             .unwrap()
             .image
     };
-    world.kept = vec![
+    cluster.kept = vec![
         kept("multi", "4.18.0", true, 0),
         kept("single", "4.18.0", false, 0),
     ];
-    assert_eq!(first(&world), "single");
-    world.kept = vec![
+    assert_eq!(first(&cluster), "single");
+    cluster.kept = vec![
         kept("multi", "4.18.0", true, 0),
         kept("single", "4.18.0", false, 5),
     ];
-    assert_eq!(first(&world), "multi");
-    world.asks(json!({ "image": "other" }));
-    assert_eq!(first(&world), "other");
-    assert_eq!(observed(&world.version).wanted.unwrap().image, "other");
+    assert_eq!(first(&cluster), "multi");
+    cluster.request(json!({ "image": "other" }));
+    assert_eq!(first(&cluster), "other");
+    assert_eq!(observed(&cluster.version).wanted.unwrap().image, "other");
     assert_eq!(Invalid::Ambiguous.field(), "spec.desiredUpdate.version");
 }

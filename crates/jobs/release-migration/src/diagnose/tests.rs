@@ -43,7 +43,7 @@ fn found(from: Option<&str>, to: &str, running: &[&str]) -> Diagnosis {
     Some(image("quay.io/s", 'b')),
     image("quay.io/r", 'b'),
     Mismatch::OtherPlace,
-    "never ends"
+    "never resolves"
 )]
 #[case::tag(Some("quay.io/r:4.18.0".to_owned()), image("quay.io/r", 'b'), Mismatch::TagForm, "by tag")]
 #[case::wanted_tag(Some(image("quay.io/r", 'b')), "quay.io/r:4.18.0".to_owned(), Mismatch::WantedTagForm, "by digest")]
@@ -51,7 +51,7 @@ fn found(from: Option<&str>, to: &str, running: &[&str]) -> Diagnosis {
     Some("placeholder.url.oc.will.replace.this.org/placeholdernamespace:was-not-built-properly".to_owned()),
     image("quay.io/r", 'b'), Mismatch::NotBuilt, "not built as part of a release"
 )]
-#[case::nonsense(Some("No Image".to_owned()), image("quay.io/r", 'b'), Mismatch::NoImage, "no pull specification")]
+#[case::nonsense(Some("No Image".to_owned()), image("quay.io/r", 'b'), Mismatch::NoImage, "not a pull specification")]
 #[case::silent(
     None,
     image("quay.io/r", 'b'),
@@ -71,11 +71,11 @@ fn images(
 }
 
 #[test]
-fn pods_tell_more() {
+fn running_pods_refine_the_diagnosis() {
     let (old, new) = (image("quay.io/r", 'a'), image("quay.io/r", 'b'));
     let stale = found(Some(&old), &new, &[&new, &old]);
     assert_eq!(stale.mismatch, Mismatch::StalePod);
-    assert!(stale.message.contains("ns/pod-1 still has"));
+    assert!(stale.message.contains("ns/pod-1 still runs"));
     let other = found(Some(&old), &new, &[&old]);
     assert_eq!(other.mismatch, Mismatch::OtherImage);
     let silent = found(None, &new, &[&new]);
@@ -84,7 +84,7 @@ fn pods_tell_more() {
 }
 
 #[test]
-fn versions_are_told_as_well() {
+fn version_mismatch_is_diagnosed() {
     let version = |from: Option<&str>| {
         let undone = Undone {
             name: "operator".to_owned(),

@@ -31,7 +31,7 @@ fn guess(waves: &[Vec<Awaited>], machines: Option<Machines>) -> Option<(SignedDu
 }
 
 #[test]
-fn waves_follow_each_other_and_the_slowest_counts() {
+fn waves_are_sequential_and_the_slowest_counts() {
     let waves = [
         vec![awaited("dns", Some(1)), awaited("etcd", Some(2))],
         vec![awaited("network", None)],
@@ -42,26 +42,26 @@ fn waves_follow_each_other_and_the_slowest_counts() {
 }
 
 #[test]
-fn one_odd_time_does_not_count() {
+fn outlier_does_not_count() {
     let waves = [vec![awaited("dns", None)]];
     assert_eq!(guess(&waves, None), Some((minutes(6), Basis::History)));
 }
 
 #[test]
-fn who_is_late_will_be_later() {
+fn late_operator_needs_more_time() {
     let waves = [vec![awaited("etcd", Some(30))]];
     assert_eq!(guess(&waves, None), Some((minutes(2), Basis::History)));
 }
 
 #[test]
-fn who_is_new_takes_what_others_do() {
+fn new_operator_takes_the_median_of_others() {
     let waves = [vec![awaited("new", None)]];
     assert_eq!(guess(&waves, None), Some((minutes(10), Basis::History)));
     assert_eq!(estimate(&waves, &Past::default(), None), None);
 }
 
 #[test]
-fn machines_have_a_pace() {
+fn node_pace_is_extrapolated() {
     let waves = [vec![awaited("machine-config", Some(24))]];
     let machines = |updated| Some(Machines { total: 3, updated });
     let found = |updated| guess(&waves, machines(updated)).unwrap();
@@ -69,7 +69,7 @@ fn machines_have_a_pace() {
     assert_eq!(found(1), (minutes(48), Basis::Machines));
     assert_eq!(found(0), (minutes(30), Basis::Machines));
     assert_eq!(found(3), (minutes(0), Basis::Machines));
-    // Without machines, the past; and others are no example for it.
+    // Without nodes, the recorded duration; other operators are not comparable.
     assert_eq!(guess(&waves, None), Some((minutes(16), Basis::History)));
     let mut others = Past::default();
     others.add("dns", minutes(5));

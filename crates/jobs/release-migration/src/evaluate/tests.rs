@@ -28,10 +28,10 @@ fn operator(name: &str, versions: &[(&str, &str)], conditions: &[(&str, &str)]) 
 const WELL: &[(&str, &str)] = &[("Available", "True"), ("Degraded", "False")];
 const BOTH: &[(&str, &str)] = &[("operator", "4.18.0"), ("operator-image", NEW)];
 
-/// Reference 2.4, one line for every rule and for the corner cases that are about one operator:
-/// what the manifest has, what the operator reports, what holds, and what comes of it while updating.
+/// Reference 2.4, one line for every rule and for the corner cases about one operator: the expected versions, the
+/// reported ones, the conditions, and the verdict while updating.
 #[rstest]
-// 1. A manifest without versions, whatever the operator says.
+// 1. A manifest without versions, whatever the operator reports.
 #[case(&[], BOTH, WELL, "ClusterOperatorNoVersions Fail Cluster operator a does not declare expected versions")]
 #[case(&[], BOTH, &[], "ClusterOperatorNoVersions Fail Cluster operator a does not declare expected versions")]
 // 3., 6. Versions; the whole pull specification counts.
@@ -46,7 +46,7 @@ const BOTH: &[(&str, &str)] = &[("operator", "4.18.0"), ("operator-image", NEW)]
 // 5. Degraded goes before versions.
 #[case(BOTH, &[], &[("Available", "True"), ("Degraded", "True")], "ClusterOperatorDegraded FailAfterInterval Cluster operator a is degraded")]
 #[case(BOTH, BOTH, &[("Available", "True")], "ClusterOperatorDegraded FailAfterInterval Cluster operator a is degraded")]
-// 7. Nobody asks for Progressing.
+// 7. Progressing is not checked.
 #[case(BOTH, BOTH, &[("Available", "True"), ("Degraded", "False"), ("Progressing", "True")], "")]
 // Corner case 1: an operator that does not report images yet; and a release that wants none.
 #[case(BOTH, &[("operator", "4.18.0")], WELL, "ClusterOperatorUpdating None Cluster operator a is updating versions")]
@@ -58,16 +58,16 @@ const BOTH: &[(&str, &str)] = &[("operator", "4.18.0"), ("operator-image", NEW)]
 #[case(BOTH, &[("operator", "4.18.0"), ("operator-image", "mirror/r@sha256:bb")], WELL, "ClusterOperatorUpdating None Cluster operator a is updating versions")]
 // Corner case 4: the operator was not built as part of a release.
 #[case(BOTH, &[("operator", "4.18.0"), ("operator-image", "placeholder.url.oc.will.replace.this.org/placeholdernamespace:was-not-built-properly")], WELL, "ClusterOperatorUpdating None Cluster operator a is updating versions")]
-// Corner case 5: the first of several counts, empty is missing, and missing is what empty expects.
+// Corner case 5: the first of several counts, empty is missing, and an expected empty value matches a missing one.
 #[case(&[("operator", "1")], &[("operator", "1"), ("operator", "2")], WELL, "")]
 #[case(&[("operator", "2")], &[("operator", "1"), ("operator", "2")], WELL, "ClusterOperatorUpdating None Cluster operator a is updating versions")]
 #[case(&[("operator", "1")], &[("operator", "")], WELL, "ClusterOperatorUpdating None Cluster operator a is updating versions")]
 #[case(&[("operator", "")], &[], WELL, "")]
-// Corner case 6: right versions, but nothing about availability.
+// Corner case 6: right versions, but no Available condition.
 #[case(BOTH, BOTH, &[("Degraded", "False")], "ClusterOperatorNotAvailable Fail Cluster operator a is not available")]
-// Corner case 7: nobody knows whether it is degraded.
+// Corner case 7: Degraded is Unknown.
 #[case(BOTH, BOTH, &[("Available", "True"), ("Degraded", "Unknown")], "ClusterOperatorDegraded FailAfterInterval Cluster operator a is degraded")]
-fn an_operator_is_judged(
+fn operator_is_checked_by_the_reference_rules(
     #[case] wanted: &[(&str, &str)],
     #[case] reported: &[(&str, &str)],
     #[case] conditions: &[(&str, &str)],
@@ -82,9 +82,9 @@ fn an_operator_is_judged(
     }
 }
 
-/// While a cluster is installed, versions are not asked for and degraded is only told.
+/// During an installation, versions are not required and degraded is only reported.
 #[test]
-fn an_installation_asks_for_less() {
+fn installation_requires_less() {
     let wanted = operator("a", BOTH, &[]);
     let install =
         |actual: &ClusterOperator| check(&wanted, Some(actual), Phase::Initializing, 1, 1);
@@ -98,7 +98,7 @@ fn an_installation_asks_for_less() {
 }
 
 #[test]
-fn an_operator_that_is_not_there_is_named_with_its_place() {
+fn missing_operator_is_reported_with_its_number() {
     let failure = check(&operator("dns", BOTH, &[]), None, Phase::Updating, 71, 890).unwrap();
     assert_eq!(
         failure.to_string(),
@@ -107,14 +107,14 @@ fn an_operator_that_is_not_there_is_named_with_its_place() {
 }
 
 #[test]
-fn what_is_undone_is_told_in_order() {
+fn undone_versions_are_sorted() {
     let wanted = [("operator", "2"), ("b-image", NEW), ("a-image", NEW)];
     let actual = operator("a", &[("operator", "1"), ("b-image", OLD)], WELL);
     let undone = undone(&operator("a", &wanted, &[]), Some(&actual));
-    let told: Vec<String> = undone.iter().map(ToString::to_string).collect();
+    let texts: Vec<String> = undone.iter().map(ToString::to_string).collect();
     let image = format!("b-image from {OLD} to {NEW}");
     let missing = format!("a-image to {NEW}");
-    assert_eq!(told, [missing, image, "operator from 1 to 2".to_owned()]);
+    assert_eq!(texts, [missing, image, "operator from 1 to 2".to_owned()]);
 }
 
 fn payload(files: &[&str]) -> Payload {
@@ -176,7 +176,7 @@ fn summary(evaluation: &Evaluation) -> (usize, usize, String, Vec<&str>) {
 }
 
 #[test]
-fn who_is_not_reached_is_not_blamed() {
+fn unreached_operators_are_not_failures() {
     let plan = Plan::new(&payload(FILES));
     let update = |versions: &[(&str, &str)]| plan.evaluate(&cluster(versions), Phase::Updating);
 
@@ -199,13 +199,13 @@ fn who_is_not_reached_is_not_blamed() {
 }
 
 #[test]
-fn nothing_waits_but_in_an_update() {
+fn only_updates_are_ordered() {
     let plan = Plan::new(&payload(FILES));
     let actual = cluster(&[("a", "1"), ("b", "1"), ("c", "2")]);
     let kept = plan.evaluate(&actual, Phase::Reconciling);
     assert_eq!((kept.done, kept.total), (7, 10));
     assert_eq!(kept.failure.unwrap().word(), "MultipleErrors");
-    // Versions are not asked for while it is installed, but who is not there is missed.
+    // Versions are not required during an installation, but operators have to exist.
     let installed = plan.evaluate(&actual, Phase::Initializing);
     assert_eq!((installed.done, installed.total), (9, 10));
     let word = installed.failure.unwrap().word();
@@ -214,16 +214,16 @@ fn nothing_waits_but_in_an_update() {
 
 /// Corner case 11: operators that do not report images are done as soon as their version is right.
 #[test]
-fn who_reports_no_image_is_done_at_once() {
+fn operator_without_image_is_done_at_once() {
     let plan = Plan::new(&payload(&["0000_10_a_co.yaml"]));
     let evaluation = plan.evaluate(&cluster(&[("a", "2")]), Phase::Updating);
     assert!(evaluation.is_complete());
 }
 
 proptest! {
-    /// An operator that arrives never makes anything worse, and only when all have is it over.
+    /// An operator that is done never makes the result worse, and only when all are done is the release complete.
     #[test]
-    fn arriving_helps(arrived in prop::collection::vec(any::<bool>(), 4), next in 0usize..4) {
+    fn updated_operator_never_worsens_the_result(arrived in prop::collection::vec(any::<bool>(), 4), next in 0usize..4) {
         let plan = Plan::new(&payload(FILES));
         let names = ["a", "b", "c", "machine-config"];
         let at = |arrived: &[bool]| {

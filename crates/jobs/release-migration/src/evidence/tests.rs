@@ -66,7 +66,7 @@ fn pods_are_found_through_related_objects() {
 }
 
 #[test]
-fn pods_that_have_ended_count_no_more() {
+fn ended_pods_are_ignored() {
     let mut ended = pod("dns", "a", ("Job", "x"), "i", false);
     ended.status.as_mut().unwrap().phase = Some("Succeeded".to_owned());
     let related = json!([{ "group": "", "resource": "namespaces", "name": "dns" }]);
@@ -74,9 +74,9 @@ fn pods_that_have_ended_count_no_more() {
 }
 
 #[test]
-fn what_runs_tells_who_has_arrived() {
+fn running_images_show_the_rollout_state() {
     let related = json!([{ "group": "", "resource": "namespaces", "name": "dns" }]);
-    let told = |pods: &[Pod]| {
+    let evidence_of = |pods: &[Pod]| {
         let found = running(&operator(&related), pods);
         evidence("dns", &found, &release())
     };
@@ -87,16 +87,16 @@ fn what_runs_tells_who_has_arrived() {
     let starting = pod("dns", "starting", owner, &image("quay.io/r", 'b'), false);
     let old = pod("dns", "old", owner, &image("quay.io/r", 'a'), true);
     let good = [new, mirrored, tagged];
-    assert_eq!(told(&good).arrival, Arrival::Arrived);
-    assert_eq!(told(&good).containers, 3);
-    let waiting = told(&[good[0].clone(), starting]);
+    assert_eq!(evidence_of(&good).arrival, Arrival::Arrived);
+    assert_eq!(evidence_of(&good).containers, 3);
+    let waiting = evidence_of(&[good[0].clone(), starting]);
     assert_eq!(waiting.arrival, Arrival::Starting);
     assert_eq!(waiting.unready, ["dns/starting"]);
-    let rolling = told(&[good[0].clone(), old]);
+    let rolling = evidence_of(&[good[0].clone(), old]);
     assert_eq!(rolling.arrival, Arrival::Rolling);
     assert_eq!(rolling.stale[0].pod, "old");
-    assert_eq!(told(&[]).arrival, Arrival::NothingRuns);
-    // What is from elsewhere is of no release.
+    assert_eq!(evidence_of(&[]).arrival, Arrival::NothingRuns);
+    // Images from other repositories belong to no release.
     let catalog = pod(
         "dns",
         "catalog",
@@ -104,7 +104,7 @@ fn what_runs_tells_who_has_arrived() {
         &image("quay.io/catalog", 'c'),
         false,
     );
-    let beside = told(&[good[0].clone(), catalog.clone()]);
+    let beside = evidence_of(&[good[0].clone(), catalog.clone()]);
     assert_eq!((beside.arrival, beside.foreign), (Arrival::Arrived, 1));
-    assert_eq!(told(&[catalog]).arrival, Arrival::NothingRuns);
+    assert_eq!(evidence_of(&[catalog]).arrival, Arrival::NothingRuns);
 }

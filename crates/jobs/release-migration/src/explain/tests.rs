@@ -22,12 +22,12 @@ fn operator(versions: &[(&str, &str)], degraded: &str) -> ClusterOperator {
     .unwrap()
 }
 
-fn told(
+fn explained(
     actual: Option<&ClusterOperator>,
     expected: Option<&ClusterOperator>,
     evidence: Option<&Evidence>,
 ) -> Explanation {
-    explain(&Facts {
+    explain(&OperatorInputs {
         name: "dns",
         actual,
         expected,
@@ -49,10 +49,10 @@ fn evidence(arrival: Arrival, stale: Vec<Running>) -> Evidence {
 }
 
 #[test]
-fn states_follow_from_what_is_known() {
+fn state_is_derived_from_inputs() {
     let new = [("operator", "4.18.0"), ("operator-image", &image('b'))];
     let (expected, silent) = (operator(&new, "False"), operator(&new[..1], "False"));
-    let state = |actual, expected, evidence| told(actual, expected, evidence).state;
+    let state = |actual, expected, evidence| explained(actual, expected, evidence).state;
     let some = Some(&expected);
     assert_eq!(state(None, some, None), "dns is not there");
     assert_eq!(state(some, some, None), "dns has arrived");
@@ -73,7 +73,7 @@ fn states_follow_from_what_is_known() {
     let rolling = evidence(Arrival::Rolling, Vec::new());
     assert_eq!(
         state(quiet, quiet, Some(&rolling)),
-        "dns says to have arrived, but its pods have not"
+        "dns claims to have arrived, but its pods have not"
     );
     let starting = evidence(Arrival::Starting, Vec::new());
     assert_eq!(
@@ -84,18 +84,18 @@ fn states_follow_from_what_is_known() {
 }
 
 #[test]
-fn reasons_and_help_are_told() {
+fn reasons_and_next_steps_are_listed() {
     let old = image('a');
     let new = [("operator", "4.18.0"), ("operator-image", &image('b'))];
     let actual = operator(&[new[0], ("operator-image", &old)], "False");
-    let found = told(Some(&actual), Some(&operator(&new, "False")), None);
+    let found = explained(Some(&actual), Some(&operator(&new, "False")), None);
     assert_eq!(
         found.because,
         [
             "Available=True since 5m".to_owned(),
             "Degraded=False: R: m".to_owned(),
-            "Progressing is not said".to_owned(),
-            "operator is 4.18.0, as the release wants".to_owned(),
+            "Progressing is not reported".to_owned(),
+            "operator is 4.18.0, as the release expects".to_owned(),
             format!(
                 "operator-image from {old} to {}: the operator has not finished with the new image",
                 image('b')
@@ -113,7 +113,7 @@ fn reasons_and_help_are_told() {
     let mut rolling = evidence(Arrival::Rolling, vec![stale]);
     rolling.unready = vec!["ns/p".to_owned()];
     let silent = operator(&new[..1], "False");
-    let found = told(Some(&silent), Some(&silent), Some(&rolling));
+    let found = explained(Some(&silent), Some(&silent), Some(&rolling));
     let because = found.because.join("\n");
     assert!(
         because.contains("does not report operator-image"),

@@ -5,7 +5,7 @@ fn of(reason: Reason, name: &str, effect: Effect) -> Failure {
 }
 
 #[test]
-fn several_of_one_reason_are_told_together() {
+fn failures_of_one_reason_are_combined() {
     for (reason, word, message) in [
         (
             Reason::NoVersions,
@@ -66,14 +66,14 @@ fn different_reasons_are_listed_once_and_in_order() {
         all.summary(),
         "an unknown error has occurred: MultipleErrors"
     );
-    // Who is only updating does not make the update fail.
+    // An operator that is only updating does not make the update fail.
     let failing = all.failing().unwrap();
     assert_eq!(failing.word(), "ClusterOperatorDegraded");
     assert_eq!(failing.to_string(), "Cluster operator a is degraded");
 }
 
 #[test]
-fn objects_that_are_gone_are_listed() {
+fn missing_objects_are_listed() {
     let gone = |name, number| Failure::not_found(name, number, 9);
     assert_eq!(
         gone("dns", 4).to_string(),

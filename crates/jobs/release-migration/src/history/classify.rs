@@ -1,8 +1,7 @@
-//! What a change from one release to the next was.
+//! Classifies the change from one release to the next.
 //!
-//! That a cluster becomes multi-arch shows in its history as the same version with another image. So
-//! does a payload that was copied to a mirror, one that was built again, and the way back. What tells
-//! them apart is the digest, and what is known of the payloads.
+//! A migration to multi-arch appears in the history as the same version with another image. So do a mirrored payload, a
+//! rebuilt one, and the migration back. The digest, and what is known about the payloads, distinguish them.
 
 use std::collections::BTreeMap;
 
@@ -12,16 +11,16 @@ use serde::{Serialize, Serializer};
 
 use crate::payload::Architecture;
 
-/// What a change was.
+/// The kind of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// There was nothing before.
+    /// The first release.
     Install,
     /// To another version.
     Update {
-        /// The version before.
+        /// The previous version.
         from: String,
-        /// Whether it was all there.
+        /// Whether it was completed.
         complete: bool,
     },
     /// The same version, for several architectures instead of one.
@@ -30,16 +29,16 @@ pub enum Change {
     MultiToMulti,
     /// The same version, for one architecture instead of several.
     Back,
-    /// The same content, from another place.
+    /// The same content, from another repository.
     Remirror,
     /// The same version for one architecture, with other content.
     Rebuild,
-    /// The same version with another image, of which nobody knows what it is for.
+    /// The same version with another image of unknown architecture.
     SameVersion,
 }
 
 impl Change {
-    /// The word for it.
+    /// The name of the kind.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Install => "Install",
@@ -60,27 +59,27 @@ impl Serialize for Change {
     }
 }
 
-/// What is known of a payload.
+/// What is known about a payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PayloadFacts {
-    /// For what machines it is.
+    /// Its architecture.
     pub architecture: Architecture,
 }
 
-/// What is known of payloads, by image.
+/// Known payloads, by image.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KnownPayloads(BTreeMap<String, PayloadFacts>);
 
 impl KnownPayloads {
-    /// What a ClusterVersion tells by itself: that what it is at or on its way to is for several
-    /// architectures, where its status says so or where nothing else was asked for.
+    /// From a ClusterVersion alone: the current or target release is for several architectures if the status reports it
+    /// or if nothing else was requested.
     pub fn of(version: &ClusterVersion) -> Self {
         let mut known = Self::default();
         let Some(status) = &version.status else {
             return known;
         };
-        let asked = version.spec.desired_update.as_ref();
-        let is_asked = asked.is_some_and(|it| {
+        let request = version.spec.desired_update.as_ref();
+        let is_multi_requested = request.is_some_and(|it| {
             it.architecture == "Multi"
                 && it.image.is_empty()
                 && it.version == status.desired.version
@@ -92,12 +91,12 @@ impl KnownPayloads {
                     .message
                     .contains(&format!("image={:?}", status.desired.image))
         });
-        if status.desired.architecture == "Multi" || loaded || is_asked {
+        if status.desired.architecture == "Multi" || loaded || is_multi_requested {
             known.add(&status.desired.image, Architecture::Multi);
         }
-        // Of a cluster that is multi already the request is ignored. So who got another image of the same
-        // version by it was not before.
-        if let ([new, old, ..], true) = (status.history.as_slice(), is_asked)
+        // A cluster that is multi already ignores the request. So if it led to another image of the same version, the
+        // previous one was for a single architecture.
+        if let ([new, old, ..], true) = (status.history.as_slice(), is_multi_requested)
             && new.version == old.version
             && new.image == status.desired.image
             && new.image != old.image
@@ -107,7 +106,7 @@ impl KnownPayloads {
         known
     }
 
-    /// Takes note of a payload. What was known of it before is forgotten.
+    /// Adds a payload, replacing what was known about it.
     pub fn add(&mut self, image: &str, architecture: Architecture) {
         if !image.is_empty() {
             let facts = PayloadFacts { architecture };
@@ -115,8 +114,8 @@ impl KnownPayloads {
         }
     }
 
-    /// For what machines a payload is: as it is known, or as its tag says, which by custom ends with
-    /// the architecture (`4.18.0-x86_64`, `4.18.0-multi`).
+    /// The architecture of a payload: as known, or by the conventional suffix of its tag (`4.18.0-x86_64`,
+    /// `4.18.0-multi`).
     pub fn architecture(&self, image: &str) -> Option<Architecture> {
         if let Some(facts) = self.0.get(image) {
             return Some(facts.architecture.clone());
@@ -135,7 +134,7 @@ impl KnownPayloads {
     }
 }
 
-/// What every change of a history was, newest first as the history is.
+/// The kind of every change of a history, newest first as the history.
 pub fn classify(history: &[UpdateHistory], known: &KnownPayloads) -> Vec<Change> {
     let before = history.iter().skip(1).map(Some).chain([None]);
     history

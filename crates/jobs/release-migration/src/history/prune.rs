@@ -1,17 +1,16 @@
-//! Which releases are forgotten when there are too many.
+//! Prunes the update history.
 
 use api::openshift::UpdateHistory;
 
-/// How many releases a ClusterVersion remembers.
-pub const MOST: usize = 100;
+/// Maximum number of entries in a ClusterVersion, as in the cluster-version operator.
+pub const MAX_ENTRIES: usize = 100;
 
-/// The newest ones are always kept.
-const NEWEST: usize = 5;
+/// Number of newest entries that are always kept.
+const KEPT_NEWEST: usize = 5;
 
-/// Forgets the least interesting entry while there are more than `most`. Always kept are the oldest one,
-/// the five newest and the newest one that was all there. Of the others the first to go are updates that
-/// were given up between two patch releases, and the last those by which a minor version began or ended.
-/// Of equals the older one goes.
+/// Removes the least important entry while there are more than `most`. The oldest one, the five newest and the newest
+/// completed one are always kept. Of the others, partial updates between two patch releases are removed first, and the
+/// first and last of a minor version last. Among equals the older one is removed.
 pub fn prune(history: &mut Vec<UpdateHistory>, most: usize) {
     while history.len() > most {
         let ranks = (0..history.len()).map(|place| (rank(history, place), place));
@@ -25,16 +24,16 @@ pub fn prune(history: &mut Vec<UpdateHistory>, most: usize) {
     }
 }
 
-/// How interesting an entry is, in hundredths.
+/// The importance of an entry, in hundredths.
 fn rank(history: &[UpdateHistory], place: usize) -> i64 {
     let newest_completed = history.iter().position(UpdateHistory::is_completed);
     let is_oldest = place + 1 == history.len();
-    let worth = if is_oldest || place < NEWEST || newest_completed == Some(place) {
+    let worth = if is_oldest || place < KEPT_NEWEST || newest_completed == Some(place) {
         100_000
     } else {
         worth(history, place)
     };
-    // Older ones are worth less, and no two are worth the same.
+    // Older ones rank lower, and no two are equal.
     worth - i64::try_from(place).unwrap_or(i64::MAX / 200) * 101
 }
 

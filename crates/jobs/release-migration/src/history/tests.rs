@@ -28,21 +28,21 @@ fn entry(state: &str, version: &str, image: &str) -> UpdateHistory {
     }
 }
 
-fn told(history: &[UpdateHistory]) -> Vec<String> {
+fn described(history: &[UpdateHistory]) -> Vec<String> {
     let minute = |time: &Option<Time>| {
         let minutes = time.as_ref().map(|it| it.0.as_second() / 60);
         minutes.map_or_else(|| "-".to_owned(), |it| it.to_string())
     };
-    let told = history.iter().map(|it| {
+    let entries = history.iter().map(|it| {
         let (from, to) = (minute(&it.started_time), minute(&it.completion_time));
         format!("{} {} {} {from}..{to}", it.state, it.version, it.image)
     });
-    told.collect()
+    entries.collect()
 }
 
-/// The seed's story, and corner case 9: a release that was given up stays, with an end.
+/// The seed's story, and corner case 9: an abandoned release stays in the history, with an end time.
 #[test]
-fn the_same_version_with_another_image_is_another_release() {
+fn same_version_with_another_image_is_a_new_entry() {
     let mut history = Vec::new();
     let (doing, done) = (
         Progress::default(),
@@ -53,40 +53,40 @@ fn the_same_version_with_another_image_is_another_release() {
     );
     let mut merge = |version: &str, image: &str, progress: &Progress<'_>, minute| {
         merge(&mut history, &release(version, image), progress, at(minute));
-        (phase(&history, image), told(&history))
+        (phase(&history, image), described(&history))
     };
-    let (phase, told) = merge("4.18.0", "single", &doing, 0);
+    let (phase, entries) = merge("4.18.0", "single", &doing, 0);
     assert_eq!(phase, Phase::Initializing);
-    assert_eq!(told, ["Partial 4.18.0 single 0..-"]);
+    assert_eq!(entries, ["Partial 4.18.0 single 0..-"]);
     let (phase, _) = merge("4.18.0", "single", &done, 30);
     assert_eq!(phase, Phase::Reconciling);
-    let (phase, told) = merge("4.18.0", "multi", &doing, 60);
+    let (phase, entries) = merge("4.18.0", "multi", &doing, 60);
     assert_eq!(phase, Phase::Updating);
     assert_eq!(
-        told,
+        entries,
         [
             "Partial 4.18.0 multi 60..-",
             "Completed 4.18.0 single 0..30"
         ]
     );
-    // Told again, it stays.
+    // Merging the same state again changes nothing.
     let (_, same) = merge("4.18.0", "multi", &doing, 61);
-    assert_eq!(same, told);
-    let (phase, told) = merge("4.18.1", "multi-1", &doing, 70);
+    assert_eq!(same, entries);
+    let (phase, entries) = merge("4.18.1", "multi-1", &doing, 70);
     assert_eq!(phase, Phase::Updating);
     assert_eq!(
-        told,
+        entries,
         [
             "Partial 4.18.1 multi-1 70..-",
             "Partial 4.18.0 multi 60..70",
             "Completed 4.18.0 single 0..30",
         ]
     );
-    let (phase, told) = merge("4.18.1", "multi-1", &done, 90);
+    let (phase, entries) = merge("4.18.1", "multi-1", &done, 90);
     assert_eq!(phase, Phase::Reconciling);
-    assert_eq!(told[0], "Completed 4.18.1 multi-1 70..90");
+    assert_eq!(entries[0], "Completed 4.18.1 multi-1 70..90");
     let (_, again) = merge("4.18.1", "multi-1", &done, 99);
-    assert_eq!(again, told, "it was complete before");
+    assert_eq!(again, entries, "it was complete before");
 }
 
 #[rstest]
@@ -97,7 +97,7 @@ fn the_same_version_with_another_image_is_another_release() {
 #[case(("4.18.0", "i"), ("4.18.0", "j"), 2)]
 #[case(("", "i"), ("", "j"), 2)]
 #[case(("4.18.0", "i"), ("4.18.0", ""), 1)]
-fn what_is_the_same_release(
+fn same_release_is_matched_by_image_or_version(
     #[case] old: (&str, &str),
     #[case] new: (&str, &str),
     #[case] entries: usize,
@@ -105,7 +105,7 @@ fn what_is_the_same_release(
     let mut history = vec![entry("", old.0, old.1)];
     let desired = release(new.0, new.1);
     merge(&mut history, &desired, &Progress::default(), at(1));
-    assert_eq!(history.len(), entries, "{:?}", told(&history));
+    assert_eq!(history.len(), entries, "{:?}", described(&history));
     if entries == 1 && !new.1.is_empty() {
         let all = (history[0].version.as_str(), history[0].image.as_str());
         assert_eq!(all, (old.0.max(new.0), old.1.max(new.1)));
@@ -113,21 +113,21 @@ fn what_is_the_same_release(
 }
 
 #[test]
-fn signatures_and_risks_are_remembered() {
+fn signatures_and_risks_are_recorded() {
     let mut history = Vec::new();
     let desired = release("4.18.0", "i");
-    let told = Progress {
+    let progress = Progress {
         completed: false,
         verified: true,
         accepted_risks: Some("r"),
     };
-    merge(&mut history, &desired, &told, at(0));
+    merge(&mut history, &desired, &progress, at(0));
     merge(&mut history, &desired, &Progress::default(), at(1));
     assert!(history[0].verified);
     assert_eq!(history[0].accepted_risks, "r");
 }
 
-/// Oldest first, as they happened: `-` was given up.
+/// Oldest first, as they happened: `-` marks partial updates.
 fn pruned(versions: &[&str], most: usize) -> Vec<String> {
     let mut history: Vec<_> = versions
         .iter()
@@ -142,8 +142,8 @@ fn pruned(versions: &[&str], most: usize) -> Vec<String> {
 }
 
 #[test]
-fn the_least_interesting_release_is_forgotten() {
-    // The five newest and the oldest are safe.
+fn least_important_entry_is_pruned() {
+    // The five newest and the oldest are kept.
     let newest = ["4.4.1-", "4.4.2-", "4.4.3-", "4.4.4-", "4.4.5-"];
     let all = |middle: &[&'static str]| {
         let mut all = vec!["4.1.0"];
@@ -157,19 +157,19 @@ fn the_least_interesting_release_is_forgotten() {
         let mut gone = all.iter().map(|it| it.trim_end_matches('-'));
         gone.find(|it| !kept.contains(&(*it).to_owned())).unwrap()
     };
-    // Given up between two patch releases.
+    // Partial between two patch releases.
     assert_eq!(gone(&["4.1.1", "4.1.2-", "4.1.3", "4.2.0"]), "4.1.2");
-    // Nothing was given up: in the middle of a minor version, the older one.
+    // No partial update: in the middle of a minor version, the older one.
     assert_eq!(gone(&["4.1.1", "4.1.2", "4.1.3", "4.2.0"]), "4.1.1");
-    // On the way to a minor version is more than the middle of one.
+    // Leading to a minor version outranks the middle of one.
     assert_eq!(gone(&["4.1.1", "4.1.2", "4.2.0-", "4.2.1"]), "4.1.1");
-    // Where a minor version ends and begins is most of all, but for the newest that is complete.
+    // First and last of a minor version rank highest, except for the newest completed one.
     assert_eq!(gone(&["4.2.0-", "4.2.1", "4.3.0"]), "4.2.0");
 }
 
 proptest! {
     #[test]
-    fn what_must_be_kept_is_kept(states in prop::collection::vec((any::<bool>(), 0u8..4, 0u8..4), 8..40), most in 7usize..20) {
+    fn protected_entries_are_kept(states in prop::collection::vec((any::<bool>(), 0u8..4, 0u8..4), 8..40), most in 7usize..20) {
         let mut history: Vec<_> = states
             .iter()
             .enumerate()
@@ -190,7 +190,7 @@ proptest! {
     }
 
     #[test]
-    fn a_history_never_has_the_same_release_twice_in_a_row(steps in prop::collection::vec((0u8..3, 0u8..3, any::<bool>()), 1..30)) {
+    fn no_consecutive_duplicate_releases(steps in prop::collection::vec((0u8..3, 0u8..3, any::<bool>()), 1..30)) {
         let mut history = Vec::new();
         for (minute, (version, image, completed)) in steps.iter().enumerate() {
             let desired = release(&format!("4.18.{version}"), &format!("i{image}"));
@@ -208,7 +208,7 @@ fn digest(letter: char) -> String {
 }
 
 #[test]
-fn changes_are_told_apart() {
+fn changes_are_classified() {
     let image = |host: &str, letter: char| format!("{host}/r@{}", digest(letter));
     let (single, multi) = (image("quay.io", 'a'), image("quay.io", 'b'));
     let mut known = KnownPayloads::default();
@@ -239,7 +239,7 @@ fn changes_are_told_apart() {
             },
             Change::SameVersion,
             Change::Rebuild,
-            // Corner case 10: the way back is no migration to multi-arch.
+            // Corner case 10: the migration back is not one to multi-arch.
             Change::Back,
             Change::MultiToMulti,
             Change::Remirror,
@@ -256,7 +256,7 @@ fn changes_are_told_apart() {
 }
 
 #[test]
-fn a_cluster_tells_what_it_is_on_its_way_to() {
+fn cluster_version_reveals_the_architecture() {
     let read = |spec: serde_json::Value, status: serde_json::Value| {
         let object = json!({ "metadata": { "name": "version" }, "spec": spec, "status": status });
         let version: ClusterVersion = serde_json::from_value(object).unwrap();
@@ -268,15 +268,15 @@ fn a_cluster_tells_what_it_is_on_its_way_to() {
     assert_eq!(version(json!({}), json!({ "desired": desired })), None);
     let stated = json!({ "version": "4.18.0", "image": "i", "architecture": "Multi" });
     assert_eq!(version(json!({}), json!({ "desired": stated })), multi);
-    let asked = json!({ "desiredUpdate": { "architecture": "Multi", "version": "4.18.0" } });
-    assert_eq!(version(asked, json!({ "desired": desired })), multi);
-    // Who gets another image by asking for Multi was not that before.
+    let request = json!({ "desiredUpdate": { "architecture": "Multi", "version": "4.18.0" } });
+    assert_eq!(version(request, json!({ "desired": desired })), multi);
+    // A cluster that gets another image by requesting Multi was not multi before.
     let history = json!([
         { "version": "4.18.0", "image": "i" }, { "version": "4.18.0", "image": "old" },
         { "version": "4.17.0", "image": "older" },
     ]);
-    let asked = json!({ "desiredUpdate": { "architecture": "Multi", "version": "4.18.0" } });
-    let known = read(asked, json!({ "desired": desired, "history": history }));
+    let request = json!({ "desiredUpdate": { "architecture": "Multi", "version": "4.18.0" } });
+    let known = read(request, json!({ "desired": desired, "history": history }));
     assert_eq!(known.architecture("old"), Some(Architecture::Single(None)));
     assert_eq!(known.architecture("older"), None);
     let loaded = json!({ "desired": desired, "conditions": [{

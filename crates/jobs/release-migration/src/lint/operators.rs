@@ -1,4 +1,4 @@
-//! What is wrong with the operators of a release.
+//! Findings about the operators of a release.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::{Finding, Rule, not_by_digest};
 use crate::adoption::{IMAGE_SUFFIX, OPERATOR_IMAGE};
 use crate::payload::{FileName, Manifest, Operator, Payload};
 
-/// Kinds that run something.
+/// Kinds that run pods.
 const WORKLOADS: [&str; 6] = [
     "Deployment",
     "DaemonSet",
@@ -27,15 +27,15 @@ pub(super) fn lint(payload: &Payload) -> Vec<Finding> {
             continue;
         };
         let file = manifest.file.as_str();
-        let say = |rule, message: String| Finding::of(rule, file, &operator.name, message);
-        found.extend(versions(&operator.expected).map(|message| say(Rule::Versions, message)));
+        let finding = |rule, message: String| Finding::of(rule, file, &operator.name, message);
+        found.extend(versions(&operator.expected).map(|message| finding(Rule::Versions, message)));
         if operator.expected.version(OPERATOR_IMAGE).is_none()
             && !operator.expected.versions().is_empty()
         {
             let message = format!(
                 "it does not report {OPERATOR_IMAGE}: a change of images at the same version is complete for it at once, whatever runs"
             );
-            found.push(say(Rule::Adoption, message));
+            found.push(finding(Rule::Adoption, message));
         }
         for version in operator.expected.versions() {
             if !version.name.ends_with(IMAGE_SUFFIX) || version.version.is_empty() {
@@ -44,19 +44,19 @@ pub(super) fn lint(payload: &Payload) -> Vec<Finding> {
             let image = version.version.as_str();
             if let Some(why) = not_by_digest(image) {
                 let message = format!("{} is {image}, {why}", version.name);
-                found.push(say(Rule::Digest, message));
+                found.push(finding(Rule::Digest, message));
             } else if !images.contains(image) {
                 let message = format!(
                     "{} is {image}, which image-references does not have",
                     version.name
                 );
-                found.push(say(Rule::Image, message));
-            } else if !is_told(&payload.manifests, image) {
+                found.push(finding(Rule::Image, message));
+            } else if !is_passed_to_workload(&payload.manifests, image) {
                 let message = format!(
-                    "{} is {image}, which no workload of the release has in a flag, a variable or as its image: nobody can report it",
+                    "{} is {image}, which no workload of the release has in a flag, a variable or as its image: no operator can report it",
                     version.name
                 );
-                found.push(say(Rule::Told, message));
+                found.push(finding(Rule::Told, message));
             }
         }
         found.extend(order(&payload.manifests, manifest, &operator));
@@ -64,22 +64,23 @@ pub(super) fn lint(payload: &Payload) -> Vec<Finding> {
     found
 }
 
-/// What is wrong with the versions that an operator is to report.
+/// Problems of the versions that an operator is to report.
 fn versions(expected: &ClusterOperator) -> impl Iterator<Item = String> {
     let all = expected.versions();
     let mut wrong = Vec::new();
     if all.is_empty() {
         wrong.push(
-            "it has no status.versions: nobody knows when it has arrived, and the update fails"
+            "it has no status.versions: its completion cannot be determined, and the update fails"
                 .to_owned(),
         );
     } else if !all.iter().any(|it| it.name == "operator") {
-        wrong
-            .push("it does not report a version named operator, which every one has to".to_owned());
+        wrong.push(
+            "it does not report a version named operator, which every operator has to".to_owned(),
+        );
     }
-    let mut seen = BTreeSet::new();
+    let mut names = BTreeSet::new();
     for version in all {
-        if !seen.insert(version.name.as_str()) {
+        if !names.insert(version.name.as_str()) {
             wrong.push(format!(
                 "{} is there more than once, of which an operator can only ever report the first",
                 version.name
@@ -92,15 +93,15 @@ fn versions(expected: &ClusterOperator) -> impl Iterator<Item = String> {
     wrong.into_iter()
 }
 
-/// Whether something that runs gets to know an image.
-fn is_told(manifests: &[Manifest], image: &str) -> bool {
+/// Whether any workload receives an image.
+fn is_passed_to_workload(manifests: &[Manifest], image: &str) -> bool {
     let workloads = manifests
         .iter()
         .filter(|it| WORKLOADS.contains(&it.kind()) || it.kind() == "ConfigMap");
     workloads.map(|it| &it.object).any(|it| has(it, image))
 }
 
-/// Whether an image stands anywhere in an object.
+/// Whether an object contains an image.
 fn has(value: &Value, image: &str) -> bool {
     match value {
         Value::String(text) => text.contains(image),
@@ -110,7 +111,8 @@ fn has(value: &Value, image: &str) -> bool {
     }
 }
 
-/// Whether an operator is waited for before what reports for it is applied: then nothing ever is.
+/// Whether an operator is waited for before the workload that reports for it is applied: then the update blocks
+/// forever.
 fn order(manifests: &[Manifest], own: &Manifest, operator: &Operator) -> Option<Finding> {
     let component = FileName::read(&own.file)?.component;
     let late = manifests.iter().skip(operator.place + 1).find(|it| {

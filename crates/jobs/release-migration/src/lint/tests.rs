@@ -4,7 +4,7 @@ fn digest(letter: char) -> String {
     format!("quay.io/r@sha256:{}", letter.to_string().repeat(64))
 }
 
-/// A release in which nothing is wrong: one operator, and its Deployment before it.
+/// A valid release: one operator, and its Deployment before it.
 fn good() -> Files {
     let image = digest('b');
     let metadata =
@@ -47,12 +47,12 @@ fn one(found: &[Finding], severity: Severity, rule: Rule, file: &str, part: &str
 }
 
 #[test]
-fn nothing_is_wrong_with_a_good_release() {
+fn valid_release_has_no_findings() {
     assert_eq!(lint(&good()), []);
 }
 
 #[test]
-fn operators_that_report_no_image_are_named() {
+fn operators_without_image_are_reported() {
     let image = digest('b');
     let line = format!("  - {{name: operator-image, version: '{image}'}}\n");
     let found = changed(OPERATOR, &line, "");
@@ -68,7 +68,7 @@ fn operators_that_report_no_image_are_named() {
 }
 
 #[test]
-fn placeholders_that_are_left_are_named_with_their_line() {
+fn remaining_placeholders_are_reported_with_line() {
     let image = digest('b');
     let left = format!("{PLACEHOLDER}:mco");
     let found = changed(OPERATOR, &image, &left);
@@ -80,7 +80,7 @@ fn placeholders_that_are_left_are_named_with_their_line() {
 }
 
 #[test]
-fn images_by_tag_are_named() {
+fn images_by_tag_are_reported() {
     let image = digest('b');
     let found = changed(REFERENCES, &image, "quay.io/r:4.18");
     one(
@@ -104,7 +104,7 @@ fn images_by_tag_are_named() {
 }
 
 #[test]
-fn images_that_nobody_can_report_are_named() {
+fn unreportable_images_are_reported() {
     let found = changed(OPERATOR, &digest('b'), &digest('c'));
     let part = "which image-references does not have";
     one(&found, Severity::Error, Rule::Image, OPERATOR, part);
@@ -114,12 +114,12 @@ fn images_that_nobody_can_report_are_named() {
         Severity::Warning,
         Rule::Told,
         OPERATOR,
-        "nobody can report it",
+        "no operator can report it",
     );
 }
 
 #[test]
-fn names_out_of_order_are_named() {
+fn misordered_names_are_reported() {
     let mut files = good();
     let text = files.remove(DEPLOYMENT).unwrap();
     files.insert("0000_80_machine-config_9_deployment.yaml".to_owned(), text);
@@ -178,7 +178,7 @@ fn versions_are_checked() {
 }
 
 #[test]
-fn objects_in_two_files_are_named() {
+fn duplicate_objects_are_reported() {
     let mut files = good();
     let text = files[DEPLOYMENT].clone();
     files.insert("0000_90_other_1.yaml".to_owned(), text);
@@ -194,7 +194,7 @@ fn objects_in_two_files_are_named() {
 }
 
 #[test]
-fn files_that_are_no_release_are_told_whole() {
+fn all_problems_of_an_invalid_release_are_reported() {
     let mut files = good();
     files.insert(OPERATOR.to_owned(), "a: [".to_owned());
     files.remove(METADATA);

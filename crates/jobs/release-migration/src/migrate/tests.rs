@@ -25,7 +25,7 @@ const CALM: &[(&str, &str, &str, &str)] = &[
 ];
 
 #[test]
-fn the_current_version_is_asked_for_with_another_architecture() {
+fn current_version_is_requested_as_multi() {
     let calm = version(json!({}), current(), CALM);
     let ask = |force| {
         json!({ "spec": { "desiredUpdate": {
@@ -37,11 +37,11 @@ fn the_current_version_is_asked_for_with_another_architecture() {
 }
 
 #[test]
-fn nothing_is_asked_twice() {
-    let asked = json!({ "desiredUpdate": { "architecture": "Multi", "version": "4.18.0" } });
-    let asked = version(asked, current(), CALM);
+fn migration_is_not_requested_twice() {
+    let requested = json!({ "desiredUpdate": { "architecture": "Multi", "version": "4.18.0" } });
+    let requested = version(requested, current(), CALM);
     assert_eq!(
-        migrate(&asked, false, false),
+        migrate(&requested, false, false),
         Ok(Migration::AlreadyRequested)
     );
     let before = json!({ "desiredUpdate": { "architecture": "Multi", "version": "4.17.0" } });
@@ -61,7 +61,7 @@ fn nothing_is_asked_twice() {
 }
 
 #[test]
-fn what_speaks_against_it_is_told() {
+fn blocking_conditions_are_reported() {
     let refused = |conditions: &[(&str, &str, &str, &str)]| {
         let version = version(json!({}), current(), conditions);
         assert!(migrate(&version, false, true).is_ok());
@@ -103,7 +103,7 @@ fn what_speaks_against_it_is_told() {
 }
 
 #[test]
-fn a_cluster_without_a_version_cannot_be_asked() {
+fn cluster_without_a_version_is_an_error() {
     let version = version(json!({}), json!({}), CALM);
-    assert_eq!(migrate(&version, false, true), Err(MigrateError::NoVersion));
+    assert_eq!(migrate(&version, false, true), Err(MigrateError::PinError));
 }

@@ -54,14 +54,14 @@ fn manifests_and_flags_move_together(
     assert_eq!(mirrored.changed, 1);
     let moved: Vec<_> = mirrored.moved.iter().collect();
     assert_eq!(moved, [(image.as_str(), new.as_str())]);
-    // Moved to where it is, nothing changes.
+    // Mirroring to the current location changes nothing.
     let again = mirror(&mirrored.files, &Destination::repository(expected).unwrap()).unwrap();
     assert_eq!(again.files, mirrored.files);
     assert_eq!(again.changed, 0);
 }
 
 #[test]
-fn what_cannot_be_moved_is_refused() {
+fn unmovable_images_are_rejected() {
     let to = Destination::repository("m/r").unwrap();
     let refused = |image: &str| mirror(&files(image), &to).unwrap_err().to_string();
     assert_eq!(

@@ -1,12 +1,12 @@
-//! A short word for all that a release applies: whoever sees another one knows that something is different.
+//! The hash of all manifests of a release, to detect differences.
 
 use super::Payload;
 
-/// The prime and the beginning of FNV with 64 bits.
+/// Prime and offset basis of 64-bit FNV.
 const PRIME: u64 = 0x0100_0000_01b3;
 const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
 
-/// The alphabet of base64 that URLs take.
+/// The URL-safe base64 alphabet.
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 impl Payload {
@@ -22,11 +22,11 @@ impl Payload {
     }
 }
 
-/// Eight bytes are eleven digits of six bits, of which the last lacks two, and one that fills up.
+/// Eight bytes are eleven base64 digits, the last with two padding bits, and one padding character.
 fn base64(number: u64) -> String {
     let bits = u128::from(number) << 2;
     let digits = (0..11).rev().map(|place| {
-        // Six bits are always a place in the alphabet.
+        // Six bits are always a valid index of the alphabet.
         let digit = usize::try_from((bits >> (place * 6)) & 0x3f).unwrap_or_default();
         char::from(ALPHABET[digit])
     });

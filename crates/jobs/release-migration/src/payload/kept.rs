@@ -1,15 +1,15 @@
-//! Releases that a cluster keeps as ConfigMaps.
+//! Releases stored in the cluster as ConfigMaps.
 
 use api::openshift::payloads;
 use k8s_openapi::api::core::v1::ConfigMap;
 
 use super::Files;
 
-/// Whether a ConfigMap says that it is a release.
+/// Whether a ConfigMap is labelled as a release.
 pub fn is_kept(map: &ConfigMap) -> bool {
     let labels = map.metadata.labels.as_ref();
-    let said = labels.and_then(|it| it.get(payloads::LABEL));
-    said.is_some_and(|it| it == payloads::LABELLED)
+    let label = labels.and_then(|it| it.get(payloads::LABEL));
+    label.is_some_and(|it| it == payloads::LABELLED)
 }
 
 /// The image of the release in a ConfigMap.

@@ -4,7 +4,7 @@ use api::openshift::{ClusterOperator, GROUP};
 use machinery::json::{decode_yaml, go_quote};
 use serde_json::Value;
 
-/// Why a file has no objects.
+/// Why a manifest is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ManifestError {
     /// It is neither YAML nor JSON.
@@ -12,15 +12,15 @@ pub enum ManifestError {
     Syntax {
         /// The file.
         file: String,
-        /// What is wrong.
+        /// The parse error.
         why: String,
     },
-    /// It is something else than an object.
+    /// It is not an object.
     #[error("parsing {file}: document {number} is no object with apiVersion and kind")]
     NoObject {
         /// The file.
         file: String,
-        /// Which of its documents, from 1 on.
+        /// The number of the document, starting at 1.
         number: usize,
     },
 }
@@ -28,13 +28,13 @@ pub enum ManifestError {
 /// An object of a release.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Manifest {
-    /// The file that it is in.
+    /// Its file.
     pub file: String,
     /// The object.
     pub object: Value,
 }
 
-/// Whether a file has manifests, by its name.
+/// Whether a file contains manifests, by its extension.
 pub fn is_manifest(file: &str) -> bool {
     [".yaml", ".yml", ".json"]
         .iter()
@@ -42,7 +42,7 @@ pub fn is_manifest(file: &str) -> bool {
 }
 
 impl Manifest {
-    /// The objects of a file, of which YAML may have several.
+    /// The objects of a file; YAML may contain several documents.
     pub fn read(file: &str, text: &str) -> Result<Vec<Self>, ManifestError> {
         let mut all = Vec::new();
         for (place, document) in documents(text).into_iter().enumerate() {
@@ -51,7 +51,7 @@ impl Manifest {
                     file: file.to_owned(),
                     why: error.message().to_owned(),
                 })?;
-            // A file may end with a separator, and begin with nothing but remarks.
+            // A file may end with a separator, and begin with comments only.
             if decoded.value.is_null() {
                 continue;
             }
@@ -86,7 +86,7 @@ impl Manifest {
         self.text("/kind")
     }
 
-    /// The group; empty for the core.
+    /// The group; empty for the core group.
     pub fn group(&self) -> &str {
         let version = self.text("/apiVersion");
         version.split_once('/').map_or("", |(group, _)| group)
@@ -97,7 +97,7 @@ impl Manifest {
         self.text("/metadata/name")
     }
 
-    /// The namespace; empty if it has none.
+    /// The namespace; empty if cluster-scoped.
     pub fn namespace(&self) -> &str {
         self.text("/metadata/namespace")
     }
@@ -110,8 +110,8 @@ impl Manifest {
             .as_str()
     }
 
-    /// The manifest of an operator, if it is one. What of it makes no sense is as if it were not there:
-    /// an operator then declares nothing, and is refused for that.
+    /// The ClusterOperator, if it is one. An invalid status counts as absent: the operator then declares no versions,
+    /// and is rejected for that.
     pub fn cluster_operator(&self) -> Option<ClusterOperator> {
         if self.kind() != "ClusterOperator" || self.group() != GROUP {
             return None;
@@ -124,7 +124,7 @@ impl Manifest {
         })
     }
 
-    /// As messages call it: `deployment "namespace/name"`.
+    /// The name in messages: `deployment "namespace/name"`.
     pub fn called(&self) -> String {
         let kind = self.kind().to_lowercase();
         let name = match (self.name(), self.namespace()) {
@@ -136,14 +136,14 @@ impl Manifest {
     }
 }
 
-/// The documents of a stream: what stands between lines that begin with `---`, as Kubernetes splits.
+/// The documents of a YAML stream: the parts between lines that begin with `---`, as Kubernetes splits them.
 fn documents(text: &str) -> Vec<&str> {
     let mut documents = Vec::new();
     let (mut start, mut at) = (0, 0);
     for line in text.split_inclusive('\n') {
         if line.starts_with("---") {
             documents.push(text.get(start..at).unwrap_or_default());
-            // What stands behind the dashes is a remark, or a document in one line.
+            // The text after the dashes is a comment, or a document in one line.
             start = at + 3;
         }
         at += line.len();

@@ -1,18 +1,18 @@
-//! `release-metadata`: what a release is.
+//! `release-metadata`: version, architecture and update edges of a release.
 
 use machinery::json::go_quote;
 use semver::Version;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// The kind that the file has.
+/// The kind of the file.
 const KIND: &str = "cincinnati-metadata-v0";
-/// The key of the architecture.
+/// The metadata key of the architecture.
 const ARCHITECTURE: &str = "release.openshift.io/architecture";
-/// The key of the channels.
+/// The metadata key of the channels.
 const CHANNELS: &str = "io.openshift.upgrades.graph.release.channels";
 
-/// What a release is.
+/// The metadata of a release.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Metadata {
     /// Always `cincinnati-metadata-v0`.
@@ -21,50 +21,50 @@ pub struct Metadata {
     /// The version of the release.
     #[serde(default)]
     pub version: String,
-    /// What it can be updated from.
+    /// Versions that can be updated to it.
     #[serde(default)]
     pub previous: Vec<String>,
-    /// What it can be updated to.
+    /// Versions that it can be updated to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub next: Vec<String>,
-    /// What else is known of it.
+    /// Further metadata.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
 }
 
-/// Why a file is no metadata of a release.
+/// Why a file is not valid release metadata.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MetadataError {
-    /// It is no JSON, or something else in JSON.
+    /// It is not valid JSON of this form.
     #[error("reading Cincinnati metadata: {0}")]
     Syntax(String),
-    /// Its kind is another.
+    /// It has another kind.
     #[error("unrecognized Cincinnati metadata kind {}", go_quote(.0))]
     Kind(String),
     /// It has no version.
     #[error("missing required Cincinnati metadata version")]
-    NoVersion,
-    /// Its version is none.
+    PinError,
+    /// Its version is invalid.
     #[error("invalid Cincinnati metadata version {}: {why}", go_quote(.version))]
     Version {
-        /// What it says.
+        /// The value.
         version: String,
-        /// Why that is none.
+        /// The parse error.
         why: String,
     },
 }
 
-/// For what machines a release is.
+/// The architecture of a release.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub enum Architecture {
-    /// For several: every image is an index.
+    /// Several: every image is an index.
     Multi,
-    /// For one; which, if that is known.
+    /// One; its name, if known.
     Single(Option<String>),
 }
 
 impl Metadata {
-    /// Metadata of a release that is built.
+    /// Metadata of a release to build.
     pub fn new(version: &str, multi: bool) -> Self {
         let mut metadata = Map::new();
         if multi {
@@ -78,7 +78,7 @@ impl Metadata {
         }
     }
 
-    /// Reads a file, and says what is odd about it.
+    /// Parses a file, and returns its warnings.
     pub fn read(text: &str) -> Result<(Self, Vec<String>), MetadataError> {
         let read: Self =
             serde_json::from_str(text).map_err(|error| MetadataError::Syntax(error.to_string()))?;
@@ -86,7 +86,7 @@ impl Metadata {
             return Err(MetadataError::Kind(read.kind));
         }
         if read.version.is_empty() {
-            return Err(MetadataError::NoVersion);
+            return Err(MetadataError::PinError);
         }
         if let Err(error) = Version::parse(&read.version) {
             return Err(MetadataError::Version {
@@ -104,13 +104,13 @@ impl Metadata {
         Ok((read, warning.into_iter().collect()))
     }
 
-    /// Whether it says to be for several architectures. If it does not, it is for the one that the
-    /// program was built for that reads it.
+    /// Whether it declares several architectures. If not, the release is for the architecture of the process that reads
+    /// it.
     pub fn is_multi(&self) -> bool {
         self.metadata.get(ARCHITECTURE) == Some(&Value::from("multi"))
     }
 
-    /// For what machines it is. Only `multi` is ever said.
+    /// Its architecture. Only `multi` is ever declared.
     pub fn architecture(&self) -> Architecture {
         if self.is_multi() {
             Architecture::Multi
@@ -119,10 +119,10 @@ impl Metadata {
         }
     }
 
-    /// The channels that it is in.
+    /// Its channels.
     pub fn channels(&self) -> Vec<&str> {
-        let said = self.metadata.get(CHANNELS).and_then(Value::as_str);
-        let channels = said.into_iter().flat_map(|said| said.split(','));
+        let value = self.metadata.get(CHANNELS).and_then(Value::as_str);
+        let channels = value.into_iter().flat_map(|value| value.split(','));
         channels
             .map(str::trim)
             .filter(|channel| !channel.is_empty())

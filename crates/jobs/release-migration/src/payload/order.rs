@@ -1,18 +1,18 @@
-//! In which order manifests are applied, and what waits for what.
+//! The order in which manifests are applied, and their dependencies.
 
 use super::Manifest;
 
-/// A name of a file in a payload: `0000_NN_component_rest`.
+/// The name of a file in a payload: `0000_NN_component_rest`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileName<'a> {
-    /// Where in the order it stands.
+    /// Its run level.
     pub level: u32,
-    /// What it belongs to.
+    /// Its component.
     pub component: &'a str,
 }
 
 impl<'a> FileName<'a> {
-    /// Reads a name; none if it has another form.
+    /// Parses a name; `None` if it has another form.
     pub fn read(name: &'a str) -> Option<Self> {
         let (level, rest) = name.strip_prefix("0000_")?.split_once('_')?;
         let (component, _) = rest.split_once('_')?;
@@ -28,25 +28,25 @@ impl<'a> FileName<'a> {
     }
 }
 
-/// Manifests that are applied at the same time, in several parts.
+/// Manifests that are applied in parallel, in several parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
-    /// Components, of which none waits for another.
+    /// Components that do not wait for each other.
     pub parts: Vec<Part>,
 }
 
-/// Manifests of one component, one after the other.
+/// Manifests of one component, applied in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
-    /// What they belong to; empty for files with names of another form.
+    /// The component; empty for files with names of another form.
     pub component: String,
-    /// Their places among all manifests.
+    /// Their indexes among all manifests.
     pub places: Vec<usize>,
 }
 
-/// What waits for what while a cluster is updated: components of one number are applied at the same
-/// time, and the next number waits for all of them. A file with a name of another form is a step of its
-/// own. Manifests have to be in the order of their files.
+/// The dependencies during an update: components of one run level are applied in parallel, and the next level waits for
+/// all of them. A file with a name of another form is a step of its own. Manifests have to be in the order of their
+/// files.
 pub fn steps(manifests: &[Manifest]) -> Vec<Step> {
     let mut steps: Vec<(Option<u32>, Step)> = Vec::new();
     for (place, manifest) in manifests.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Which manifests of a release a cluster gets.
+//! Which manifests of a release apply to a cluster.
 
 use std::collections::BTreeSet;
 
@@ -7,22 +7,22 @@ use serde_json::Value;
 
 use super::Manifest;
 
-/// What a cluster is, as far as that decides about manifests.
+/// The properties of a cluster that select manifests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selection {
-    /// Its profile.
+    /// Its cluster profile.
     pub profile: String,
-    /// What keeps manifests out of it; nothing does, if empty.
+    /// The name in the exclude annotation; empty for none.
     pub exclude: String,
-    /// Its feature set; `Default` is the usual one.
+    /// Its feature set; `Default` by default.
     pub feature_set: String,
-    /// The feature gates that are on.
+    /// The enabled feature gates.
     pub feature_gates: BTreeSet<String>,
-    /// The major version of the release; anything goes, if none.
+    /// The major version of the release; `None` for any.
     pub major: Option<u64>,
-    /// The capabilities that it has; all, if none.
+    /// The enabled capabilities; `None` for all.
     pub capabilities: Option<BTreeSet<String>>,
-    /// Objects that are left to somebody else.
+    /// Objects that are overridden as unmanaged.
     pub overrides: Vec<ComponentOverride>,
 }
 
@@ -40,37 +40,37 @@ impl Default for Selection {
     }
 }
 
-/// Why a cluster does not get a manifest.
+/// Why a manifest does not apply to a cluster.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Excluded {
-    /// It is kept out.
+    /// It is excluded by annotation.
     #[error("{0}=true")]
     Kept(String),
     /// It is for other profiles.
     #[error("{0} is not true")]
     Profile(String),
-    /// It asks for a feature set and for gates.
+    /// It names a feature set and feature gates.
     #[error("it has both a feature-set and a feature-gate annotation")]
     Both,
     /// It is for other feature sets.
     #[error("it is for the feature sets {0}")]
     FeatureSet(String),
-    /// Gates are not as it wants them.
-    #[error("it wants the feature gates {0}")]
+    /// It requires other feature gates.
+    #[error("it requires the feature gates {0}")]
     FeatureGate(String),
     /// It is for other major versions.
     #[error("it is for the major versions {0}")]
     Major(String),
-    /// A capability that it belongs to is not there.
+    /// It belongs to a disabled capability.
     #[error("capability {0} is disabled")]
     Capability(String),
-    /// It is left to somebody else.
+    /// It is overridden as unmanaged.
     #[error("it is overridden as unmanaged")]
     Unmanaged,
 }
 
 impl Selection {
-    /// What a cluster is, by what its ClusterVersion says.
+    /// The properties of a cluster, from its ClusterVersion.
     pub fn of(version: &ClusterVersion) -> Self {
         let status = version.status.as_ref();
         let capabilities = status
@@ -88,15 +88,15 @@ impl Selection {
         }
     }
 
-    /// Whether a cluster gets a manifest, or why not.
+    /// Whether a manifest applies to a cluster, or why not.
     pub fn check(&self, manifest: &Manifest) -> Result<(), Excluded> {
-        let says = |key: &str, value: &str| manifest.annotation(key) == Some(value);
+        let has_annotation = |key: &str, value: &str| manifest.annotation(key) == Some(value);
         let key = format!("{}{}", annotations::EXCLUDE, self.exclude);
-        if !self.exclude.is_empty() && says(&key, "true") {
+        if !self.exclude.is_empty() && has_annotation(&key, "true") {
             return Err(Excluded::Kept(key));
         }
         let key = format!("{}{}", annotations::INCLUDE, self.profile);
-        if !says(&key, "true") {
+        if !has_annotation(&key, "true") {
             return Err(Excluded::Profile(key));
         }
         let gates = manifest.annotation(annotations::FEATURE_GATE);
@@ -141,7 +141,7 @@ impl Selection {
     }
 }
 
-/// Whether all of a list hold; a dash before a name means that it must not.
+/// Whether all entries of a list hold; a leading dash negates one.
 fn listed(list: &str, holds: impl Fn(&str) -> bool) -> bool {
     list.split(',').map(str::trim).all(|it| {
         it.strip_prefix('-')
@@ -149,7 +149,7 @@ fn listed(list: &str, holds: impl Fn(&str) -> bool) -> bool {
     })
 }
 
-/// Whether a value is in a list. A dash before one means all but it.
+/// Whether a value is in a list. A leading dash means all but it.
 fn any_listed(list: &str, value: &str) -> bool {
     let all = || list.split(',').map(str::trim);
     if all().any(|it| it.strip_prefix('-') == Some(value)) {

@@ -36,7 +36,7 @@ metadata: {name: dns, namespace: openshift-dns}
 ";
 
 #[test]
-fn files_become_a_payload() {
+fn files_are_parsed() {
     let files = files(&[
         (METADATA, METADATA_TEXT),
         (REFERENCES, REFERENCES_TEXT),
@@ -65,7 +65,7 @@ fn files_become_a_payload() {
 }
 
 #[test]
-fn all_that_is_wrong_is_said() {
+fn all_problems_are_reported() {
     let error = Payload::read("/x", &Files::new()).unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -154,7 +154,7 @@ fn manifest(annotations: &Value) -> Manifest {
     }
 }
 
-/// For a cluster of profile `p`, kept out by `hosted`, with gate `On`, capability `Console`, version 4.
+/// For a cluster of profile `p`, excluded by `hosted`, with gate `On`, capability `Console`, version 4.
 #[rstest]
 #[case(json!({}), "include.release.openshift.io/p is not true")]
 #[case(json!({ "exclude.release.openshift.io/hosted": "true" }), "exclude.release.openshift.io/hosted=true")]
@@ -163,8 +163,8 @@ fn manifest(annotations: &Value) -> Manifest {
 #[case(json!({ "release.openshift.io/feature-set": "Tech, Default" }), "")]
 #[case(json!({ "release.openshift.io/feature-set": "Tech" }), "it is for the feature sets Tech")]
 #[case(json!({ "release.openshift.io/feature-gate": "On,-Off" }), "")]
-#[case(json!({ "release.openshift.io/feature-gate": "On,Off" }), "it wants the feature gates On,Off")]
-#[case(json!({ "release.openshift.io/feature-gate": "-On" }), "it wants the feature gates -On")]
+#[case(json!({ "release.openshift.io/feature-gate": "On,Off" }), "it requires the feature gates On,Off")]
+#[case(json!({ "release.openshift.io/feature-gate": "-On" }), "it requires the feature gates -On")]
 #[case(
     json!({ "release.openshift.io/feature-gate": "On", "release.openshift.io/feature-set": "Default" }),
     "it has both a feature-set and a feature-gate annotation"
@@ -175,7 +175,7 @@ fn manifest(annotations: &Value) -> Manifest {
 #[case(json!({ "release.openshift.io/major-version": "-5" }), "")]
 #[case(json!({ "capability.openshift.io/name": "Console" }), "")]
 #[case(json!({ "capability.openshift.io/name": "Console+Ingress" }), "capability Ingress is disabled")]
-fn a_cluster_gets_what_is_for_it(#[case] said: Value, #[case] expected: &str) {
+fn manifests_are_selected_by_annotations(#[case] annotations: Value, #[case] expected: &str) {
     let selection = Selection {
         profile: "p".to_owned(),
         exclude: "hosted".to_owned(),
@@ -184,7 +184,7 @@ fn a_cluster_gets_what_is_for_it(#[case] said: Value, #[case] expected: &str) {
         major: Some(4),
         ..Selection::default()
     };
-    let mut all = said;
+    let mut all = annotations;
     if !expected.contains("is not true") {
         all["include.release.openshift.io/p"] = json!("true");
     }
@@ -195,7 +195,7 @@ fn a_cluster_gets_what_is_for_it(#[case] said: Value, #[case] expected: &str) {
     );
 }
 
-/// Corner case 8: what is overridden as unmanaged counts neither way.
+/// Corner case 8: unmanaged objects do not count at all.
 #[test]
 fn unmanaged_objects_are_left_out() {
     let included = json!({ "include.release.openshift.io/self-managed-high-availability": "true" });
@@ -218,7 +218,7 @@ fn unmanaged_objects_are_left_out() {
 }
 
 #[test]
-fn names_give_the_order() {
+fn file_names_define_the_order() {
     let names = [
         "0000_10_a_1.yaml",
         "0000_10_b_1.yaml",
@@ -262,9 +262,9 @@ fn names_give_the_order() {
     }
 }
 
-/// Values of FNV-1 with 64 bits from elsewhere.
+/// Reference values of 64-bit FNV-1.
 #[test]
-fn a_hash_stands_for_all_manifests() {
+fn version_hash_covers_all_manifests() {
     let of = |values: &[u8]| {
         let manifests = values.iter().map(|value| Manifest {
             file: String::new(),

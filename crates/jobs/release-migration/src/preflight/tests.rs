@@ -18,21 +18,21 @@ fn words(all: &[&str]) -> Vec<String> {
 #[case(Answer::Single(Some("linux/arm64".parse().unwrap())), "NotAnIndex", &["s390x"])]
 #[case(Answer::Single(None), "NotAnIndex", &["arm64", "s390x"])]
 #[case(Answer::Error("no".to_owned()), "Unknown", &[])]
-fn images_are_judged(#[case] answer: Answer, #[case] word: &str, #[case] missing: &[&str]) {
+fn images_are_evaluated(#[case] answer: Answer, #[case] word: &str, #[case] missing: &[&str]) {
     let checked = judge("cli", "q/r:1", &words(&["arm64", "s390x"]), None, answer);
     assert_eq!(checked.fitness.word(), word);
     assert_eq!(checked.fitness.missing(), missing);
 }
 
 #[test]
-fn one_image_may_be_all_that_is_wanted() {
+fn single_manifest_may_suffice() {
     let single = Answer::Single(Some("linux/arm64".parse().unwrap()));
     let checked = judge("cli", "q/r:1", &words(&["arm64"]), None, single);
     assert_eq!(checked.fitness, Fitness::Ready);
 }
 
 #[test]
-fn one_bad_image_is_enough() {
+fn one_bad_image_fails_the_preflight() {
     let wanted = words(&["arm64"]);
     let image = |name: &str, all: &[&str]| {
         judge(name, "q/r:1", &wanted, None, Answer::Index(platforms(all)))

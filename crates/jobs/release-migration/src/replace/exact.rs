@@ -1,28 +1,28 @@
-//! From images in one place to the same images in another.
+//! Replaces pull specifications by others.
 
 use std::collections::BTreeMap;
 
 use super::{is_word, matches, with};
 
-/// Pull specifications, and what stands there instead.
+/// Pull specifications and their replacements.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ExactMap(BTreeMap<String, String>);
 
 impl ExactMap {
-    /// Nothing is empty, and so there is nothing to be found in it.
+    /// Empty keys are dropped: they would match everywhere.
     pub fn new(map: BTreeMap<String, String>) -> Self {
         let mut map = map;
         map.remove("");
         Self(map)
     }
 
-    /// What is replaced, and by what.
+    /// The pull specifications and their replacements.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(from, to)| (from.as_str(), to.as_str()))
     }
 
-    /// A text with everything replaced that stands there as a whole: neither at its beginning nor at its
-    /// end does a word go on. What was put there is not replaced again.
+    /// Replaces whole matches only: neither preceded nor followed by a word character. Replacements are not replaced
+    /// again.
     pub fn replace(&self, text: &str) -> String {
         let (from, to): (Vec<&str>, Vec<&str>) = self.iter().unzip();
         let places = matches(text, &from, |text, _, end| {

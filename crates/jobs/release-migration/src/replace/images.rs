@@ -1,4 +1,4 @@
-//! From placeholders to the images of a release.
+//! Replaces image placeholders by the images of a release.
 
 use std::collections::BTreeMap;
 
@@ -7,47 +7,47 @@ use machinery::json::go_quote;
 
 use super::{is_word, matches, with};
 
-/// The longest tag of an image.
+/// Maximum length of a tag.
 const LONGEST_TAG: usize = 128;
 
-/// Why placeholders of an operator cannot be replaced.
+/// Why the placeholders of an operator cannot be replaced.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ImageMapError {
     /// The release has no such image.
     #[error("no input image tag named {}", go_quote(.tag))]
     Missing {
-        /// What the operator calls it.
+        /// The name that the operator uses.
         tag: String,
     },
-    /// The operator does not say what it wrote in its manifests.
+    /// The image-references of the operator do not name the placeholder.
     #[error("no from.name for the tag {tag}")]
     NoSource {
-        /// What the operator calls the image.
+        /// The name that the operator uses.
         tag: String,
     },
-    /// One placeholder stands for two images.
+    /// One placeholder is used for two images.
     #[error("the source repository {} was defined more than once (for {} and {})", go_quote(.source_repository), go_quote(.first), go_quote(.second))]
     Twice {
         /// The placeholder.
         source_repository: String,
-        /// What it stands for.
+        /// The first image.
         first: String,
-        /// What it stands for as well.
+        /// The second image.
         second: String,
     },
 }
 
-/// What is replaced by which image. It knows nothing about what is replaced in which file.
+/// Placeholders with their images.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ImageMap {
-    /// Name of the component, and the image, by what stands for it.
+    /// Component name and image, by placeholder.
     by_source: BTreeMap<String, (String, String)>,
     missing: Vec<String>,
 }
 
 impl ImageMap {
-    /// What an operator's `image-references` and the images of a release say together. An image that the
-    /// release does not have is an error, unless that is allowed: then its placeholder stays.
+    /// Combines the `image-references` of an operator with the images of a release. An image missing in the release is
+    /// an error, unless that is allowed: then its placeholder is kept.
     pub fn new(
         local: &ImageStream,
         images: &ImageStream,
@@ -79,7 +79,7 @@ impl ImageMap {
         Ok(map)
     }
 
-    /// Names of the images that are put somewhere.
+    /// Names of the images that are inserted.
     pub fn components(&self) -> impl Iterator<Item = &str> {
         self.by_source.values().map(|(tag, _)| tag.as_str())
     }
@@ -89,8 +89,8 @@ impl ImageMap {
         &self.missing
     }
 
-    /// A text with images where their placeholders were: a placeholder begins where no word goes on, may
-    /// have a tag or a digest behind it, and ends before whitespace, a quote or the end.
+    /// Replaces placeholders: one begins at a word boundary, may be followed by a tag or a digest, and ends before
+    /// whitespace, a quote or the end.
     pub fn replace(&self, text: &str) -> String {
         let (sources, images): (Vec<&str>, Vec<&str>) = self
             .by_source
@@ -104,8 +104,7 @@ impl ImageMap {
     }
 }
 
-/// Where a pull specification ends whose repository ends at a place; none if it is part of something
-/// longer.
+/// The end of a pull specification whose repository ends at a position; `None` if it is part of a longer word.
 fn ending(text: &str, after: usize) -> Option<usize> {
     let rest = text.get(after..)?;
     let end = match rest.as_bytes().first() {
@@ -124,7 +123,7 @@ fn is_ended(text: &str, at: usize) -> bool {
     }
 }
 
-/// How long the tag is that a text begins with.
+/// The length of the tag at the start of a text.
 fn tag(text: &str) -> Option<usize> {
     let is_tag = |byte: &u8| is_word(*byte) || matches!(byte, b'.' | b'-');
     let length = text.bytes().take_while(is_tag).count();
@@ -132,7 +131,7 @@ fn tag(text: &str) -> Option<usize> {
     (is_word(first) && length <= LONGEST_TAG).then_some(length)
 }
 
-/// How long the digest is that a text begins with: `sha256:` and so on.
+/// The length of the digest at the start of a text: `sha256:` and so on.
 fn digest(text: &str) -> Option<usize> {
     let (algorithm, hash) = text.split_once(':')?;
     let is_part = |part: &str| {

@@ -68,9 +68,9 @@ fn a_tag_has_at_most_128_characters() {
     assert_eq!(map().replace(&text), text);
 }
 
-/// Of two placeholders of which one begins the other, the longer one is meant.
+/// If one placeholder is a prefix of another, the longer one matches.
 #[test]
-fn the_longest_source_counts() {
+fn longest_placeholder_wins() {
     let local = stream(&[("all", PLACEHOLDER), ("cli", &placeholder("cli"))]);
     let images = stream(&[("all", "all@sha256:aa"), ("cli", "cli@sha256:bb")]);
     let map = ImageMap::new(&local, &images, false).unwrap();
@@ -82,7 +82,7 @@ fn the_longest_source_counts() {
 }
 
 #[test]
-fn what_cannot_be_mapped_is_refused() {
+fn unmappable_placeholders_are_rejected() {
     let images = stream(&[("cli", "i@sha256:aa"), ("oc", "i@sha256:aa"), ("void", "")]);
     let refused = |local: &[(&str, &str)]| {
         let error = ImageMap::new(&stream(local), &images, false);
@@ -113,7 +113,7 @@ fn missing_images_may_be_allowed() {
 }
 
 #[test]
-fn other_kinds_of_tags_are_no_images() {
+fn other_tag_kinds_are_ignored() {
     let local = serde_json::from_value(json!({ "spec": { "tags": [
         { "name": "a", "from": { "kind": "ImageStreamTag", "name": "x:a" } }, { "name": "b" },
     ] } }));
@@ -166,8 +166,8 @@ fn a_release_without_a_semantic_version_leaves_snapshots_alone() {
 fn stated(tags: &[(&str, &str)], usual: &str) -> ImageStream {
     let tags: Vec<_> = tags
         .iter()
-        .map(|(name, said)| {
-            json!({ "name": name, "annotations": { "io.openshift.build.versions": said } })
+        .map(|(name, annotation)| {
+            json!({ "name": name, "annotations": { "io.openshift.build.versions": annotation } })
         })
         .collect();
     let annotations = json!({ "io.openshift.build.versions": usual });
@@ -176,7 +176,7 @@ fn stated(tags: &[(&str, &str)], usual: &str) -> ImageStream {
 }
 
 #[test]
-fn images_say_which_versions_are_in_them() {
+fn versions_come_from_image_annotations() {
     let images = stated(
         &[
             ("hyperkube", "kubernetes=1.31.2+abc, kubectl=1.0.0"),
@@ -191,7 +191,7 @@ fn images_say_which_versions_are_in_them() {
     let components = ComponentVersions::new(&images, |tag| tag != "unused").unwrap();
     let map = VersionMap::new("4.18.0", components);
     let replaced = |key: &str| map.replace(&format!("{SNAPSHOT}-{key}"));
-    assert_eq!(replaced("kubernetes").unwrap(), "1.31.2", "said twice");
+    assert_eq!(replaced("kubernetes").unwrap(), "1.31.2", "declared twice");
     assert_eq!(replaced("kubectl").unwrap(), "1.31.1", "that of the cli");
     assert_eq!(replaced("machine-os").unwrap(), "41.0.1");
     assert_eq!(
@@ -201,8 +201,8 @@ fn images_say_which_versions_are_in_them() {
 }
 
 #[test]
-fn versions_that_make_no_sense_are_refused() {
-    for said in [
+fn invalid_versions_are_rejected() {
+    for annotation in [
         "kubernetes",
         "k=1.0.0",
         "Kubernetes=1.0.0",
@@ -210,15 +210,15 @@ fn versions_that_make_no_sense_are_refused() {
         "kubernetes=1.0",
         "ok=1.0.0,",
     ] {
-        let error = ComponentVersions::new(&stated(&[("a", said)], ""), |_| true);
+        let error = ComponentVersions::new(&stated(&[("a", annotation)], ""), |_| true);
         let error = error.unwrap_err().to_string();
-        assert!(error.contains("image \"a\""), "{said}: {error}");
-        assert!(ComponentVersions::new(&stated(&[("a", said)], ""), |_| false).is_ok());
+        assert!(error.contains("image \"a\""), "{annotation}: {error}");
+        assert!(ComponentVersions::new(&stated(&[("a", annotation)], ""), |_| false).is_ok());
     }
 }
 
 #[test]
-fn exact_pull_specifications_move() {
+fn exact_pull_specifications_are_replaced() {
     let map = ExactMap::new(BTreeMap::from([
         ("q/a@sha256:aa".to_owned(), "q/b@sha256:bb".to_owned()),
         ("q/b@sha256:bb".to_owned(), "m/b@sha256:bb".to_owned()),
@@ -239,9 +239,9 @@ fn exact_pull_specifications_move() {
 }
 
 proptest! {
-    /// What is put somewhere is not looked at again, and what has no placeholder stays as it is.
+    /// Replacements are not replaced again, and text without placeholders is unchanged.
     #[test]
-    fn replacing_once_is_enough(parts in prop::collection::vec("[ -~\\n]{0,12}|P|S", 0..12)) {
+    fn replacement_is_idempotent(parts in prop::collection::vec("[ -~\\n]{0,12}|P|S", 0..12)) {
         let text = parts.concat().replace('P', &placeholder("mco")).replace('S', SNAPSHOT);
         let once = map().replace(&text);
         prop_assert_eq!(map().replace(&once), once.clone());

@@ -1,4 +1,4 @@
-//! From snapshot versions to those of a release.
+//! Replaces snapshot versions by those of a release.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,46 +6,46 @@ use api::openshift::{ImageStream, annotations};
 use machinery::json::go_quote;
 use semver::Version;
 
-use super::{Match, SNAPSHOT, begins, is_word, with};
+use super::{Match, SNAPSHOT, at_word_start, is_word, with};
 
-/// Why versions cannot be put into a manifest.
+/// Why versions cannot be inserted into a manifest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum VersionError {
-    /// A dash, and no component behind it.
+    /// A dash without a component.
     #[error("empty version references are not allowed")]
     Empty,
-    /// Nobody knows the component.
+    /// The component is unknown.
     #[error("unknown version reference {}", go_quote(.0))]
     Unknown(String),
-    /// Nobody knows the components.
+    /// The components are unknown.
     #[error("unknown version references: {}", .0.join(", "))]
     UnknownAll(Vec<String>),
-    /// Images have different versions of a component.
+    /// Images declare different versions of a component.
     #[error("the version for {} is inconsistent across the referenced images: {}", go_quote(.component), .tags.join(", "))]
     Inconsistent {
         /// The component.
         component: String,
-        /// The images that say something about it, by name.
+        /// The images that declare one, by name.
         tags: Vec<String>,
     },
 }
 
-/// Why an annotation says nothing about versions.
+/// Why a version annotation is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "reading the versions {} of {of}: {} is not NAME=VERSION, with a name of lower-case letters, digits and inner dashes and a semantic version",
     go_quote(.annotation), go_quote(.pair)
 )]
 pub struct VersionTableError {
-    /// Whose annotation it is.
+    /// The owner of the annotation.
     of: String,
-    /// All of it.
+    /// Its value.
     annotation: String,
-    /// What makes no sense.
+    /// The invalid entry.
     pair: String,
 }
 
-/// Versions of components, and the images that say so.
+/// Versions of components, and the images that declare them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ComponentVersions(BTreeMap<String, Component>);
 
@@ -56,19 +56,18 @@ struct Component {
 }
 
 impl ComponentVersions {
-    /// What some images of a release say (`io.openshift.build.versions`), and what the release says where
-    /// they say nothing.
+    /// From the annotations of images (`io.openshift.build.versions`), and of the image stream where they have none.
     pub fn new(
         images: &ImageStream,
         used: impl Fn(&str) -> bool,
     ) -> Result<Self, VersionTableError> {
         let mut all: BTreeMap<String, Component> = BTreeMap::new();
         for tag in images.spec.tags.iter().filter(|tag| used(&tag.name)) {
-            let Some(said) = tag.annotations.get(annotations::BUILD_VERSIONS) else {
+            let Some(annotation) = tag.annotations.get(annotations::BUILD_VERSIONS) else {
                 continue;
             };
-            for (name, version) in pairs(said, &format!("image {}", go_quote(&tag.name)))? {
-                // So many images have a kubectl that only the one of the command line counts.
+            for (name, version) in pairs(annotation, &format!("image {}", go_quote(&tag.name)))? {
+                // Many images contain kubectl; only the version in the CLI images counts.
                 if name == "kubectl" && !matches!(tag.name.as_str(), "cli" | "cli-artifacts") {
                     continue;
                 }
@@ -77,9 +76,9 @@ impl ComponentVersions {
                 component.tags.insert(tag.name.clone());
             }
         }
-        let said = images.metadata.annotations.as_ref();
-        if let Some(said) = said.and_then(|it| it.get(annotations::BUILD_VERSIONS)) {
-            for (name, version) in pairs(said, "the image stream")? {
+        let annotation = images.metadata.annotations.as_ref();
+        if let Some(annotation) = annotation.and_then(|it| it.get(annotations::BUILD_VERSIONS)) {
+            for (name, version) in pairs(annotation, "the image stream")? {
                 let usual = || Component {
                     versions: BTreeSet::from([version]),
                     tags: BTreeSet::new(),
@@ -90,7 +89,7 @@ impl ComponentVersions {
         Ok(Self(all))
     }
 
-    /// Versions by component, with nothing in doubt.
+    /// Versions by component, without conflicts.
     pub fn of<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let pairs = pairs.into_iter().map(|(name, version)| {
             let component = Component {
@@ -103,17 +102,17 @@ impl ComponentVersions {
     }
 }
 
-/// The pairs of an annotation, their versions without what `+` adds to them.
-fn pairs(said: &str, of: &str) -> Result<Vec<(String, String)>, VersionTableError> {
-    let said = said.trim();
-    if said.is_empty() {
+/// The entries of an annotation, with versions stripped of build metadata.
+fn pairs(annotation: &str, of: &str) -> Result<Vec<(String, String)>, VersionTableError> {
+    let annotation = annotation.trim();
+    if annotation.is_empty() {
         return Ok(Vec::new());
     }
-    let pairs = said.split(',').map(|pair| {
+    let pairs = annotation.split(',').map(|pair| {
         let pair = pair.trim();
         let wrong = || VersionTableError {
             of: of.to_owned(),
-            annotation: said.to_owned(),
+            annotation: annotation.to_owned(),
             pair: pair.to_owned(),
         };
         let (name, version) = pair.split_once('=').ok_or_else(wrong)?;
@@ -131,14 +130,14 @@ fn pairs(said: &str, of: &str) -> Result<Vec<(String, String)>, VersionTableErro
     pairs.collect()
 }
 
-/// A semantic version without what `+` adds to it.
+/// A semantic version without build metadata.
 fn without_build(version: &str) -> Option<String> {
     let mut version = Version::parse(version).ok()?;
     version.build = semver::BuildMetadata::EMPTY;
     Some(version.to_string())
 }
 
-/// What is put where `0.0.1-snapshot` stands.
+/// Snapshot versions with their replacements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VersionMap {
     release: Option<String>,
@@ -146,7 +145,7 @@ pub struct VersionMap {
 }
 
 impl VersionMap {
-    /// For a release. If its name is no semantic version, `0.0.1-snapshot` stays as it is.
+    /// For a release. If its name is not a semantic version, `0.0.1-snapshot` is kept.
     pub fn new(release: &str, components: ComponentVersions) -> Self {
         Self {
             release: without_build(release),
@@ -154,8 +153,8 @@ impl VersionMap {
         }
     }
 
-    /// A text with versions where snapshots were: `0.0.1-snapshot`, which no word goes on before or after,
-    /// is the release, and `0.0.1-snapshot-component` a component.
+    /// Replaces snapshot versions: `0.0.1-snapshot` between word boundaries by the version of the release, and
+    /// `0.0.1-snapshot-component` by that of a component.
     pub fn replace(&self, text: &str) -> Result<String, VersionError> {
         let mut places = Vec::new();
         let mut values = Vec::new();
@@ -164,7 +163,7 @@ impl VersionMap {
         for (start, _) in text.match_indices(SNAPSHOT) {
             let after = start + SNAPSHOT.len();
             let rest = text.get(after..).unwrap_or_default();
-            if !begins(text, start) || rest.bytes().next().is_some_and(is_word) {
+            if !at_word_start(text, start) || rest.bytes().next().is_some_and(is_word) {
                 continue;
             }
             let Some(behind) = rest.strip_prefix('-') else {

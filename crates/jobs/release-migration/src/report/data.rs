@@ -1,4 +1,4 @@
-//! Times and durations of a report for programs.
+//! Serialization of times and durations in a report.
 #![expect(
     clippy::ref_option,
     reason = "serde gives a reference to the field, whatever it is"
@@ -10,7 +10,7 @@ use serde::{Serialize as _, Serializer};
 
 use crate::eta::Estimate;
 
-/// As Kubernetes writes times.
+/// Formats times as Kubernetes does.
 pub(super) fn time<S: Serializer>(
     time: &Option<Timestamp>,
     serializer: S,
@@ -18,7 +18,7 @@ pub(super) fn time<S: Serializer>(
     time.map(format_time).serialize(serializer)
 }
 
-/// As Go writes durations, in whole seconds.
+/// Formats durations as Go does, in whole seconds.
 pub(super) fn duration<S: Serializer>(
     duration: &Option<SignedDuration>,
     serializer: S,
@@ -27,7 +27,7 @@ pub(super) fn duration<S: Serializer>(
     whole.map(format_duration).serialize(serializer)
 }
 
-/// What is left, as a duration.
+/// The remaining time as a duration.
 pub(super) fn estimate<S: Serializer>(
     estimate: &Option<Estimate>,
     serializer: S,

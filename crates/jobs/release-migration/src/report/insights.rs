@@ -1,4 +1,4 @@
-//! What is worth a remark.
+//! Insights: conditions that affect the update.
 
 use std::fmt;
 
@@ -9,14 +9,14 @@ use super::nodes::{NodeAssessment, PoolAssessment};
 use super::{Assessment, Cluster, Report, has_arrived};
 use crate::history::Change;
 
-/// How bad it is.
+/// The severity of an insight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub enum Level {
-    /// It is not.
+    /// Informational.
     Info,
-    /// It may become so.
+    /// May become an error.
     Warning,
-    /// It is.
+    /// Affects the update.
     Error,
 }
 
@@ -26,29 +26,30 @@ impl fmt::Display for Level {
     }
 }
 
-/// Something that is worth a remark.
+/// A condition that affects the update.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Insight {
-    /// Since when.
+    /// Its start.
     #[serde(serialize_with = "super::data::time")]
     pub since: Option<Timestamp>,
-    /// How bad it is.
+    /// Its severity.
     pub level: Level,
-    /// What it is bad for.
+    /// Its impact.
     pub impact: &'static str,
-    /// What it is.
+    /// Its message.
     pub message: String,
 }
 
-/// When a condition is worth a remark, and when it is bad.
-const UNAVAILABLE: [SignedDuration; 2] =
+/// Durations after which a condition is a warning and an error, as in `oc adm upgrade status`.
+const UNAVAILABLE_LIMITS: [SignedDuration; 2] =
     [SignedDuration::from_mins(5), SignedDuration::from_mins(20)];
-const DEGRADED: [SignedDuration; 2] = [SignedDuration::from_mins(5), SignedDuration::from_mins(40)];
+const DEGRADED_LIMITS: [SignedDuration; 2] =
+    [SignedDuration::from_mins(5), SignedDuration::from_mins(40)];
 
 const STALLED: &str = "Update Stalled";
-const NONE: &str = "None";
+const NO_IMPACT: &str = "None";
 
-/// What is worth a remark, the worst first; that all goes well, if nothing is.
+/// All insights, most severe first; a single positive one if there are none.
 pub(super) fn insights(cluster: &Cluster<'_>, report: &Report) -> Vec<Insight> {
     let mut all = Vec::new();
     all.extend(conditions(cluster));
@@ -72,7 +73,7 @@ pub(super) fn insights(cluster: &Cluster<'_>, report: &Report) -> Vec<Insight> {
         all.push(Insight {
             since: started,
             level: Level::Info,
-            impact: NONE,
+            impact: NO_IMPACT,
             message: "Update is proceeding well".to_owned(),
         });
     }
@@ -84,7 +85,7 @@ pub(super) fn insights(cluster: &Cluster<'_>, report: &Report) -> Vec<Insight> {
         all.push(Insight {
             since: started,
             level: Level::Info,
-            impact: NONE,
+            impact: NO_IMPACT,
             message: report.adoption.to_string(),
         });
     }
@@ -96,8 +97,8 @@ fn conditions(cluster: &Cluster<'_>) -> Vec<Insight> {
     let mut all = Vec::new();
     for (name, operator) in super::operators::of_release(cluster.operators) {
         for (kind, bad, [warning, error], what) in [
-            ("Available", "False", UNAVAILABLE, "unavailable"),
-            ("Degraded", "True", DEGRADED, "degraded"),
+            ("Available", "False", UNAVAILABLE_LIMITS, "unavailable"),
+            ("Degraded", "True", DEGRADED_LIMITS, "degraded"),
         ] {
             let Some(found) = operator.condition(kind).filter(|it| it.status == bad) else {
                 continue;
@@ -124,7 +125,7 @@ fn conditions(cluster: &Cluster<'_>) -> Vec<Insight> {
     all
 }
 
-/// A cluster that claims to have arrived, and has not.
+/// A cluster that claims completion too early.
 fn early(report: &Report) -> Option<Insight> {
     let plane = &report.control_plane;
     if plane.assessment != Assessment::Early {
@@ -151,14 +152,14 @@ fn early(report: &Report) -> Option<Insight> {
     })
 }
 
-/// Operators that report what never becomes what it should be.
+/// Operators whose reported versions can never match.
 fn hopeless(report: &Report) -> Vec<Insight> {
     let operators = report.control_plane.operators.iter();
     let wrong = operators.flat_map(|it| {
         let undone = it.undone.iter().filter(|it| !it.passes);
         undone.map(move |diagnosis| (it, diagnosis))
     });
-    // Who reports nothing yet may just be the one before.
+    // An operator that reports nothing yet may still be the previous build.
     let wrong = wrong.filter(|(_, it)| it.undone.from.is_some());
     wrong
         .map(|(operator, diagnosis)| Insight {
@@ -166,7 +167,7 @@ fn hopeless(report: &Report) -> Vec<Insight> {
             level: Level::Error,
             impact: STALLED,
             message: format!(
-                "Cluster Operator {} reports {} that never becomes what the release wants: {}",
+                "Cluster Operator {} reports {} that can never match the release: {}",
                 operator.name, diagnosis.undone.name, diagnosis.message
             ),
         })

@@ -1,4 +1,4 @@
-//! Machines and their pools, as a report has them.
+//! Nodes and MachineConfigPools in a report.
 
 use std::collections::BTreeMap;
 
@@ -12,53 +12,53 @@ use super::Cluster;
 use crate::eta::Machines;
 
 /// The pools of the control plane.
-const CONTROL: [&str; 2] = ["master", "arbiter"];
-/// The pool of machines that no other takes.
-const REST: &str = "worker";
+const CONTROL_PLANE_POOLS: [&str; 2] = ["master", "arbiter"];
+/// The pool of nodes that no custom pool selects.
+const DEFAULT_POOL: &str = "worker";
 
-/// On a node: its operating system.
+/// Node label: operating system.
 const OS: &str = "kubernetes.io/os";
-/// On a node: what is to be drained before it is updated.
+/// Node annotation: requested drain.
 const DESIRED_DRAIN: &str = "machineconfiguration.openshift.io/desiredDrain";
-/// On a node: what was drained last.
+/// Node annotation: last completed drain.
 const LAST_DRAIN: &str = "machineconfiguration.openshift.io/lastAppliedDrain";
 
-/// How a machine gets on, the worst first.
+/// The assessment of a node, worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub enum NodeAssessment {
-    /// It does not.
+    /// Its update failed.
     Degraded,
     /// It is not ready.
     Unavailable,
     /// It is being updated.
     Progressing,
-    /// It is not to be updated.
+    /// It is excluded from the update.
     Excluded,
-    /// Its turn is yet to come.
+    /// It waits for its update.
     Outdated,
-    /// It is done.
+    /// It is updated.
     Completed,
 }
 
-/// What is done with a machine.
+/// The update phase of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 pub enum NodePhase {
-    /// Its pods go elsewhere.
+    /// Its pods are evicted.
     Draining,
-    /// It is changed.
+    /// The update is being written.
     Updating,
-    /// It starts again.
+    /// It reboots.
     Rebooting,
-    /// Nothing, as its pool is paused.
+    /// Its pool is paused.
     Paused,
-    /// Nothing yet.
+    /// Its update has not started.
     Pending,
-    /// Nothing any more.
+    /// It is updated.
     Updated,
 }
 
 impl NodePhase {
-    /// How long it takes, about.
+    /// The approximate duration.
     pub fn estimate(self) -> &'static str {
         match self {
             Self::Draining => "+10m",
@@ -69,71 +69,71 @@ impl NodePhase {
     }
 }
 
-/// A machine.
+/// A node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NodeReport {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// How it gets on.
+    /// Its assessment.
     pub assessment: NodeAssessment,
-    /// What is done with it.
+    /// Its update phase.
     pub phase: NodePhase,
-    /// The release that it runs.
+    /// The version of the release that it runs.
     pub version: String,
-    /// What it is.
+    /// Its architecture.
     pub architecture: String,
-    /// Whether it can be used.
+    /// Whether it is ready and schedulable.
     pub available: bool,
-    /// Why it does not get on.
+    /// Why its update does not progress.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
 
-/// How a pool gets on.
+/// The assessment of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 pub enum PoolAssessment {
-    /// A machine of it does not.
+    /// A node of it is degraded.
     Degraded,
-    /// It is done.
+    /// All nodes are updated.
     Completed,
     /// It is paused.
     Excluded,
-    /// It does.
+    /// It is being updated.
     Progressing,
-    /// It has not begun.
+    /// It has not started.
     Pending,
 }
 
-/// A pool of machines.
+/// A MachineConfigPool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PoolReport {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// How it gets on.
+    /// Its assessment.
     pub assessment: PoolAssessment,
-    /// Machines that there are.
+    /// The number of nodes.
     pub total: usize,
-    /// Machines that are done.
+    /// The number of updated nodes.
     pub updated: usize,
-    /// Whether it is left as it is.
+    /// Whether it is paused.
     pub paused: bool,
-    /// The machines, the worst first.
+    /// Its nodes, worst first.
     pub nodes: Vec<NodeReport>,
 }
 
 impl PoolReport {
-    /// Whether there is nothing left to do.
+    /// Whether the update of the pool is done.
     pub fn is_done(&self) -> bool {
         self.updated == self.total
     }
 
-    /// How many machines are like this.
+    /// The number of nodes that satisfy a predicate.
     pub fn count(&self, is: impl Fn(&NodeReport) -> bool) -> usize {
         self.nodes.iter().filter(|it| is(it)).count()
     }
 }
 
-/// The machines that machine-config waits for.
+/// The nodes that machine-config waits for.
 pub(super) fn machines(control: &[PoolReport]) -> Machines {
     let sum = |of: fn(&PoolReport) -> usize| {
         let sum: usize = control.iter().map(of).sum();
@@ -177,11 +177,11 @@ pub(super) fn pools(
         .collect();
     all.sort_by(|one, other| one.name.cmp(&other.name));
     all.into_iter()
-        .partition(|it| CONTROL.contains(&it.name.as_str()))
+        .partition(|it| CONTROL_PLANE_POOLS.contains(&it.name.as_str()))
 }
 
-/// The pool that a machine is in: one of the control plane, else one that somebody made, else the rest.
-/// Windows is configured by somebody else, whatever roles its machines have.
+/// The pool of a node: one of the control plane, else a custom one, else worker. Windows nodes are not configured by
+/// the Machine Config Operator, whatever their roles.
 fn pool_of<'a>(node: &Node, pools: &'a [(String, LabelSelector)]) -> Option<&'a str> {
     let labels = node.metadata.labels.as_ref();
     let label = |key: &str| labels.and_then(|all| all.get(key)).map(String::as_str);
@@ -190,7 +190,13 @@ fn pool_of<'a>(node: &Node, pools: &'a [(String, LabelSelector)]) -> Option<&'a 
     }
     let selecting = pools.iter().filter(|(_, selector)| selector.matches(label));
     let names = selecting.map(|(name, _)| name.as_str());
-    names.min_by_key(|name| (!CONTROL.contains(name), *name == REST, *name))
+    names.min_by_key(|name| {
+        (
+            !CONTROL_PLANE_POOLS.contains(name),
+            *name == DEFAULT_POOL,
+            *name,
+        )
+    })
 }
 
 fn report(
@@ -206,7 +212,7 @@ fn report(
         .collect();
     nodes.sort_by(|one, other| (one.assessment, &one.name).cmp(&(other.assessment, &other.name)));
     let (total, updated) = if nodes.is_empty() {
-        // Nobody may see machines; then the pool has to be believed.
+        // Without permission to list nodes, the counts of the pool are used.
         let status = pool.status.as_ref();
         let count = |count: i32| usize::try_from(count).unwrap_or(0);
         let total = status.map_or(0, |it| count(it.machine_count));
@@ -217,18 +223,18 @@ fn report(
         (nodes.len(), nodes.iter().filter(is_done).count())
     };
     let any = |assessment| nodes.iter().any(|it| it.assessment == assessment);
-    let says = |kind: &str| {
+    let has_condition = |kind: &str| {
         let conditions = pool.status.as_ref().map(|it| it.conditions.as_slice());
         let found = conditions.and_then(|it| api::openshift::Condition::find(it, kind));
         found.is_some_and(api::openshift::Condition::is_true)
     };
-    let assessment = if any(NodeAssessment::Degraded) || says("Degraded") {
+    let assessment = if any(NodeAssessment::Degraded) || has_condition("Degraded") {
         PoolAssessment::Degraded
     } else if updated == total {
         PoolAssessment::Completed
     } else if pool.spec.paused {
         PoolAssessment::Excluded
-    } else if updated > 0 || any(NodeAssessment::Progressing) || says("Updating") {
+    } else if updated > 0 || any(NodeAssessment::Progressing) || has_condition("Updating") {
         PoolAssessment::Progressing
     } else {
         PoolAssessment::Pending
@@ -251,16 +257,16 @@ fn node(
     migrating: bool,
 ) -> NodeReport {
     let none = BTreeMap::new();
-    let said = node.metadata.annotations.as_ref().unwrap_or(&none);
-    let said = |key: &str| said.get(key).map_or("", String::as_str);
+    let annotation = node.metadata.annotations.as_ref().unwrap_or(&none);
+    let annotation = |key: &str| annotation.get(key).map_or("", String::as_str);
     let (current, desired) = (
-        said(annotations::CURRENT_CONFIG),
-        said(annotations::DESIRED_CONFIG),
+        annotation(annotations::CURRENT_CONFIG),
+        annotation(annotations::DESIRED_CONFIG),
     );
-    let state = said(annotations::CONFIG_STATE);
+    let state = annotation(annotations::CONFIG_STATE);
     let version = cluster.configurations.get(current);
     let is_there = !current.is_empty() && current == desired && pool.wanted() == Some(current);
-    // At the same version only the configuration tells; without one that is known, too.
+    // At the same version only the configuration distinguishes nodes, if it is known.
     let is_updated = match version {
         Some(version) if !migrating => version == target,
         Some(version) => version == target && is_there,
@@ -278,7 +284,7 @@ fn node(
         NodePhase::Paused
     } else if current == desired {
         NodePhase::Pending
-    } else if said(DESIRED_DRAIN) != said(LAST_DRAIN) {
+    } else if annotation(DESIRED_DRAIN) != annotation(LAST_DRAIN) {
         NodePhase::Draining
     } else if state == "Rebooting" || !is_ready {
         NodePhase::Rebooting
@@ -286,7 +292,7 @@ fn node(
         NodePhase::Updating
     };
     let (assessment, message) = if state == "Degraded" {
-        let why = said(annotations::CONFIG_REASON).to_owned();
+        let why = annotation(annotations::CONFIG_REASON).to_owned();
         (NodeAssessment::Degraded, why)
     } else {
         match phase {

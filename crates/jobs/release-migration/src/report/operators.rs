@@ -1,4 +1,4 @@
-//! Operators, as a report has them.
+//! Operators in a report.
 
 use api::openshift::{ClusterOperator, Condition, annotations};
 use jiff::Timestamp;
@@ -16,40 +16,40 @@ use crate::evaluate::{Undone, undone};
 #[serde(rename_all = "camelCase")]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "each is something else that it says or does not say"
+    reason = "each is an independent condition"
 )]
 pub struct OperatorReport {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// Whether it has arrived.
+    /// Whether it is updated.
     pub updated: bool,
-    /// Whether it says to be on its way.
+    /// Whether it reports Progressing.
     pub progressing: bool,
-    /// Whether it says that it can be used.
+    /// Whether it reports Available.
     pub available: bool,
-    /// Whether it says that something is wrong.
+    /// Whether it reports Degraded.
     pub degraded: bool,
-    /// Whether it reports its image, and so can be believed to have arrived.
+    /// Whether it reports its image, so that its completion is exact.
     pub reports_image: bool,
-    /// Since when it is on its way, or is not.
+    /// The transition time of Progressing.
     #[serde(serialize_with = "super::data::time")]
     pub since: Option<Timestamp>,
-    /// Why, in a word.
+    /// CamelCase reason.
     pub reason: String,
-    /// Why, in a sentence.
+    /// Message.
     pub message: String,
-    /// What it does not report, and why.
+    /// Versions that it does not report, and why.
     pub undone: Vec<Diagnosis>,
 }
 
 impl OperatorReport {
-    /// Whether it is on its way.
+    /// Whether it is updating.
     pub fn is_updating(&self) -> bool {
         self.progressing && !self.updated
     }
 }
 
-/// Operators that come with a release, which say so by an annotation: others make one for themselves.
+/// ClusterOperators of the release, which have an annotation; other operators may create their own.
 pub(super) fn of_release(
     operators: &[ClusterOperator],
 ) -> impl Iterator<Item = (&str, &ClusterOperator)> {
@@ -81,8 +81,7 @@ pub(super) fn reports(cluster: &Cluster<'_>) -> Vec<OperatorReport> {
     reports
 }
 
-/// What an operator has to say if nobody knows the release: its version, and for machine-config the image
-/// that its Deployment was told.
+/// The expected versions without the release: its version, and for machine-config the image in its Deployment.
 fn guessed(cluster: &Cluster<'_>, name: &str, operator: &ClusterOperator) -> Vec<Undone> {
     let status = cluster.version.status.as_ref();
     let version = status.map_or("", |it| it.desired.version.as_str());

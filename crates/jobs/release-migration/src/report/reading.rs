@@ -1,4 +1,4 @@
-//! What a report needs of objects that tell much more.
+//! The parts of large objects that a report needs.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +6,13 @@ use api::openshift::annotations;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// Where the operator of machines runs, and what it is called.
+/// Namespace and name of the machine-config-operator.
 pub const MACHINE_CONFIG_OPERATOR: (&str, &str) = (
     "openshift-machine-config-operator",
     "machine-config-operator",
 );
 
-/// The release that rendered configurations of machines came with, by name.
+/// The release image of rendered MachineConfigs, by name.
 pub fn rendered_for<'a>(
     configurations: impl IntoIterator<Item = &'a ObjectMeta>,
 ) -> BTreeMap<String, String> {
@@ -24,7 +24,7 @@ pub fn rendered_for<'a>(
     named.collect()
 }
 
-/// What the operator of machines was told to run.
+/// The image that the machine-config-operator is configured to run.
 pub fn machine_config_image(deployment: &Deployment) -> Option<String> {
     let spec = deployment.spec.as_ref()?.template.spec.as_ref()?;
     let (_, name) = MACHINE_CONFIG_OPERATOR;

@@ -43,7 +43,7 @@ const NAMES: [&str; 33] = [
     "service-ca",
     "storage",
 ];
-/// Those that report their images.
+/// Operators that report their images.
 const ADOPTERS: [&str; 4] = ["dns", "etcd", "machine-config", "network"];
 const VERSION: &str = "4.18.0-ec.3";
 
@@ -56,7 +56,7 @@ fn at(seconds: i64) -> Timestamp {
     start + SignedDuration::from_secs(seconds)
 }
 
-/// An operator that came with the release: what it reports, and since when it is on its way.
+/// An operator of the release: its reported image, and the start of its update.
 fn operator(name: &str, image: Option<&str>, progressing: Option<i64>) -> ClusterOperator {
     let mut versions = vec![json!({ "name": "operator", "version": VERSION })];
     if let Some(image) = image {
@@ -118,7 +118,7 @@ fn pool(name: &str) -> MachineConfigPool {
     .unwrap()
 }
 
-/// A machine: `done`, `draining`, `rebooting` or `waiting`.
+/// A node: `done`, `draining`, `rebooting` or `waiting`.
 fn node(name: &str, pool: &str, state: &str) -> Node {
     let new = format!("rendered-{pool}-new");
     let old = format!("rendered-{pool}-old");
@@ -163,8 +163,8 @@ fn node(name: &str, pool: &str, state: &str) -> Node {
     .unwrap()
 }
 
-/// A cluster at some moment of its migration.
-struct Moment {
+/// A cluster at some point of its migration.
+struct Stage {
     version: ClusterVersion,
     operators: Vec<ClusterOperator>,
     nodes: Vec<Node>,
@@ -172,8 +172,8 @@ struct Moment {
     now: Timestamp,
 }
 
-impl Moment {
-    /// `arrived` have the new image, and `progressing` are on their way since then.
+impl Stage {
+    /// `arrived` have the new image, and `progressing` have been updating since then.
     fn new(
         now: i64,
         arrived: &[&str],
@@ -253,12 +253,12 @@ impl Moment {
 
 const WAITING: [&str; 6] = ["waiting"; 6];
 
-fn moments() -> [Moment; 5] {
+fn stages() -> [Stage; 5] {
     let all = &ADOPTERS;
     [
-        Moment::new(60, &[], &[("etcd", 30), ("network", 45)], WAITING, None),
-        Moment::new(300, &["etcd", "network"], &[("dns", 280)], WAITING, None),
-        Moment::new(
+        Stage::new(60, &[], &[("etcd", 30), ("network", 45)], WAITING, None),
+        Stage::new(300, &["etcd", "network"], &[("dns", 280)], WAITING, None),
+        Stage::new(
             1200,
             &["dns", "etcd", "network"],
             &[("machine-config", 480)],
@@ -272,18 +272,18 @@ fn moments() -> [Moment; 5] {
             ],
             None,
         ),
-        Moment::new(
+        Stage::new(
             2700,
             all,
             &[],
             ["done", "done", "done", "done", "draining", "waiting"],
             Some(2640),
         ),
-        Moment::new(4200, all, &[], ["done"; 6], Some(2640)),
+        Stage::new(4200, all, &[], ["done"; 6], Some(2640)),
     ]
 }
 
-/// Compares with a file beside this one; `RELEASE_GOLDEN=write` writes it instead.
+/// Compares with a golden file; `RELEASE_GOLDEN=write` writes it instead.
 #[track_caller]
 fn golden(name: &str, found: &str) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/report/golden");
@@ -296,9 +296,9 @@ fn golden(name: &str, found: &str) {
 }
 
 #[test]
-fn five_moments_of_a_migration() {
+fn five_stages_of_a_migration() {
     let plan = plan();
-    for (number, moment) in moments().iter().enumerate() {
+    for (number, moment) in stages().iter().enumerate() {
         let report = moment.report(Some(&plan));
         let details = Details {
             operators: number == 0,
@@ -315,9 +315,9 @@ fn five_moments_of_a_migration() {
 }
 
 #[test]
-fn machines_gate_completion_only_if_they_are_to() {
+fn workers_count_for_completion_only_if_requested() {
     let plan = plan();
-    let complete = moments().map(|moment| {
+    let complete = stages().map(|moment| {
         let report = moment.report(Some(&plan));
         (report.is_complete(false), report.is_complete(true))
     });
@@ -325,15 +325,15 @@ fn machines_gate_completion_only_if_they_are_to() {
     assert_eq!(complete, [no, no, no, (true, false), yes]);
 }
 
-/// Upstream's guess, where nobody knows the release: only versions count.
+/// Upstream's estimate without the release: only versions count.
 #[test]
 fn without_the_release_only_versions_count() {
-    let [first, ..] = moments();
+    let [first, ..] = stages();
     let report = first.report(None);
     assert_eq!(report.control_plane.completion.updated, 33);
     let text = report.text(Details::default(), first.now);
     assert!(text.contains("Completion:      100% (33 operators updated, 0 updating, 0 waiting)"));
-    // But machine-config is held against what its Deployment was told.
+    // But machine-config is compared with the image in its Deployment.
     let known = KnownPayloads::of(&first.version);
     let report = Report::of(&Cluster {
         version: &first.version,
@@ -358,9 +358,9 @@ fn without_the_release_only_versions_count() {
 }
 
 #[test]
-fn a_cluster_that_claims_too_early_is_found_out() {
+fn early_completion_claim_is_detected() {
     let plan = plan();
-    let mut moment = Moment::new(2700, &ADOPTERS, &[], ["done"; 6], Some(2640));
+    let mut moment = Stage::new(2700, &ADOPTERS, &[], ["done"; 6], Some(2640));
     assert_eq!(
         moment
             .report(Some(&plan))
@@ -398,10 +398,10 @@ fn a_cluster_that_claims_too_early_is_found_out() {
 }
 
 #[test]
-fn what_is_wrong_is_remarked() {
+fn problems_are_insights() {
     let plan = plan();
-    let [_, _, mut moment, ..] = moments();
-    let change = |name: &str, kind: &str, status: &str, since: i64, moment: &mut Moment| {
+    let [_, _, mut moment, ..] = stages();
+    let change = |name: &str, kind: &str, status: &str, since: i64, moment: &mut Stage| {
         let operator = moment.operators.iter_mut().find(|it| it.name_any() == name);
         let conditions = &mut operator.unwrap().status.as_mut().unwrap().conditions;
         let condition = conditions.iter_mut().find(|it| it.kind == kind).unwrap();
@@ -416,12 +416,12 @@ fn what_is_wrong_is_remarked() {
     change("etcd", "Degraded", "True", 1200 - 2400, &mut moment);
     change("ingress", "Degraded", "True", 1200 - 2399, &mut moment);
     let health = moment.report(Some(&plan)).health;
-    let told: Vec<String> = health
+    let messages: Vec<String> = health
         .iter()
         .map(|it| format!("{} {}", it.level, it.message))
         .collect();
     assert_eq!(
-        told,
+        messages,
         [
             "Error Cluster Operator etcd is degraded (Broken)",
             "Warning Cluster Operator ingress is degraded (Broken)",
@@ -440,11 +440,11 @@ fn what_is_wrong_is_remarked() {
     );
 }
 
-/// Corner case 3, for whoever waits: it will never end.
+/// Corner case 3 for waiting users: the update never completes.
 #[test]
-fn an_operator_that_can_never_arrive_is_remarked() {
+fn operator_that_never_matches_is_an_insight() {
     let plan = plan();
-    let [_, mut moment, ..] = moments();
+    let [_, mut moment, ..] = stages();
     let mirrored = image('b').replace("quay.io", "mirror.example");
     let place = NAMES.iter().position(|it| *it == "dns").unwrap();
     moment.operators[place] = operator("dns", Some(&mirrored), None);
@@ -462,14 +462,14 @@ fn an_operator_that_can_never_arrive_is_remarked() {
 }
 
 #[test]
-fn conditions_tell_how_it_gets_on() {
+fn assessment_follows_conditions() {
     let plan = plan();
     for (status, expected) in [
         ("False", Assessment::Progressing),
         ("Unknown", Assessment::Slow),
         ("True", Assessment::Stalled),
     ] {
-        let [_, mut moment, ..] = moments();
+        let [_, mut moment, ..] = stages();
         let conditions = &mut moment.version.status.as_mut().unwrap().conditions;
         conditions[1].status = status.to_owned();
         let report = moment.report(Some(&plan));
@@ -478,9 +478,9 @@ fn conditions_tell_how_it_gets_on() {
 }
 
 #[test]
-fn many_machines_are_not_all_shown() {
+fn long_node_lists_are_truncated() {
     let plan = plan();
-    let [_, _, mut moment, ..] = moments();
+    let [_, _, mut moment, ..] = stages();
     let more = (10..30).map(|number| node(&format!("worker-{number}"), "worker", "waiting"));
     moment.nodes.extend(more);
     let report = moment.report(Some(&plan));
@@ -497,18 +497,18 @@ fn many_machines_are_not_all_shown() {
 }
 
 #[test]
-fn paused_and_degraded_machines_are_told_apart() {
+fn paused_and_degraded_nodes_are_distinguished() {
     let plan = plan();
-    let [_, _, moment, ..] = moments();
+    let [_, _, moment, ..] = stages();
     let mut worker = pool("worker");
     worker.spec.paused = true;
     let mut broken = node("worker-9", "worker", "waiting");
-    let said = broken.metadata.annotations.as_mut().unwrap();
-    said.insert(
+    let annotations = broken.metadata.annotations.as_mut().unwrap();
+    annotations.insert(
         "machineconfiguration.openshift.io/state".to_owned(),
         "Degraded".to_owned(),
     );
-    said.insert(
+    annotations.insert(
         "machineconfiguration.openshift.io/reason".to_owned(),
         "disk full".to_owned(),
     );
@@ -543,13 +543,13 @@ fn paused_and_degraded_machines_are_told_apart() {
 }
 
 #[test]
-fn targets_are_named_by_what_they_are() {
-    let [first, ..] = moments();
+fn target_text_names_the_change() {
+    let [first, ..] = stages();
     let named = |history: Value| {
         let mut version = first.version.clone();
         version.spec.desired_update = None;
         version.status.as_mut().unwrap().history = serde_json::from_value(history).unwrap();
-        let moment = Moment {
+        let moment = Stage {
             version,
             operators: Vec::new(),
             nodes: Vec::new(),
@@ -581,12 +581,15 @@ fn targets_are_named_by_what_they_are() {
 }
 
 #[test]
-fn machines_with_windows_are_in_no_pool_whatever_their_roles() {
-    let [.., mut last] = moments();
+fn windows_nodes_are_in_no_pool() {
+    let [.., mut last] = stages();
     assert!(last.report(None).is_complete(true));
     let mut windows = node("windows", "worker", "waiting");
     let labels = windows.metadata.labels.get_or_insert_default();
     labels.insert("kubernetes.io/os".to_owned(), "windows".to_owned());
     last.nodes.push(windows);
-    assert!(last.report(None).is_complete(true), "nobody updates it");
+    assert!(
+        last.report(None).is_complete(true),
+        "it is not updated by a pool"
+    );
 }

@@ -1,4 +1,4 @@
-//! A report for people, laid out as that of `oc adm upgrade status`.
+//! The text form of a report, in the layout of `oc adm upgrade status`.
 
 use std::fmt::Write as _;
 
@@ -9,22 +9,22 @@ use super::nodes::{NodeAssessment, NodePhase, NodeReport, PoolReport};
 use super::{Assessment, Report};
 use crate::history::Change;
 
-/// Machines of a pool that are shown if nobody asks for all.
-const MOST: usize = 10;
+/// Maximum number of nodes shown per pool, unless all are requested.
+const MAX_NODES: usize = 10;
 
-/// What is shown beyond the usual.
+/// Optional parts of the text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Details {
-    /// All machines.
+    /// All nodes.
     pub nodes: bool,
-    /// Operators that are on their way, and why.
+    /// Updating operators with their messages.
     pub operators: bool,
-    /// Remarks with all their words.
+    /// Insights with their full messages.
     pub health: bool,
 }
 
 impl Report {
-    /// For people.
+    /// The text of the report.
     pub fn text(&self, details: Details, now: Timestamp) -> String {
         if !self.updating {
             return "The cluster is not updating.\n".to_owned();
@@ -108,24 +108,24 @@ impl Report {
         }
     }
 
-    /// How long it will take. Of a migration of which nothing is known nothing is said, as upstream.
+    /// The estimated remaining time. For a migration without an estimate none is given, as upstream.
     fn remaining_text(&self) -> String {
         let plane = &self.control_plane;
         let is_migration = !matches!(plane.target.change, Change::Install | Change::Update { .. });
-        let said = match plane.remaining {
+        let estimate_text = match plane.remaining {
             _ if plane.completed.is_some() => return String::new(),
             Some(estimate) if estimate.remaining < SignedDuration::from_mins(10) => {
                 "<10m".to_owned()
             }
             Some(estimate) => {
-                // Seconds would say that somebody knows.
+                // Seconds would suggest a precision that the estimate does not have.
                 let minutes = estimate.remaining.as_secs().saturating_add(59) / 60;
                 short(SignedDuration::from_mins(minutes))
             }
             None if is_migration => "N/A for Multi-Architecture Migration".to_owned(),
             None => return String::new(),
         };
-        format!(" (Est. Time Remaining: {said})")
+        format!(" (Est. Time Remaining: {estimate_text})")
     }
 
     fn updating_text(&self, now: Timestamp, text: &mut String) {
@@ -133,7 +133,7 @@ impl Report {
         let rows: Vec<_> = updating
             .filter(|it| !it.updated)
             .map(|it| {
-                // Of who has not started, nothing that it says is about this.
+                // The conditions of an operator that has not started are not about this update.
                 let own = Some(it).filter(|it| it.progressing);
                 let since = own.and_then(|it| it.since);
                 let since = since.map(|since| short(now.duration_since(since)));
@@ -177,7 +177,7 @@ fn workers(pools: &[PoolReport], details: Details, text: &mut String) {
     }
 }
 
-/// `2 Available, 1 Progressing, 1 Draining`, and what else there is.
+/// `2 Available, 1 Progressing, 1 Draining`, and further counts.
 fn status(pool: &PoolReport) -> String {
     let like = |assessment| pool.count(|it| it.assessment == assessment);
     let mut words = vec![
@@ -201,7 +201,7 @@ fn status(pool: &PoolReport) -> String {
 }
 
 fn nodes(pool: &PoolReport, details: Details, text: &mut String) {
-    let most = if details.nodes { usize::MAX } else { MOST };
+    let most = if details.nodes { usize::MAX } else { MAX_NODES };
     let rows: Vec<_> = pool
         .nodes
         .iter()
@@ -240,7 +240,7 @@ fn nodes(pool: &PoolReport, details: Details, text: &mut String) {
     );
 }
 
-/// Go's duration without fractions and without zeros at the end; `now` if it is none.
+/// A Go duration without fractions and trailing zeros; `now` if it is zero.
 fn short(duration: SignedDuration) -> String {
     let whole = SignedDuration::from_secs(duration.as_secs());
     if whole.is_zero() {
@@ -256,7 +256,7 @@ fn short(duration: SignedDuration) -> String {
     text
 }
 
-/// Columns with three spaces between them.
+/// A table with three spaces between columns.
 fn table<const N: usize>(headers: [&str; N], rows: &[[String; N]]) -> String {
     let mut widths = headers.map(str::len);
     for row in rows {
@@ -267,7 +267,7 @@ fn table<const N: usize>(headers: [&str; N], rows: &[[String; N]]) -> String {
     let mut text = String::new();
     let mut line = |cells: [&str; N]| {
         let cells = cells.iter().zip(widths);
-        // What others wrote does not move the cursor.
+        // Control characters from cluster objects must not reach the terminal.
         let cells: Vec<String> = cells
             .map(|(cell, width)| format!("{:<width$}", cell.replace(char::is_control, " ")))
             .collect();

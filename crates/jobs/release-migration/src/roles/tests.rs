@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn who_looks_on_writes_nothing_of_openshift() {
+fn observer_writes_no_openshift_objects() {
     for rule in operator_rules() {
         let groups = rule.api_groups.unwrap_or_default();
         if groups.iter().any(|it| it.ends_with("openshift.io")) {
@@ -17,7 +17,7 @@ fn who_looks_on_writes_nothing_of_openshift() {
 }
 
 #[test]
-fn who_keeps_a_cluster_version_writes_its_status_alone() {
+fn maintainer_writes_only_the_status() {
     let [rule] = owner_rules().try_into().unwrap();
     assert_eq!(
         rule.resources.unwrap_or_default(),

@@ -3,10 +3,10 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn version(asked: Option<Value>, available: &Value) -> ClusterVersion {
+fn version(request: Option<Value>, available: &Value) -> ClusterVersion {
     let mut spec = json!({});
-    if let Some(asked) = asked {
-        spec["desiredUpdate"] = asked;
+    if let Some(request) = request {
+        spec["desiredUpdate"] = request;
     }
     serde_json::from_value(json!({
         "metadata": { "name": "version" },
@@ -19,7 +19,7 @@ fn version(asked: Option<Value>, available: &Value) -> ClusterVersion {
     .unwrap()
 }
 
-fn told(found: Result<Target, Invalid>) -> String {
+fn describe(found: Result<Target, Invalid>) -> String {
     match found {
         Ok(Target::Stay) => "stay".to_owned(),
         Ok(Target::Go(release)) => format!("go to {} {}", release.version, release.image)
@@ -30,7 +30,7 @@ fn told(found: Result<Target, Invalid>) -> String {
     }
 }
 
-/// The eight combinations of what can be asked, and what is there.
+/// The eight combinations of requested fields and available updates.
 #[rstest]
 #[case(json!({}), "must specify architecture, version, or image")]
 #[case(json!({ "image": "other" }), "go to  other")]
@@ -44,35 +44,35 @@ fn told(found: Result<Target, Invalid>) -> String {
 #[case(json!({ "architecture": "Multi", "image": "other" }), "cannot set both Architecture and Image")]
 #[case(json!({ "architecture": "Multi", "version": "4.18.0", "image": "other" }), "cannot set both Architecture and Image")]
 #[case(json!({ "architecture": "Multi", "version": "4.18.0" }), "go to 4.18.0 multi")]
-// Only the current version can be had for several architectures.
+// Only the current version is possible for several architectures.
 #[case(json!({ "architecture": "Multi", "version": "4.18.1" }), "go to 4.18.0 multi")]
-fn what_is_asked_of_a_cluster_for_one_architecture(#[case] asked: Value, #[case] expected: &str) {
+fn requests_to_a_single_architecture_cluster(#[case] request: Value, #[case] expected: &str) {
     let available = json!([
         { "version": "4.18.0", "image": "multi" }, { "version": "4.18.1", "image": "next" },
         { "version": "4.18.2", "image": "a" }, { "version": "4.18.2", "image": "b" },
     ]);
-    let version = version(Some(asked), &available);
+    let version = version(Some(request), &available);
     assert_eq!(
-        told(target(&version, &Architecture::Single(None))),
+        describe(target(&version, &Architecture::Single(None))),
         expected
     );
 }
 
 #[test]
-fn nothing_is_asked() {
+fn no_request_stays() {
     let version = version(None, &json!([]));
-    assert_eq!(told(target(&version, &Architecture::Multi)), "stay");
+    assert_eq!(describe(target(&version, &Architecture::Multi)), "stay");
 }
 
 #[test]
-fn who_is_multi_already_only_changes_versions() {
+fn multi_cluster_only_changes_versions() {
     let ask = |wanted: &str| {
-        let asked = json!({ "architecture": "Multi", "version": wanted });
+        let request = json!({ "architecture": "Multi", "version": wanted });
         let available = json!([
             { "version": "4.18.0", "image": "other" }, { "version": "4.18.1", "image": "next" },
         ]);
-        told(target(
-            &version(Some(asked), &available),
+        describe(target(
+            &version(Some(request), &available),
             &Architecture::Multi,
         ))
     };
@@ -80,18 +80,19 @@ fn who_is_multi_already_only_changes_versions() {
     assert_eq!(ask("4.18.1"), "go to 4.18.1 next");
 }
 
-/// A request that does nothing, and is silent upstream.
+/// A request without effect, which upstream does not report.
 #[rstest]
 #[case(json!(null))]
 #[case(json!([]))]
 #[case(json!([{ "version": "4.18.1", "image": "next" }]))]
-fn a_release_that_nobody_knows_is_waited_for(#[case] available: Value) {
-    let asked = json!({ "architecture": "Multi", "version": "4.18.0" });
+fn unknown_release_is_waited_for(#[case] available: Value) {
+    let request = json!({ "architecture": "Multi", "version": "4.18.0" });
     let found = target(
-        &version(Some(asked), &available),
+        &version(Some(request), &available),
         &Architecture::Single(None),
     );
     assert!(
-        told(found).starts_with("there is no available update to 4.18.0 for several architectures")
+        describe(found)
+            .starts_with("there is no available update to 4.18.0 for several architectures")
     );
 }

@@ -1,4 +1,4 @@
-//! Which machines count, and what is missing.
+//! Which nodes count, and what is missing.
 
 use serde_json::json;
 
@@ -33,7 +33,7 @@ fn daemon(on: &str, ready: &str, since: &str) -> Pod {
 }
 
 fn found(nodes: &[Node], daemons: Option<&[Pod]>, architecture: Option<&str>) -> Proof {
-    verify(&Facts {
+    verify(&VerifyInputs {
         completed: DONE.parse().unwrap(),
         architecture,
         nodes,
@@ -42,7 +42,7 @@ fn found(nodes: &[Node], daemons: Option<&[Pod]>, architecture: Option<&str>) ->
 }
 
 #[test]
-fn a_machine_of_an_architecture_that_was_not_there_is_the_proof() {
+fn node_of_a_new_architecture_is_the_proof() {
     let nodes = [
         node(
             "old",
@@ -70,7 +70,7 @@ fn a_machine_of_an_architecture_that_was_not_there_is_the_proof() {
 }
 
 #[test]
-fn what_is_missing_is_told() {
+fn missing_requirements_are_reported() {
     let came = "2026-01-01T12:01:00Z";
     let later = Some("2026-01-01T12:01:30Z");
     let none: &[Pod] = &[];
@@ -80,14 +80,14 @@ fn what_is_missing_is_told() {
         (
             later,
             Some(none),
-            Some("the daemon that looks after machines does not run there"),
+            Some("the machine-config-daemon does not run there"),
         ),
         (
             later,
             Some(&starting[..]),
-            Some("the daemon that looks after machines does not run there"),
+            Some("the machine-config-daemon does not run there"),
         ),
-        // Where there is no such daemon, nobody can be asked.
+        // Without the daemon installed it is not required.
         (later, None, None),
     ] {
         let proof = found(&[node("new", "arm64", came, ready)], daemons, None);
@@ -97,7 +97,7 @@ fn what_is_missing_is_told() {
 }
 
 #[test]
-fn who_came_before_the_end_proves_nothing() {
+fn nodes_from_before_completion_do_not_count() {
     let early = "2026-01-01T11:59:59Z";
     let nodes = [
         node("early", "arm64", early, Some(early)),
@@ -111,14 +111,14 @@ fn who_came_before_the_end_proves_nothing() {
     let proof = found(&nodes, None, None);
     assert_eq!(proof.before, ["arm64"]);
     assert!(proof.joined.is_empty(), "arm64 was there before");
-    // Unless it is named: then a new one is enough.
+    // Unless its architecture is requested: then a new node suffices.
     let proof = found(&nodes, None, Some("arm64"));
     assert_eq!(proof.proven().map(|it| it.node.as_str()), Some("late"));
     assert!(found(&nodes, None, Some("s390x")).joined.is_empty());
 }
 
 #[test]
-fn the_proof_is_named_before_those_that_are_none() {
+fn proving_nodes_come_first() {
     let nodes = [
         node("a", "arm64", "2026-01-01T12:00:01Z", None),
         node(

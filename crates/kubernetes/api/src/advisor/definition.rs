@@ -1,7 +1,7 @@
-//! What the API server accepts as a VirtPlatformConfig.
+//! The CustomResourceDefinition of VirtPlatformConfig.
 //!
-//! Names, enums, defaults, rules and their messages are those of the published definition. What
-//! Medley adds is optional: a manifest written for the original is accepted, and means the same.
+//! Names, enums, defaults, rules and their messages are those of the published CRD. Medley's additions
+//! are optional: a manifest written for the original is accepted, and means the same.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use super::status::Phase;
 use super::{GROUP, PLURAL, VERSION};
 use crate::definition::{DIGEST, Definition, conditions, maintenance_windows};
 
-/// The definition of the kind.
+/// The CustomResourceDefinition.
 pub fn definition() -> CustomResourceDefinition {
     let kind = Definition {
         group: GROUP,
@@ -18,7 +18,7 @@ pub fn definition() -> CustomResourceDefinition {
         kind: "VirtPlatformConfig",
         plural: PLURAL,
         short: &[],
-        description: "VirtPlatformConfig asks for a profile: a set of changes to operators that others own. It is planned, reviewed, applied and watched.",
+        description: "VirtPlatformConfig requests a profile: a set of changes to the configuration of other operators. The changes are planned, reviewed, applied, and monitored for drift.",
         columns: &[
             ("Action", ".spec.action"),
             ("Impact", ".status.impactSeverity"),
@@ -36,41 +36,41 @@ pub fn definition() -> CustomResourceDefinition {
 
 fn spec() -> Value {
     json!({
-        "description": "What is asked for.",
+        "description": "The desired configuration.",
         "type": "object",
         "required": ["profile"],
         "properties": {
             "profile": {
-                "description": "The named capability. It cannot be changed, and the object has its name.",
+                "description": "The profile. It is immutable, and metadata.name has to be equal to it.",
                 "type": "string",
                 "enum": ["load-aware-rebalancing", "virt-higher-density", "example-profile", "node-health-remediation"],
                 "x-kubernetes-validations": [{ "rule": "self == oldSelf", "message": "Profile is immutable" }],
             },
             "action": {
-                "description": "DryRun makes a plan and waits; Apply carries it out; Ignore does nothing, and takes nothing back.",
+                "description": "DryRun creates a plan and waits for review; Apply applies the plan; Ignore stops managing the targets without reverting them.",
                 "type": "string",
                 "enum": ["DryRun", "Apply", "Ignore"],
                 "default": "DryRun",
             },
             "failurePolicy": {
-                "description": "Whether to stop (Abort) or to go on (Continue) when an item of the plan fails.",
+                "description": "Whether to stop (Abort) or to continue with the remaining items (Continue) when an item of the plan fails.",
                 "type": "string",
                 "enum": ["Abort", "Continue"],
                 "default": "Abort",
             },
             "bypassOptimisticLock": {
-                "description": "Dangerous: applies the plan even if its targets changed since it was made, takes fields from any manager, and applies again whenever they change.",
+                "description": "Dangerous: applies the plan even if its targets have changed since it was created, takes over fields from any manager without consent, and re-applies it whenever a target drifts.",
                 "type": "boolean",
                 "default": false,
             },
             "waitTimeout": {
-                "description": "How long an item may take to become healthy, as a Go duration such as 30m or 2h. Without it, for ever.",
+                "description": "How long an item may take to become healthy, as a Go duration such as 30m or 2h. No timeout if absent.",
                 "type": "string",
             },
             "options": options(),
             "approval": approval(),
             "approvalPolicy": {
-                "description": "Approvals that a plan of this configuration needs. ApprovalPolicies of the cluster apply besides: this can add to what they require and never lower it.",
+                "description": "The approvals a plan of this configuration needs, in addition to those required by ApprovalPolicies. It cannot lower their requirements.",
                 "type": "object",
                 "properties": {
                     "requiredApprovals": {
@@ -79,15 +79,15 @@ fn spec() -> Value {
                         "properties": { "low": count(), "medium": count(), "high": count() },
                     },
                     "authorMayApprove": {
-                        "description": "Whether approvals by authors of the plan count towards these: users who requested it or changed what it is made from.",
+                        "description": "Whether approvals by authors of the plan count: users who requested it or changed its inputs.",
                         "type": "boolean",
                         "default": false,
                     },
                 },
             },
-            "maintenanceWindows": maintenance_windows("When items of high impact may start. Other items do not wait. Without windows they may start at any time."),
+            "maintenanceWindows": maintenance_windows("When items of high impact may start. Other items are not restricted. At any time if empty."),
             "rollbackTo": {
-                "description": "Undoes the plan of this revision of the history and all later ones: what was changed gets its former value, what was created is deleted. The undoing is a plan, too, and needs approval.",
+                "description": "Rolls back the plan of this history revision and all later ones: changed fields get their former values, created objects are deleted. A rollback is itself a plan and needs approval.",
                 "type": "integer",
                 "format": "int64",
                 "minimum": 1,
@@ -125,36 +125,36 @@ fn count() -> Value {
 
 fn approval() -> Value {
     json!({
-        "description": "What exactly is approved. Without it, setting action to Apply approves the plan in status at that moment.",
+        "description": "The approval of a specific plan. If absent, setting action to Apply approves the plan in status at that moment.",
         "type": "object",
         "properties": {
             "planDigest": {
-                "description": "The status.planDigest of the plan that was reviewed. Nothing but this plan is carried out.",
+                "description": "The status.planDigest of the plan that was reviewed. No other plan is applied.",
                 "type": "string",
                 "pattern": DIGEST,
             },
             "items": {
-                "description": "Items to carry out, with those they depend on. Without it, all.",
+                "description": "The items to apply, together with their dependencies. All if empty.",
                 "type": "array",
                 "items": { "type": "string" },
                 "x-kubernetes-list-type": "set",
             },
             "takeovers": {
-                "description": "Fields that may be taken from the managers that own them.",
+                "description": "Consent to take over fields from the field managers that own them.",
                 "type": "array",
                 "x-kubernetes-list-type": "atomic",
                 "items": {
                     "type": "object",
                     "required": ["item"],
                     "properties": {
-                        "item": { "description": "The item of the plan.", "type": "string" },
-                        "path": { "description": "The field as the plan lists it. Without it, all fields that the item lists.", "type": "string" },
-                        "manager": { "description": "The field manager that gives up the field. Without it, the one that the approved plan lists.", "type": "string" },
+                        "item": { "description": "The name of the item in the plan.", "type": "string" },
+                        "path": { "description": "The field path as listed in the plan. All fields listed for the item if absent.", "type": "string" },
+                        "manager": { "description": "The field manager to take the field over from. Defaults to the one listed in the approved plan.", "type": "string" },
                     },
                 },
             },
             "rejected": {
-                "description": "A plan that was reviewed and refused: it is not carried out.",
+                "description": "A plan that was reviewed and rejected. It is not applied, even if action is Apply.",
                 "type": "object",
                 "required": ["planDigest"],
                 "properties": {
@@ -168,7 +168,7 @@ fn approval() -> Value {
 
 fn options() -> Value {
     json!({
-        "description": "What can be tuned about the profile. Only the member of the selected profile may be set.",
+        "description": "The options of the profile. Only the member of the selected profile may be set.",
         "type": "object",
         "properties": {
             "loadAware": load_aware(),
@@ -184,29 +184,29 @@ fn load_aware() -> Value {
         "type": "object",
         "properties": {
             "deschedulingIntervalSeconds": {
-                "description": "How often the descheduler looks for VMs to move.",
+                "description": "The interval of descheduler runs in seconds.",
                 "type": "integer", "format": "int32", "minimum": 60, "maximum": 86400, "default": 60,
             },
             "mode": {
-                "description": "Whether VMs are moved (Automatic) or moves only simulated (Predictive).",
+                "description": "Whether the descheduler evicts VMs (Automatic) or only simulates evictions (Predictive).",
                 "type": "string", "enum": ["Automatic", "Predictive"], "default": "Automatic",
             },
             "enablePSIMetrics": {
-                "description": "Whether worker nodes get the kernel argument psi=1, for which they reboot.",
+                "description": "Whether to set the kernel argument psi=1 on worker nodes, which reboots them.",
                 "type": "boolean", "default": true,
             },
             "devDeviationThresholds": {
-                "description": "How far the use of a node may be from the average.",
+                "description": "How far the utilization of a node may deviate from the average.",
                 "type": "string",
                 "enum": ["Low", "Medium", "High", "AsymmetricLow", "AsymmetricMedium", "AsymmetricHigh"],
                 "default": "AsymmetricLow",
             },
             "evictionLimitTotal": {
-                "description": "Evictions at the same time in the cluster. Without it, derived from the migration limits of the HyperConverged.",
+                "description": "The maximum number of concurrent evictions in the cluster. Defaults to a value derived from the live migration limits of the HyperConverged.",
                 "type": "integer", "format": "int32", "minimum": 1, "maximum": 1000,
             },
             "evictionLimitNode": {
-                "description": "Evictions at the same time from one node. Without it, derived from the migration limits of the HyperConverged.",
+                "description": "The maximum number of concurrent evictions from one node. Defaults to a value derived from the live migration limits of the HyperConverged.",
                 "type": "integer", "format": "int32", "minimum": 1, "maximum": 100,
             },
         },
@@ -219,16 +219,16 @@ fn virt_higher_density() -> Value {
         "type": "object",
         "properties": {
             "enableSwap": {
-                "description": "Whether kubelets on worker nodes may swap. Nodes need a partition labelled CNV_SWAP.",
+                "description": "Whether kubelets on worker nodes may use swap. Nodes need a swap partition labelled CNV_SWAP.",
                 "type": "boolean", "default": true,
             },
             "ksmConfiguration": {
-                "description": "Kernel samepage merging. Without it, on all nodes.",
+                "description": "Kernel samepage merging (KSM). Defaults to enabled on all nodes.",
                 "type": "object",
                 "properties": {
                     "enabled": { "type": "boolean", "default": true },
                     "nodeLabelSelector": {
-                        "description": "The nodes; an empty selector means all.",
+                        "description": "Selects the nodes; an empty selector selects all.",
                         "type": "object",
                         "x-kubernetes-map-type": "atomic",
                         "properties": {
@@ -251,7 +251,7 @@ fn virt_higher_density() -> Value {
                 },
             },
             "memoryToRequestRatio": {
-                "description": "Guest memory in percent of the memory that is requested for it.",
+                "description": "The guest memory as a percentage of the memory requested for the VM's pod.",
                 "type": "integer", "format": "int32", "minimum": 100, "maximum": 300, "default": 150,
             },
         },
@@ -268,11 +268,11 @@ fn node_health() -> Value {
         "type": "object",
         "properties": {
             "minHealthy": {
-                "description": "Nodes that must be healthy for remediation to go on: a number, or a percentage.",
+                "description": "The minimum of healthy nodes for remediation to proceed: a number or a percentage.",
                 "type": "string", "pattern": "^((100|[0-9]{1,2})%|[0-9]+)$", "default": "51%",
             },
             "unhealthySeconds": {
-                "description": "How long a node may be unhealthy before it is remediated.",
+                "description": "How long a node may be unhealthy before it is remediated, in seconds.",
                 "type": "integer", "format": "int32", "minimum": 1, "maximum": 86400, "default": 300,
             },
             "remediationTemplate": {
@@ -299,7 +299,7 @@ fn time() -> Value {
     json!({ "type": "string", "format": "date-time" })
 }
 
-/// Anything at all.
+/// A schema that accepts any value.
 fn anything() -> Value {
     json!({ "x-kubernetes-preserve-unknown-fields": true })
 }
@@ -308,8 +308,8 @@ fn impact() -> Value {
     json!({ "type": "string", "enum": ["Low", "Medium", "High"] })
 }
 
-/// Values by path. Like the targets and what is desired of them they are written as a whole, so they
-/// are owned as a whole: who owns which of their fields would take as much room as they do.
+/// Values by path. Like targets and desired states they are written as a whole, so they are atomic:
+/// field ownership of their parts would take as much space as the values.
 fn values() -> Value {
     json!({
         "type": "object",
@@ -329,11 +329,11 @@ fn target() -> Value {
 
 fn status() -> Value {
     json!({
-        "description": "What is planned, done and seen.",
+        "description": "The observed state: the plan, its progress, and drift.",
         "type": "object",
         "properties": {
             "phase": {
-                "description": "Where the configuration is on its way.",
+                "description": "The phase of the configuration.",
                 "type": "string",
                 "enum": Phase::ALL,
             },
@@ -351,7 +351,7 @@ fn status() -> Value {
             "conditions": conditions(),
             "planDigest": text(),
             "requiredApprovals": {
-                "description": "Approvals that the plan needs, one entry for each policy that asks for some.",
+                "description": "The approvals the plan needs, one entry per policy that requires any.",
                 "type": "array",
                 "x-kubernetes-list-type": "atomic",
                 "items": {

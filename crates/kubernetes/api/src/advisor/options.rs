@@ -1,4 +1,4 @@
-//! What can be tuned about each profile: a union of which only the profile's own member may be set.
+//! The options of each profile: a union of which only the profile's own member may be set.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde::{Deserialize, Serialize};
@@ -18,14 +18,14 @@ pub struct ProfileOptions {
     pub node_health: Option<NodeHealth>,
 }
 
-/// Options of `load-aware-rebalancing`. What is absent has the default of the definition.
+/// Options of `load-aware-rebalancing`. Absent fields have the CRD's defaults.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LoadAware {
-    /// How often the descheduler looks for VMs to move (60).
+    /// The interval of descheduler runs in seconds (60).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub descheduling_interval_seconds: Option<i32>,
-    /// Whether VMs are moved or moves only simulated (`Automatic`).
+    /// Whether VMs are evicted or evictions only simulated (`Automatic`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,
     /// Whether nodes get the kernel argument `psi=1` (true).
@@ -35,28 +35,29 @@ pub struct LoadAware {
         skip_serializing_if = "Option::is_none"
     )]
     pub enable_psi_metrics: Option<bool>,
-    /// How far a node may be from the average before it counts as over- or underused (`AsymmetricLow`).
+    /// How far a node may deviate from the average before it counts as over- or underutilized
+    /// (`AsymmetricLow`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dev_deviation_thresholds: Option<DeviationThresholds>,
-    /// Evictions at the same time in the cluster; derived from the HyperConverged if absent.
+    /// Concurrent evictions in the cluster; derived from the HyperConverged if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub eviction_limit_total: Option<i32>,
-    /// Evictions at the same time from one node; derived from the HyperConverged if absent.
+    /// Concurrent evictions from one node; derived from the HyperConverged if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub eviction_limit_node: Option<i32>,
 }
 
-/// Whether the descheduler acts.
+/// Whether the descheduler evicts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mode {
-    /// VMs are moved.
+    /// VMs are evicted.
     Automatic,
-    /// Moves are only counted.
+    /// Evictions are only simulated.
     Predictive,
 }
 
 impl Mode {
-    /// The name in manifests.
+    /// The value in manifests.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Automatic => "Automatic",
@@ -65,7 +66,7 @@ impl Mode {
     }
 }
 
-/// How far a node may be from the average.
+/// How far a node may deviate from the average.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names are the descheduler's own")]
 pub enum DeviationThresholds {
@@ -78,7 +79,7 @@ pub enum DeviationThresholds {
 }
 
 impl DeviationThresholds {
-    /// The name in manifests.
+    /// The value in manifests.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Low => "Low",
@@ -91,7 +92,7 @@ impl DeviationThresholds {
     }
 }
 
-/// Options of `virt-higher-density`. What is absent has the default of the definition.
+/// Options of `virt-higher-density`. Absent fields have the CRD's defaults.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VirtHigherDensity {
@@ -101,7 +102,7 @@ pub struct VirtHigherDensity {
     /// Kernel samepage merging (on, on all nodes).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ksm_configuration: Option<KsmConfiguration>,
-    /// Guest memory in percent of what pods request (150).
+    /// Guest memory as a percentage of the pod's memory request (150).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_to_request_ratio: Option<i32>,
 }
@@ -110,19 +111,19 @@ pub struct VirtHigherDensity {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct KsmConfiguration {
-    /// Whether it is on (true).
+    /// Whether it is enabled (true).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
-    /// On which nodes; an empty selector means all.
+    /// Selects the nodes; an empty selector selects all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_label_selector: Option<LabelSelector>,
 }
 
-/// Options of `node-health-remediation`. What is absent has the default of the definition.
+/// Options of `node-health-remediation`. Absent fields have the CRD's defaults.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeHealth {
-    /// Nodes that must be healthy for remediation to go on: a number, or a percentage (`51%`).
+    /// The minimum of healthy nodes for remediation to proceed: a number, or a percentage (`51%`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_healthy: Option<String>,
     /// How long a node may be unhealthy before it is remediated (300).

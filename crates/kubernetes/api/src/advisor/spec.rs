@@ -1,4 +1,4 @@
-//! What an administrator asks for.
+//! The spec of VirtPlatformConfig.
 
 use kube_derive::CustomResource;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::options::ProfileOptions;
 use super::status::VirtPlatformConfigStatus;
 
-/// What an administrator asks for.
+/// The desired configuration.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "advisor.kubevirt.io",
@@ -20,33 +20,33 @@ use super::status::VirtPlatformConfigStatus;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct VirtPlatformConfigSpec {
-    /// The profile; never changes, and is the name of the object.
+    /// The profile; immutable, and equal to the name of the object.
     pub profile: String,
-    /// What to do (`DryRun`).
+    /// What to do with the plan (`DryRun`).
     #[serde(default)]
     pub action: Action,
     /// What to do when an item of the plan fails (`Abort`).
     #[serde(default)]
     pub failure_policy: FailurePolicy,
-    /// Applies whatever has changed since, and keeps applying (false).
+    /// Ignores changes of the targets since the plan was created, and re-applies on drift (false).
     #[serde(default)]
     pub bypass_optimistic_lock: bool,
-    /// How long an item may take to become healthy, as a Go duration; for ever if absent.
+    /// How long an item may take to become healthy, as a Go duration; no timeout if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_timeout: Option<String>,
-    /// What can be tuned about the profile.
+    /// The options of the profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub options: Option<ProfileOptions>,
-    /// What exactly is approved.
+    /// The approval of a specific plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<Approval>,
-    /// How many have to approve.
+    /// The required approvals.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval_policy: Option<ApprovalPolicy>,
-    /// When disruptive items may start; always if there are none.
+    /// When disruptive items may start; at any time if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub maintenance_windows: Vec<MaintenanceWindow>,
-    /// Undoes the plan of this revision and all later ones.
+    /// Rolls back the plan of this revision and all later ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollback_to: Option<i64>,
 }
@@ -54,81 +54,81 @@ pub struct VirtPlatformConfigSpec {
 /// What to do with a plan.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Action {
-    /// Make a plan and wait.
+    /// Create a plan and wait.
     #[default]
     DryRun,
-    /// Make a plan and carry it out.
+    /// Create a plan and apply it.
     Apply,
-    /// Do nothing at all.
+    /// Do not manage the targets.
     Ignore,
 }
 
 /// What to do when an item fails.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FailurePolicy {
-    /// Stop; the items behind it stay pending.
+    /// Stop; later items stay pending.
     #[default]
     Abort,
-    /// Go on with the next item.
+    /// Continue with the next item.
     Continue,
 }
 
-/// What exactly is approved.
+/// The approval of a specific plan.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Approval {
-    /// The plan, as it was reviewed: nothing else is carried out.
+    /// The digest of the reviewed plan: no other plan is applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan_digest: Option<String>,
-    /// Items to carry out, with those they depend on; all if empty.
+    /// Items to apply, with their dependencies; all if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub items: Vec<String>,
-    /// Fields that may be taken from other managers.
+    /// Consent to take over fields from other managers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub takeovers: Vec<ConsentedTakeover>,
-    /// A plan that was looked at and refused.
+    /// A rejected plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rejected: Option<Rejection>,
 }
 
-/// Fields of an item that may be taken from other managers.
+/// Consent to take over fields of an item from other managers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConsentedTakeover {
-    /// The item.
+    /// The name of the item.
     pub item: String,
-    /// The field as the plan lists it; all listed fields of the item if absent.
+    /// The field path as listed in the plan; all listed fields of the item if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// The field manager that gives up the field; the one that the approved plan lists if absent.
+    /// The field manager to take the field over from; the one listed in the approved plan if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manager: Option<String>,
 }
 
-/// A plan that was looked at and refused.
+/// A plan that was reviewed and rejected.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Rejection {
-    /// The plan.
+    /// The digest of the plan.
     pub plan_digest: String,
-    /// Why.
+    /// The reviewer's reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// How many have to approve.
+/// The required approvals of a configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalPolicy {
-    /// By the impact of the whole plan.
+    /// The number of approvals by the impact of the whole plan.
     #[serde(default)]
     pub required_approvals: RequiredApprovals,
-    /// Whether the approval of whoever last changed the specification counts (false).
+    /// Whether approvals by authors of the plan count (false).
     #[serde(default)]
     pub author_may_approve: bool,
 }
 
-/// How many have to approve a plan of each impact (0 each).
+/// The number of approvals by impact of the plan (0 each).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RequiredApprovals {
@@ -143,7 +143,7 @@ pub struct RequiredApprovals {
     pub high: u32,
 }
 
-/// When disruptive items may start.
+/// A recurring window in which disruptive items may start.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MaintenanceWindow {
@@ -151,7 +151,7 @@ pub struct MaintenanceWindow {
     pub schedule: String,
     /// How long it stays open, as a Go duration.
     pub duration: String,
-    /// By whose clocks, as an IANA name (`UTC`).
+    /// The time zone of the schedule, as an IANA name (`UTC`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_zone: Option<String>,
 }

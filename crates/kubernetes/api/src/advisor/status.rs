@@ -1,4 +1,4 @@
-//! What is planned, done and seen.
+//! The status of VirtPlatformConfig: the plan, its progress, and drift.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,111 +9,111 @@ use serde_json::Value;
 
 use super::options::ProfileOptions;
 
-/// What is planned, done and seen.
+/// The plan, its progress, and drift.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VirtPlatformConfigStatus {
-    /// Where the configuration is on its way.
+    /// The phase of the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<Phase>,
-    /// The worst impact of all items.
+    /// The highest impact of all items.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub impact_severity: Option<Impact>,
-    /// The generation that the phase is about.
+    /// The generation the phase refers to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// The targets when the plan was made; after it was carried out, when that was done.
+    /// The hash of the targets when the plan was created; after it was applied, at that time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_snapshot_hash: Option<String>,
-    /// Whose logic made the plan.
+    /// The version of the operator that created the plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operator_version: Option<String>,
-    /// The options that the plan was made from.
+    /// The options the plan was created from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied_options: Option<ProfileOptions>,
-    /// The plan, in the order in which it is carried out.
+    /// The plan, in the order it is applied.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub items: Vec<Item>,
-    /// What holds and what does not, with reasons.
+    /// The conditions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// Digest of everything that decides what the plan does. An approval is for one digest.
+    /// The digest of everything that determines the effect of the plan. An approval is for one digest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan_digest: Option<String>,
-    /// Approvals that the plan needs, one entry for each policy that asks for some.
+    /// The approvals the plan needs, one entry per policy that requires any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub required_approvals: Vec<ApprovalRequirement>,
-    /// What the plan was derived from.
+    /// The inputs the plan was derived from.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<Input>,
-    /// What may go wrong although the plan succeeds.
+    /// Risks that remain although the plan succeeds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// The entry of the history that records the plan that was last carried out, or is.
+    /// The history revision of the plan that is being or was last applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<i64>,
-    /// What is in force: everything that was applied and not taken back.
+    /// The applied items that are in force: not rolled back.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub applied: Vec<Applied>,
-    /// Where the targets differ from what was applied.
+    /// The differences between the targets and the applied fields.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drift: Vec<Drift>,
-    /// How often drift was corrected, when locks are bypassed.
+    /// Corrections of drift, if optimistic locks are bypassed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enforcement: Option<Enforcement>,
     /// When the next maintenance window opens that the plan waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_window: Option<Time>,
-    /// The rollback that was carried out last: it is not carried out again.
+    /// The last completed rollback, which is not repeated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rolled_back_to: Option<i64>,
 }
 
-/// Approvals that one policy asks for.
+/// The approvals one policy requires.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalRequirement {
     /// The policy: `ApprovalPolicy NAME`, or `spec.approvalPolicy`.
     pub source: String,
-    /// Number of users.
+    /// The number of users.
     pub approvals: u32,
-    /// Groups of which a user has to be in at least one; any user if empty.
+    /// An approver has to be in at least one of these groups; any user if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<String>,
-    /// Whether approvals by authors of the plan are left out.
+    /// Whether approvals by authors of the plan do not count.
     #[serde(default)]
     pub authors_excluded: bool,
 }
 
-/// Where a configuration is on its way.
+/// The phase of a configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Phase {
-    /// Nothing has happened yet.
+    /// Not reconciled yet.
     Pending,
-    /// The plan is being made.
+    /// The plan is being created.
     Drafting,
-    /// Something is missing that the profile needs.
+    /// A prerequisite of the profile is missing.
     PrerequisiteFailed,
     /// The plan waits for approval.
     ReviewRequired,
-    /// The plan is being carried out.
+    /// The plan is being applied.
     InProgress,
     /// The plan is in force.
     Completed,
-    /// The plan was carried out, but for items that failed.
+    /// The plan was applied, except for items that failed.
     CompletedWithErrors,
-    /// The plan is in force, but this version would plan differently.
+    /// The plan is in force, but this operator version would plan differently.
     CompletedWithUpgrade,
-    /// The plan was not carried out.
+    /// The plan was not applied.
     Failed,
-    /// Somebody changed what had been applied.
+    /// Applied fields were changed by another field manager.
     Drifted,
-    /// Nobody is to do anything.
+    /// The action is `Ignore`.
     Ignored,
 }
 
 impl Phase {
-    /// All phases, in the order of the definition.
+    /// All phases, in the order of the CRD.
     pub const ALL: [Self; 11] = [
         Self::Pending,
         Self::Drafting,
@@ -128,7 +128,7 @@ impl Phase {
         Self::Ignored,
     ];
 
-    /// The name, which is also the type of a condition.
+    /// The name, which is also a condition type.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "Pending",
@@ -152,19 +152,19 @@ impl fmt::Display for Phase {
     }
 }
 
-/// What a change may cost.
+/// The impact of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Impact {
-    /// Nothing is disturbed.
+    /// No disruption.
     Low,
     /// The timing should be chosen with care.
     Medium,
-    /// Workloads are disturbed; typically nodes reboot.
+    /// Workloads are disrupted; typically nodes reboot.
     High,
 }
 
 impl Impact {
-    /// The name in manifests.
+    /// The value in manifests.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Low => "Low",
@@ -180,11 +180,11 @@ impl fmt::Display for Impact {
     }
 }
 
-/// The object that an item changes.
+/// The object an item changes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TargetRef {
-    /// Group and version.
+    /// The group and version.
     pub api_version: String,
     /// The kind.
     pub kind: String,
@@ -211,16 +211,16 @@ pub enum Operation {
     /// Applies the desired state.
     #[default]
     Apply,
-    /// Gives fields back: the values of before, and their ownership.
+    /// Restores the previous values and the ownership of fields.
     Restore,
-    /// Deletes what a plan had created.
+    /// Deletes an object that a plan created.
     Delete,
 }
 
-/// How far an item is.
+/// The progress of an item.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ItemState {
-    /// It waits for those before it.
+    /// It waits for earlier items.
     #[default]
     Pending,
     /// It is applied, and not yet healthy.
@@ -231,52 +231,52 @@ pub enum ItemState {
     Failed,
 }
 
-/// One step of a plan.
+/// One item of a plan.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Item {
-    /// What it is called; unique in the plan.
+    /// The name; unique in the plan.
     pub name: String,
-    /// What it changes.
+    /// The object it changes.
     pub target_ref: TargetRef,
-    /// What it may cost.
+    /// Its impact.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub impact_severity: Option<Impact>,
-    /// What changes, as a unified diff.
+    /// The change as a unified diff.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
     /// The object to apply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub desired_state: Option<Value>,
-    /// How far it is.
+    /// Its progress.
     #[serde(default)]
     pub state: ItemState,
-    /// What is going on, in words.
+    /// The current activity or error, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// When the state last changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
-    /// The fields that it manages, as dotted paths.
+    /// The fields it manages, as dotted paths.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub managed_fields: Vec<String>,
     /// What it does to the target (`Apply`).
     #[serde(default, skip_serializing_if = "is_apply")]
     pub operation: Operation,
-    /// The items that have to be completed before it, besides their order.
+    /// The items that have to be completed first, besides the order of the plan.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub depends_on: Vec<String>,
-    /// The managed fields when the plan was made; absent if there was no target.
+    /// The managed fields when the plan was created; absent if there was no target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<BTreeMap<String, Value>>,
-    /// The `metadata.uid` of the target when the plan was made: an object of the same name that was created later is
-    /// another target.
+    /// The `metadata.uid` of the target when the plan was created: an object of the same name created
+    /// later is another target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_uid: Option<String>,
-    /// Whether the server's dry run changed nothing but Medley's marks; such an item has low impact.
+    /// Whether the dry run changed nothing but Medley's annotations; such an item has low impact.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unchanged: bool,
-    /// The fields that it takes from other managers.
+    /// The fields it takes over from other managers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub takeovers: Vec<Takeover>,
 }
@@ -289,117 +289,119 @@ fn is_apply(operation: &Operation) -> bool {
     *operation == Operation::Apply
 }
 
-/// A field that an item takes from another manager.
+/// A field an item takes over from another manager.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Takeover {
-    /// The field.
+    /// The field path.
     pub path: String,
-    /// Who owns it.
+    /// The current field manager.
     pub manager: String,
-    /// Since when.
+    /// Since when it owns the field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Time>,
-    /// What it is.
+    /// The live value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live: Option<Value>,
-    /// What it is to be.
+    /// The desired value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wanted: Option<Value>,
-    /// Whether it was ours before, and is only taken back.
+    /// Whether Medley owned it before, and only takes it back.
     #[serde(default)]
     pub reclaimed: bool,
 }
 
-/// Something that the plan was derived from.
+/// An input of the plan.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Input {
-    /// What is derived (`evictionLimits.total`).
+    /// The derived setting (`evictionLimits.total`).
     pub name: String,
-    /// Where it comes from.
+    /// The object it is derived from.
     pub object: TargetRef,
-    /// The field there.
+    /// The field path in that object.
     pub path: String,
-    /// Its value; absent if it had none.
+    /// The value of the field; absent if it was not set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw: Option<Value>,
-    /// What was made of it.
+    /// The derived value.
     pub derived: Value,
 }
 
-/// Something in force.
+/// An applied item that is in force.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Applied {
-    /// The item.
+    /// The name of the item.
     pub name: String,
-    /// What it changed.
+    /// The object it changed.
     pub target_ref: TargetRef,
-    /// The fields that it manages, with what they are to be.
+    /// The managed fields with their desired values.
     pub values: BTreeMap<String, Value>,
-    /// Whether we created the object.
+    /// Whether Medley created the object.
     #[serde(default)]
     pub created: bool,
     /// When it was applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied_at: Option<Time>,
-    /// The entry of the history of the first plan that touched the target.
+    /// The history revision of the first plan that changed the target.
     pub revision: i64,
 }
 
-/// Where a target differs from what was applied, or would if what is wanted now were applied.
+/// A difference between a target and the applied fields, or between the applied fields and the current
+/// plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Drift {
-    /// The item.
+    /// The name of the item.
     pub item: String,
-    /// The field.
+    /// The field path.
     pub path: String,
-    /// What was applied.
+    /// The applied value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied: Option<Value>,
-    /// What it is; for changes of inputs and logic, what it would be.
+    /// The live value; for changes of inputs and logic, the value that would be applied now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live: Option<Value>,
-    /// Who owns it now.
+    /// The field manager that changed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manager: Option<String>,
     /// When it was changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<Time>,
-    /// Why it differs.
+    /// The cause of the difference.
     pub class: DriftClass,
 }
 
-/// Why something differs from what was applied.
+/// The cause of drift.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DriftClass {
-    /// Somebody edited the target.
+    /// The target was edited.
     ExternalEdit,
-    /// What the plan was derived from changed.
+    /// An input of the plan changed.
     InputChange,
-    /// This version plans differently.
+    /// This operator version plans differently.
     LogicUpgrade,
 }
 
-/// How often drift was corrected.
+/// Corrections of drift.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Enforcement {
-    /// When; only what is recent.
+    /// The times of recent corrections.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub corrections: Vec<Time>,
-    /// Whether we gave up: somebody else always wins. A change of the specification resumes.
+    /// Whether correction is suspended because another manager keeps reverting it. A change of the spec
+    /// resumes it.
     #[serde(default)]
     pub paused: bool,
-    /// Who we fought with.
+    /// The conflicting field manager.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub against: Option<String>,
-    /// How often in a row too many corrections were wanted in too short a time.
+    /// How often in a row the limit of corrections was reached.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub exhaustions: u32,
-    /// Nothing is corrected before then, because there were too many corrections.
+    /// No correction before this time, because the limit was reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_until: Option<Time>,
 }

@@ -1,4 +1,4 @@
-//! The definition is the published one, and the types agree with it.
+//! The CRD equals the published one, and the types agree with it.
 
 use serde_json::{Value, json};
 
@@ -44,7 +44,7 @@ fn the_kind_is_named_as_published() {
     );
 }
 
-/// An object with every field that the definition knows.
+/// An object with every field of the CRD.
 fn full() -> Value {
     let target = json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": "n", "namespace": "ns" });
     let digest = format!("sha256:{}", "0".repeat(64));
@@ -123,12 +123,12 @@ fn full() -> Value {
 }
 
 #[test]
-fn the_types_know_every_field_of_the_definition() {
+fn types_have_every_field_of_the_crd() {
     checks::has_the_fields_of_its_type::<VirtPlatformConfig>(&definition(), &full());
 }
 
 #[test]
-fn the_server_takes_the_definition() {
+fn server_accepts_the_crd() {
     checks::is_accepted(&definition());
 }
 

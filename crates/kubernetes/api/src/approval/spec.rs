@@ -1,4 +1,4 @@
-//! The requirements that a policy states.
+//! The spec of ApprovalPolicy.
 
 use kube_derive::CustomResource;
 use serde::{Deserialize, Serialize};
@@ -7,8 +7,9 @@ use crate::advisor::{Impact, MaintenanceWindow};
 
 /// Which plans need which approvals, by whom, and when they may run.
 ///
-/// Profiles select configurations because the name of a configuration is that of its profile and cannot be changed.
-/// Labels would not do: an editor of the configuration could remove the label and with it the requirement.
+/// Configurations are selected by profile because the name of a configuration equals its profile and is
+/// immutable. Labels are not suitable: an editor of the configuration could remove the label and with
+/// it the requirement.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "medley.dev",
@@ -22,26 +23,27 @@ use crate::advisor::{Impact, MaintenanceWindow};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalPolicySpec {
-    /// Profiles whose configurations are governed; all, if empty.
+    /// The profiles the policy applies to; all if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub profiles: Vec<String>,
-    /// Impacts that the policy is about; all, if empty. Approvals are required by the impact of the plan, windows by that
-    /// of the item.
+    /// The impacts the policy applies to; all if empty. Approvals are required by the impact of the
+    /// plan, windows by that of the item.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub impacts: Vec<Impact>,
-    /// Users who have to approve a plan.
+    /// The number of users who have to approve a plan.
     #[serde(default)]
     pub required_approvals: u32,
-    /// Groups of which an approver has to be in at least one; anyone with the verb `approve`, if empty.
+    /// An approver has to be in at least one of these groups; any user with the verb `approve` if
+    /// empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<String>,
     /// Whether approvals by authors of the plan count (false).
     #[serde(default)]
     pub authors_may_approve: bool,
-    /// Windows outside of which selected items do not start, in addition to those of the configuration.
+    /// Selected items start only within these windows, in addition to those of the configuration.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub maintenance_windows: Vec<MaintenanceWindow>,
-    /// Lifetime of an approval that was not used, as a Go duration.
+    /// The lifetime of an unused approval, as a Go duration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approvals_expire_after: Option<String>,
 }

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::definition::checks;
 
-/// An object with every field that the definition knows.
+/// An object with every field of the CRD.
 fn full() -> Value {
     json!({
         "apiVersion": "medley.dev/v1alpha1",
@@ -32,7 +32,7 @@ fn definition_is_accepted_by_the_server() {
 }
 
 #[test]
-fn authors_do_not_count_unless_the_policy_says_so() {
+fn approvals_by_authors_do_not_count_by_default() {
     let read: ApprovalPolicySpec =
         serde_json::from_value(json!({ "requiredApprovals": 1 })).unwrap();
     assert!(!read.authors_may_approve);

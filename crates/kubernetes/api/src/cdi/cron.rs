@@ -8,7 +8,7 @@ use super::volume::DataVolumeSpec;
 use super::{Condition, Named};
 use crate::Rest;
 
-/// What is imported, how often, and what becomes of what was imported before.
+/// What is imported, on which schedule, and how earlier imports are retained.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "cdi.kubevirt.io",
@@ -24,10 +24,10 @@ use crate::Rest;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct DataImportCronSpec {
-    /// What every import looks like.
+    /// The DataVolume of each import.
     #[serde(default)]
     pub template: DataVolumeTemplate,
-    /// When to look for a new version; never by itself if empty.
+    /// When to poll for a new version, as cron schedule; never if empty.
     #[serde(default)]
     pub schedule: String,
     /// Whether old imports are deleted: `Outdated` (the default) or `Never`.
@@ -42,10 +42,10 @@ pub struct DataImportCronSpec {
     /// Whether imports outlive the object: `All` (the default) or `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retention_policy: Option<String>,
-    /// In whose name volumes are cloned.
+    /// The service account in whose name volumes are cloned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_account_name: Option<String>,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -56,12 +56,12 @@ impl DataImportCronSpec {
         self.garbage_collect.as_deref() != Some("Never")
     }
 
-    /// Whether imports go with the object.
+    /// Whether imports are deleted with the object.
     pub fn cleans_up(&self) -> bool {
         self.retention_policy.as_deref() == Some("None")
     }
 
-    /// The architecture that is imported, if one is asked for.
+    /// The requested architecture, if any.
     pub fn architecture(&self) -> Option<&str> {
         let registry = self.template.spec.source.as_ref()?.registry.as_ref()?;
         let architecture = registry.platform.as_ref()?.architecture.as_deref()?;
@@ -69,25 +69,25 @@ impl DataImportCronSpec {
     }
 }
 
-/// A DataVolume to be.
+/// The template of a DataVolume.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DataVolumeTemplate {
     /// Its annotations and labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<ObjectMeta>,
-    /// What it is.
+    /// Its spec.
     #[serde(default)]
     pub spec: DataVolumeSpec,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
-/// What was imported, and what holds.
+/// The imports of a DataImportCron and its conditions.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DataImportCronStatus {
-    /// What is being imported or was imported last: at most one.
+    /// The current or last import: at most one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub current_imports: Vec<ImportStatus>,
     /// The volume of the last import that succeeded.
@@ -103,13 +103,13 @@ pub struct DataImportCronStatus {
     /// When an import last succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_import_timestamp: Option<Time>,
-    /// What imports are kept as: `pvc` or `snapshot`.
+    /// The format of imports: `pvc` or `snapshot`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_format: Option<String>,
-    /// What holds.
+    /// The conditions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -117,10 +117,10 @@ pub struct DataImportCronStatus {
 /// An import.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImportStatus {
-    /// The DataVolume, which gives its name to the volume and to the snapshot.
+    /// The DataVolume, whose name the PVC and the snapshot share.
     #[serde(rename = "DataVolumeName", default)]
     pub data_volume_name: String,
-    /// What was imported.
+    /// The digest of the imported version.
     #[serde(rename = "Digest", default)]
     pub digest: String,
 }

@@ -1,4 +1,4 @@
-//! `DataSource`: a name for the newest import, or for another DataSource.
+//! `DataSource`: a reference to the newest import, or to another DataSource.
 
 use kube_derive::CustomResource;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{Condition, Named};
 use crate::Rest;
 
-/// What the name stands for.
+/// The referenced source.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "cdi.kubevirt.io",
@@ -21,45 +21,45 @@ use crate::Rest;
     crates(kube_core = "::kube_core")
 )]
 pub struct DataSourceSpec {
-    /// The one thing that it stands for.
+    /// The source; exactly one member is set.
     #[serde(default)]
     pub source: Source,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
-/// A volume, a snapshot, or another DataSource.
+/// A PVC, a snapshot, or another DataSource.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Source {
-    /// A volume.
+    /// A PVC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pvc: Option<Named>,
-    /// A snapshot of a volume.
+    /// A VolumeSnapshot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<Named>,
     /// Another DataSource: this one is a pointer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_source: Option<Named>,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
-/// What a source stands for, of the kinds that there are.
+/// The source of a DataSource by kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DataSourceRef<'a> {
     /// Another DataSource.
     DataSource(&'a Named),
-    /// A volume.
+    /// A PVC.
     Pvc(&'a Named),
-    /// A snapshot of a volume.
+    /// A VolumeSnapshot.
     Snapshot(&'a Named),
 }
 
 impl Source {
-    /// A source that is a volume.
+    /// A source that is a PVC.
     pub fn of_pvc(namespace: &str, name: &str) -> Self {
         Self {
             pvc: Some(named(namespace, name)),
@@ -83,8 +83,8 @@ impl Source {
         }
     }
 
-    /// The one that counts. If there are several, a DataSource goes before a volume, and a volume
-    /// before a snapshot.
+    /// The effective member. If several are set, a DataSource takes precedence over a PVC, and a PVC
+    /// over a snapshot.
     pub fn which(&self) -> Option<DataSourceRef<'_>> {
         if let Some(it) = &self.data_source {
             return Some(DataSourceRef::DataSource(it));
@@ -103,16 +103,16 @@ fn named(namespace: &str, name: &str) -> Named {
     }
 }
 
-/// What can be cloned, and whether it is there.
+/// The resolved source and its readiness.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DataSourceStatus {
-    /// The volume or snapshot in the end; nothing while it is not ready.
+    /// The PVC or snapshot after following pointers; empty while it is not ready.
     #[serde(default)]
     pub source: Source,
-    /// What holds.
+    /// The conditions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }

@@ -1,11 +1,11 @@
-//! What the storage can do, and snapshots of volumes.
+//! Capabilities of storage classes, and volume snapshots.
 
 use kube_derive::CustomResource;
 use serde::{Deserialize, Serialize};
 
 use crate::Rest;
 
-/// What an administrator says about a storage class.
+/// An administrator's settings of a storage class.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "cdi.kubevirt.io",
@@ -20,15 +20,15 @@ use crate::Rest;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct StorageProfileSpec {
-    /// What imports are to be kept as.
+    /// The format of imports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_import_cron_source_format: Option<String>,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
-/// What is known about a storage class.
+/// The detected properties of a storage class.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StorageProfileStatus {
@@ -38,18 +38,18 @@ pub struct StorageProfileStatus {
     /// The provisioner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provisioner: Option<String>,
-    /// What imports are kept as: `pvc` or `snapshot`.
+    /// The format of imports: `pvc` or `snapshot`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_import_cron_source_format: Option<String>,
-    /// The class of its snapshots.
+    /// The VolumeSnapshotClass.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot_class: Option<String>,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
-/// A snapshot of a volume.
+/// A snapshot of a PVC.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "snapshot.storage.k8s.io",
@@ -65,37 +65,37 @@ pub struct StorageProfileStatus {
 )]
 #[serde(rename_all = "camelCase")]
 pub struct VolumeSnapshotSpec {
-    /// What it is a snapshot of.
+    /// The source of the snapshot.
     #[serde(default)]
     pub source: VolumeSnapshotSource,
-    /// Its class.
+    /// The VolumeSnapshotClass.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume_snapshot_class_name: Option<String>,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
-/// What a snapshot is of.
+/// The source of a snapshot.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VolumeSnapshotSource {
-    /// A volume.
+    /// The name of the PVC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub persistent_volume_claim_name: Option<String>,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
-/// How far a snapshot is.
+/// The progress of a snapshot.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VolumeSnapshotStatus {
-    /// Whether it can be used.
+    /// Whether it can be restored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready_to_use: Option<bool>,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }

@@ -2,9 +2,9 @@ use serde_json::json;
 
 use super::*;
 
-/// As the documentation of CDI shows it, with fields that nothing here knows.
+/// The example in CDI's documentation, with unknown fields.
 #[test]
-fn what_is_not_looked_at_survives() {
+fn unknown_fields_are_preserved() {
     let cron = json!({
         "apiVersion": "cdi.kubevirt.io/v1beta1",
         "kind": "DataImportCron",
@@ -49,7 +49,7 @@ fn what_is_not_looked_at_survives() {
 }
 
 #[test]
-fn a_pointer_goes_before_a_volume_and_a_volume_before_a_snapshot() {
+fn pointer_precedes_pvc_precedes_snapshot() {
     let mut source = Source::of_snapshot("n", "s");
     assert_eq!(
         source.which(),
@@ -66,7 +66,7 @@ fn a_pointer_goes_before_a_volume_and_a_volume_before_a_snapshot() {
 }
 
 #[test]
-fn objects_that_say_little_can_be_read() {
+fn sparse_objects_can_be_read() {
     let read: DataSource = serde_json::from_value(json!({
         "apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataSource", "metadata": { "name": "a" },
         "spec": { "source": {} },

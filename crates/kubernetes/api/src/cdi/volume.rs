@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{Condition, Named};
 use crate::Rest;
 
-/// What is imported, and into what.
+/// The source and the target volume of an import.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "cdi.kubevirt.io",
@@ -26,40 +26,40 @@ use crate::Rest;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct DataVolumeSpec {
-    /// Where it comes from.
+    /// The source of the data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<DataVolumeSource>,
-    /// The DataSource that it comes from.
+    /// The DataSource to clone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_ref: Option<DataVolumeSourceRef>,
-    /// The volume, with what the storage profile adds.
+    /// The PVC, completed from the StorageProfile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage: Option<StorageSpec>,
-    /// The volume, as it is.
+    /// The PVC as given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pvc: Option<StorageSpec>,
-    /// What kind of data it is: `kubevirt` or `archive`.
+    /// The content type: `kubevirt` or `archive`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
-    /// Stages of an import.
+    /// The stages of a multi-stage import.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoints: Option<Value>,
-    /// Whether the last stage is the last.
+    /// Whether the last stage is final.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub final_checkpoint: Option<bool>,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
-/// Where an import comes from.
+/// The source of an import.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DataVolumeSource {
     /// A container image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registry: Option<RegistrySource>,
-    /// A volume.
+    /// A PVC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pvc: Option<Named>,
     /// A file on a web server.
@@ -74,25 +74,26 @@ pub struct DataVolumeSource {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RegistrySource {
-    /// Where the image is: `docker://`. CDI's `oci-archive://` is refused, as a file of the importer's own.
+    /// The image URL: `docker://`. CDI's `oci-archive://` is rejected, as it would name a file of the
+    /// importer pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// The image stream that names it.
+    /// The ImageStream that refers to the image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_stream: Option<String>,
-    /// Who pulls it: `pod` (the default) or `node`.
+    /// What pulls the image: `pod` (the default) or `node`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pull_method: Option<String>,
-    /// The secret that has credentials.
+    /// The Secret with credentials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<String>,
-    /// The config map that has certificates.
+    /// The ConfigMap with CA certificates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cert_config_map: Option<String>,
-    /// Which of the images behind the name.
+    /// The platform to choose from an index.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub platform: Option<Platform>,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -101,32 +102,31 @@ pub struct RegistrySource {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HttpSource {
-    /// Where the file is: `http://` or `https://`.
+    /// The URL of the file: `http://` or `https://`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// What the file has to be: an algorithm, `:`, and digits.
+    /// The expected checksum: algorithm, `:` and hexadecimal digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checksum: Option<String>,
-    /// The secret that has credentials.
+    /// The Secret with credentials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<String>,
-    /// The config map that has certificates.
+    /// The ConfigMap with CA certificates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cert_config_map: Option<String>,
-    /// Headers that are sent along, as `Name: value`.
+    /// Additional request headers as `Name: value`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extra_headers: Vec<String>,
-    /// Secrets whose values are such headers.
+    /// Secrets whose values are additional headers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secret_extra_headers: Vec<String>,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
 impl RegistrySource {
-    /// The image that a node has to pull, as container runtimes name it. Nodes pull from registries
-    /// alone.
+    /// The image a node has to pull, as container runtimes name it. Nodes pull only from registries.
     pub fn pulled_by_node(&self) -> Option<&str> {
         let image = self.url.as_deref()?.strip_prefix("docker://")?;
         let by_node = self.pull_method.as_deref() == Some("node");
@@ -134,84 +134,84 @@ impl RegistrySource {
     }
 }
 
-/// What an image is for.
+/// The platform of an image.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Platform {
-    /// The architecture, in the words of Go.
+    /// The architecture as in GOARCH.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub architecture: Option<String>,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
-/// The DataSource that a volume comes from.
+/// The DataSource a volume is cloned from.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DataVolumeSourceRef {
     /// `DataSource`.
     #[serde(default)]
     pub kind: String,
-    /// Where it is; where the volume is, if absent.
+    /// The namespace; that of the volume if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// What it is called.
+    /// The name.
     #[serde(default)]
     pub name: String,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
-/// A volume to be.
+/// The requested PVC.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StorageSpec {
-    /// Who may use it at a time.
+    /// The access modes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub access_modes: Vec<String>,
     /// Its storage class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage_class_name: Option<String>,
-    /// How big it is.
+    /// The requested size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
-/// How big a volume is.
+/// The requested size of a PVC.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Resources {
     /// By resource: `storage`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub requests: BTreeMap<String, Quantity>,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
-/// How far an import is.
+/// The progress of an import.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DataVolumeStatus {
-    /// The volume.
+    /// The name of the PVC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim_name: Option<String>,
     /// `ImportInProgress`, `Succeeded` and so on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
-    /// In percent, as text.
+    /// The percentage, as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<String>,
-    /// How often the pod was started again.
+    /// How often the importer pod was restarted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restart_count: Option<i32>,
-    /// What holds.
+    /// The conditions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }

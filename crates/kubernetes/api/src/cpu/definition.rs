@@ -1,4 +1,4 @@
-//! What the API server accepts as a CpuModelPolicy.
+//! The CustomResourceDefinition of CpuModelPolicy.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use super::{GROUP, NAME, PLURAL, VERSION};
 use crate::definition::{Definition, conditions, only};
 
-/// A model as a label can name it.
+/// A model name that is valid in a label.
 const MODEL: &str = r"^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$";
 
-/// The definition of the kind.
+/// The CustomResourceDefinition.
 pub fn definition() -> CustomResourceDefinition {
     let kind = Definition {
         group: GROUP,
@@ -17,7 +17,7 @@ pub fn definition() -> CustomResourceDefinition {
         kind: "CpuModelPolicy",
         plural: PLURAL,
         short: &["cmp"],
-        description: "CpuModelPolicy says how CPU models are chosen for virtual machines. Only the object called default counts; without it, the defaults of the fields do.",
+        description: "CpuModelPolicy configures how CPU models are chosen for virtual machines. Only the object named default is used; without it, the field defaults apply.",
         columns: &[
             ("Since", ".spec.minimalLaunchYear"),
             ("Bias", ".spec.bias"),
@@ -33,33 +33,33 @@ pub fn definition() -> CustomResourceDefinition {
 
 fn spec() -> Value {
     json!({
-        "description": "What is asked for.",
+        "description": "The desired configuration.",
         "type": "object",
         "properties": {
             "minimalLaunchYear": {
-                "description": "The oldest launch year that a model may have.",
+                "description": "The earliest launch year of models that may be chosen.",
                 "type": "integer", "format": "int32", "minimum": 1970, "maximum": 2200, "default": 2007,
             },
             "threshold": threshold(),
             "nodes": {
-                "description": "Which nodes count as places where a machine can go. The node that it runs on always does.",
+                "description": "Which nodes count as eligible for a virtual machine. The node it runs on always counts.",
                 "type": "object",
                 "properties": {
-                    "unschedulable": counted("Nodes that are cordoned, or where kubevirt.io/schedulable is not true."),
+                    "unschedulable": counted("Nodes that are cordoned or lack the label kubevirt.io/schedulable=true."),
                     "notReady": counted("Nodes that are not Ready."),
-                    "tainted": counted("Nodes with taints that the machine does not tolerate."),
+                    "tainted": counted("Nodes with taints that the virtual machine does not tolerate."),
                 },
             },
             "bias": {
-                "description": "What counts more among the models that enough nodes support: the launch year (Newest) or the number of nodes (Widest).",
+                "description": "What is preferred among the models that enough nodes support: the latest launch year (Newest) or the most nodes (Widest).",
                 "type": "string", "enum": ["Newest", "Widest"], "default": "Newest",
             },
             "foreignVendors": {
-                "description": "What is done with models of another vendor than that of the node: never chosen (Exclude), or chosen if no other model will do (LastResort).",
+                "description": "How models of another vendor than the node's are treated: never chosen (Exclude), or chosen only if no other model is suitable (LastResort).",
                 "type": "string", "enum": ["Exclude", "LastResort"], "default": "Exclude",
             },
             "models": {
-                "description": "Models that the built-in table does not know, or knows differently.",
+                "description": "Models missing from the built-in table, or overrides of its entries.",
                 "type": "array",
                 "maxItems": 256,
                 "x-kubernetes-list-type": "map",
@@ -80,11 +80,11 @@ fn spec() -> Value {
 fn threshold() -> Value {
     let limit = |description: &str| json!({ "description": description, "type": "integer", "format": "int32", "minimum": 1, "maximum": 100_000 });
     json!({
-        "description": "How many nodes have to support a model. Without any of it: a third of the nodes that are eligible, at least 2 and at most 5.",
+        "description": "How many nodes have to support a model before it is chosen. Defaults to a third of the eligible nodes, at least 2 and at most 5.",
         "type": "object",
         "properties": {
             "support": {
-                "description": "A number of nodes such as 4, or a share of the nodes that are eligible such as 25%, rounded down. Without it: a third.",
+                "description": "The required number of nodes, such as 4, or a percentage of the eligible nodes, such as 25%, rounded down. Defaults to a third of the eligible nodes.",
                 "anyOf": [{ "type": "integer" }, { "type": "string" }],
                 "x-kubernetes-int-or-string": true,
                 "pattern": "^(100|[1-9][0-9]?)%$",
@@ -93,8 +93,8 @@ fn threshold() -> Value {
                     "message": "a number of nodes is 1 or more",
                 }],
             },
-            "minimum": limit("The least that a share comes to; 2 if it is not given."),
-            "maximum": limit("The most that a share comes to. If it is not given: 5 for the share of a third, no limit for another."),
+            "minimum": limit("The lower bound of a percentage, in nodes. Defaults to 2."),
+            "maximum": limit("The upper bound of a percentage, in nodes. Defaults to 5 if support is not set, else to no limit."),
         },
         "x-kubernetes-validations": [
             {
@@ -115,10 +115,10 @@ fn model() -> Value {
         "type": "object",
         "required": ["name"],
         "properties": {
-            "name": { "description": "What libvirt calls it.", "type": "string", "minLength": 1, "maxLength": 63, "pattern": MODEL },
-            "launchYear": { "description": "When it was launched.", "type": "integer", "format": "int32", "minimum": 1970, "maximum": 2200 },
-            "vendor": { "description": "Its vendor, as in the labels of nodes: Intel, AMD.", "type": "string", "minLength": 1, "maxLength": 63, "pattern": MODEL },
-            "generation": { "description": "Its place among models of the same year and vendor: higher is newer.", "type": "integer", "format": "int32", "minimum": 0, "maximum": 100_000 },
+            "name": { "description": "The libvirt name of the model.", "type": "string", "minLength": 1, "maxLength": 63, "pattern": MODEL },
+            "launchYear": { "description": "The launch year.", "type": "integer", "format": "int32", "minimum": 1970, "maximum": 2200 },
+            "vendor": { "description": "The vendor as in node labels, such as Intel or AMD.", "type": "string", "minLength": 1, "maxLength": 63, "pattern": MODEL },
+            "generation": { "description": "The order among models of the same launch year and vendor; higher is newer.", "type": "integer", "format": "int32", "minimum": 0, "maximum": 100_000 },
         },
         "x-kubernetes-validations": [{
             "rule": "has(self.launchYear) || has(self.vendor) || has(self.generation)",
@@ -128,8 +128,9 @@ fn model() -> Value {
 }
 
 fn counted(description: &str) -> Value {
-    let description =
-        format!("{description} They do not count (Ignore), or they are expected back (Count).");
+    let description = format!(
+        "{description} Ignore excludes them; Count includes them, as they are expected to become available again."
+    );
     json!({ "description": description, "type": "string", "enum": ["Ignore", "Count"], "default": "Ignore" })
 }
 
@@ -137,7 +138,7 @@ fn status() -> Value {
     let text = json!({ "type": "string" });
     let count = json!({ "type": "integer", "format": "int32" });
     json!({
-        "description": "What is seen.",
+        "description": "The observed state.",
         "type": "object",
         "properties": {
             "observedGeneration": { "type": "integer", "format": "int64" },
@@ -156,7 +157,7 @@ fn status() -> Value {
                 },
             },
             "machines": {
-                "description": "How the machines that leave the choice to Medley fare.",
+                "description": "The virtual machines whose CPU model Medley chooses.",
                 "type": "object",
                 "required": ["resolved", "hostModel", "stale", "stranded"],
                 "properties": {
@@ -164,7 +165,7 @@ fn status() -> Value {
                 },
             },
             "unknownModels": {
-                "description": "Models that nodes support and that no table knows.",
+                "description": "Models that nodes support but that are in neither the built-in table nor spec.models.",
                 "type": "array",
                 "x-kubernetes-list-type": "atomic",
                 "maxItems": 256,

@@ -1,4 +1,4 @@
-//! What an administrator asks for.
+//! The spec of CpuModelPolicy.
 
 use kube_derive::CustomResource;
 use serde::{Deserialize, Serialize};
@@ -20,22 +20,22 @@ use super::status::CpuModelPolicyStatus;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct CpuModelPolicySpec {
-    /// The oldest launch year a model may have (2007).
+    /// The earliest launch year of models that may be chosen (2007).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub minimal_launch_year: Option<i32>,
     /// How many nodes have to support a model.
     #[serde(default)]
     pub threshold: Threshold,
-    /// Which nodes count.
+    /// Which nodes are eligible.
     #[serde(default)]
     pub nodes: NodeScope,
-    /// What counts more: a new model or many nodes (`Newest`).
+    /// Whether a newer model or more nodes are preferred (`Newest`).
     #[serde(default)]
     pub bias: Bias,
-    /// What is done with models of another vendor than that of the node (`Exclude`).
+    /// How models of another vendor than the node's are treated (`Exclude`).
     #[serde(default)]
     pub foreign_vendors: ForeignVendors,
-    /// Models that the built-in table does not know, or knows differently.
+    /// Models missing from the built-in table, or overrides of its entries.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub models: Vec<ModelOverride>,
     /// Models that are never chosen.
@@ -47,86 +47,85 @@ pub struct CpuModelPolicySpec {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Threshold {
-    /// A number of nodes, or a share of those that are eligible; a third of them if it is not given.
+    /// A number of nodes, or a percentage of the eligible ones; a third of them if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub support: Option<Support>,
-    /// The least that a share comes to (2).
+    /// The lower bound of a percentage (2).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub minimum: Option<i32>,
-    /// The most that a share comes to; 5 if no share is given, else no limit.
+    /// The upper bound of a percentage; 5 if `support` is absent, else no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub maximum: Option<i32>,
 }
 
-/// A number of nodes or a share of them.
+/// A number or a percentage of nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Support {
-    /// So many nodes.
+    /// A number of nodes.
     Nodes(i32),
-    /// A share such as `25%`.
+    /// A percentage such as `25%`.
     Share(String),
 }
 
-/// Which nodes count as places where a machine can go.
+/// Which nodes count as eligible for a virtual machine.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeScope {
-    /// Nodes that are cordoned or whose virt-handler does not answer (`Ignore`).
+    /// Nodes that are cordoned or whose virt-handler is not responding (`Ignore`).
     #[serde(default)]
     pub unschedulable: Counted,
     /// Nodes that are not Ready (`Ignore`).
     #[serde(default)]
     pub not_ready: Counted,
-    /// Nodes with taints that the machine does not tolerate (`Ignore`).
+    /// Nodes with taints that the virtual machine does not tolerate (`Ignore`).
     #[serde(default)]
     pub tainted: Counted,
 }
 
-/// Whether nodes of some sort count.
+/// Whether a category of nodes counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Counted {
-    /// They do not.
+    /// They do not count.
     #[default]
     Ignore,
-    /// They do: they are expected back.
+    /// They count, as they are expected to become available again.
     Count,
 }
 
-/// What counts more among the models that enough nodes support.
+/// What is preferred among the models that enough nodes support.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Bias {
-    /// The launch year.
+    /// The latest launch year.
     #[default]
     Newest,
-    /// The number of nodes.
+    /// The most nodes.
     Widest,
 }
 
-/// What is done with models of another vendor than that of the node. Emulators take many of them
-/// for usable.
+/// How models of another vendor than the node's are treated. Emulators report many of them as usable.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ForeignVendors {
     /// They are never chosen.
     #[default]
     Exclude,
-    /// They are chosen if no model of the right vendor will do.
+    /// They are chosen only if no model of the node's vendor is suitable.
     LastResort,
 }
 
-/// A model that the built-in table does not know, or knows differently.
+/// A model missing from the built-in table, or an override of its entry.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelOverride {
-    /// What libvirt calls it.
+    /// The libvirt name.
     pub name: String,
-    /// When it was launched.
+    /// The launch year.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub launch_year: Option<i32>,
-    /// Its vendor, as in the labels of nodes.
+    /// The vendor, as in node labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vendor: Option<String>,
-    /// Its place among models of the same year and vendor: higher is newer.
+    /// The order among models of the same year and vendor; higher is newer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<i32>,
 }

@@ -1,25 +1,25 @@
-//! What is seen.
+//! The status of CpuModelPolicy.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde::{Deserialize, Serialize};
 
-/// What is seen of the nodes and of the machines.
+/// The observed nodes and virtual machines.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CpuModelPolicyStatus {
-    /// The generation that this is about.
+    /// The `metadata.generation` this status was computed from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// What holds.
+    /// The conditions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// Nodes that are alike.
+    /// Nodes grouped by architecture, vendor and host model.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<NodeGroup>,
-    /// The machines.
+    /// The virtual machines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machines: Option<Machines>,
-    /// Models that nodes support and that no table knows.
+    /// Models that nodes support but that are in no table.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown_models: Vec<String>,
 }
@@ -34,26 +34,26 @@ pub struct NodeGroup {
     /// Their vendor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vendor: Option<String>,
-    /// What their own CPU is called.
+    /// The host model of their CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_model: Option<String>,
-    /// How many there are.
+    /// The number of nodes.
     pub nodes: i32,
     /// The newest model that all of them support.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub newest_model: Option<String>,
 }
 
-/// How the machines that leave the choice to Medley fare.
+/// The virtual machines whose CPU model Medley chooses.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Machines {
-    /// Those that run with a model that was chosen.
+    /// VMs that run with a chosen model.
     pub resolved: i32,
-    /// Those that run with the model of their host, because no other would do.
+    /// VMs that run with the host model, because no other model is suitable.
     pub host_model: i32,
-    /// Those that would get a newer model if they were restarted.
+    /// VMs that would get a newer model after a restart.
     pub stale: i32,
-    /// Those whose model too few nodes support.
+    /// VMs whose model too few nodes support.
     pub stranded: i32,
 }

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::definition::checks;
 
-/// An object with every field that the definition knows.
+/// An object with every field of the CRD.
 fn full() -> Value {
     json!({
         "apiVersion": "medley.dev/v1alpha1",
@@ -34,12 +34,12 @@ fn full() -> Value {
 }
 
 #[test]
-fn the_types_know_every_field_of_the_definition() {
+fn types_have_every_field_of_the_crd() {
     checks::has_the_fields_of_its_type::<CpuModelPolicy>(&definition(), &full());
 }
 
 #[test]
-fn the_server_takes_the_definition() {
+fn server_accepts_the_crd() {
     checks::is_accepted(&definition());
 }
 

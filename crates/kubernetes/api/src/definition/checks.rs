@@ -1,4 +1,4 @@
-//! What is true of the definition of every kind of ours.
+//! Checks that hold for the CRDs of all of Medley's kinds.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use machinery::schema::{Checks, crd};
@@ -12,23 +12,22 @@ pub(crate) fn schema(definition: &CustomResourceDefinition) -> Value {
     definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"].clone()
 }
 
-/// The type reads and writes every field that the definition knows, and no other. They are all in
-/// `full`.
+/// The type reads and writes exactly the fields of the schema. `full` sets them all.
 pub(crate) fn has_the_fields_of_its_type<K>(definition: &CustomResourceDefinition, full: &Value)
 where
     K: DeserializeOwned + Serialize,
 {
     let read: K = serde_json::from_value(full.clone()).unwrap();
     let written = serde_json::to_value(&read).unwrap();
-    assert_eq!(written, *full, "a field is lost on the way");
+    assert_eq!(written, *full, "a field is lost in the round trip");
     let mut missing = Vec::new();
     unfilled(&schema(definition), &written, "", &mut missing);
-    // Metadata is the server's own.
+    // The API server defines metadata itself.
     missing.retain(|path| !path.starts_with(".metadata"));
     assert_eq!(missing, Vec::<String>::new());
 }
 
-/// An API server has nothing to say against it.
+/// An API server accepts the CRD.
 pub(crate) fn is_accepted(definition: &CustomResourceDefinition) {
     let mut prepared = serde_json::to_value(definition).unwrap();
     crd::default_crd(&mut prepared);
@@ -41,7 +40,7 @@ pub(crate) fn is_accepted(definition: &CustomResourceDefinition) {
     assert_eq!(crd::validate_crd(&prepared, &checks), Vec::new());
 }
 
-/// Properties of a schema that nothing in a filled-in value stands for, and the other way round.
+/// Schema properties missing in a complete value, and the other way round.
 fn unfilled(schema: &Value, value: &Value, at: &str, missing: &mut Vec<String>) {
     if let Some(properties) = schema["properties"].as_object() {
         for (name, property) in properties {

@@ -1,4 +1,4 @@
-//! What the API server accepts as a GoldenImagePolicy.
+//! The CustomResourceDefinition of GoldenImagePolicy.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
@@ -7,12 +7,12 @@ use super::{GROUP, NAME, PLURAL, VERSION};
 use crate::definition::{DIGEST, Definition, conditions, only};
 use crate::ssp::GOLDEN_NAMESPACE;
 
-/// A Go duration of zero or more.
+/// A non-negative Go duration.
 const DURATION: &str = r"^(0|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$";
-/// An architecture, in the words of Go.
+/// An architecture as in GOARCH.
 const ARCHITECTURE: &str = "^[a-z0-9]([a-z0-9_]*[a-z0-9])?$";
 
-/// The definition of the kind.
+/// The CustomResourceDefinition.
 pub fn definition() -> CustomResourceDefinition {
     let kind = Definition {
         group: GROUP,
@@ -20,7 +20,7 @@ pub fn definition() -> CustomResourceDefinition {
         kind: "GoldenImagePolicy",
         plural: PLURAL,
         short: &["gip"],
-        description: "GoldenImagePolicy says how golden images are kept. Only the object called default counts; without it, the defaults of the fields do.",
+        description: "GoldenImagePolicy configures how golden images are imported and retained. Only the object named default is used; without it, the field defaults apply.",
         columns: &[
             ("Default", ".status.nodes.defaultArchitecture"),
             ("Reason", ".status.nodes.defaultReason"),
@@ -35,54 +35,54 @@ pub fn definition() -> CustomResourceDefinition {
 
 fn spec() -> Value {
     json!({
-        "description": "What is asked for.",
+        "description": "The desired configuration.",
         "type": "object",
         "properties": {
-            "defaultArchitecture": architecture("The architecture that names without one stand for, where there is a choice. Without it: that of the control plane, or else that of most nodes."),
-            "gracePeriod": duration("How long images stay after the last node of their architecture went.", "1h"),
+            "defaultArchitecture": architecture("The architecture that DataSource names without architecture refer to, if there are several. Defaults to that of the control plane, or else that of most nodes."),
+            "gracePeriod": duration("How long images are kept after the last node of their architecture has been removed.", "1h"),
             "retention": {
-                "description": "What is kept.",
+                "description": "The retention of imports and history.",
                 "type": "object",
                 "properties": {
                     "importsToKeep": {
-                        "description": "How many imports are kept, for images that do not say it themselves.",
+                        "description": "How many imports are kept for images that do not set importsToKeep.",
                         "type": "integer", "format": "int32", "minimum": 1, "maximum": 100,
                     },
                     "history": {
-                        "description": "How many earlier versions a DataSource remembers.",
+                        "description": "How many earlier versions are recorded in the history of a DataSource.",
                         "type": "integer", "format": "int32", "minimum": 0, "maximum": 50, "default": 10,
                     },
                 },
             },
             "polling": {
-                "description": "How registries are asked.",
+                "description": "How registries are polled for new versions.",
                 "type": "object",
                 "properties": {
-                    "jitter": duration("By how much polls are spread after the minute that is scheduled.", "5m"),
+                    "jitter": duration("The maximum random delay of a poll after its scheduled time, which spreads the load on registries.", "5m"),
                 },
             },
             "retry": {
-                "description": "When what failed is tried again.",
+                "description": "Backoff of failed imports and polls.",
                 "type": "object",
                 "properties": {
-                    "initialDelay": duration("After the first failure; it doubles with every one.", "30s"),
-                    "maxDelay": duration("At the latest.", "1h"),
+                    "initialDelay": duration("The delay after the first failure; it doubles with each further failure.", "30s"),
+                    "maxDelay": duration("The longest delay between retries.", "1h"),
                 },
             },
             "discovery": {
-                "description": "What is done with the architectures that an image really has: nothing (Off), a template that says something else gets a condition (Report), and a template that says nothing gets them (Adopt).",
+                "description": "How the architectures found in an image are used: not at all (Off), a template that declares others gets a condition (Report), or in addition a template that declares none gets them (Adopt).",
                 "type": "string", "enum": ["Off", "Report", "Adopt"], "default": "Report",
             },
             "sniffing": {
-                "description": "What is done if a disk is for another architecture than its image says: nobody looks (Off), it is told (Warn), nothing points to it (Refuse).",
+                "description": "What happens if a disk boots on another architecture than its image declares: the disk is not checked (Off), a warning event is emitted (Warn), or no DataSource refers to the import (Refuse).",
                 "type": "string", "enum": ["Off", "Warn", "Refuse"], "default": "Refuse",
             },
             "unchangedContent": {
-                "description": "What is done with a new image whose disk is the old one.",
+                "description": "What happens with a new image version whose disk contents are unchanged.",
                 "type": "string", "enum": ["Skip", "Import"], "default": "Skip",
             },
             "images": {
-                "description": "What is different for single images.",
+                "description": "Settings of single images, which override those of the policy.",
                 "type": "array",
                 "maxItems": 512,
                 "x-kubernetes-list-type": "map",
@@ -95,15 +95,15 @@ fn spec() -> Value {
 
 fn image() -> Value {
     json!({
-        "description": "What is different for an image.",
+        "description": "Settings of one image.",
         "type": "object",
         "required": ["name"],
         "properties": {
-            "name": { "description": "The DataSource, without architecture.", "type": "string", "minLength": 1, "maxLength": 253 },
-            "namespace": { "description": "Where it is.", "type": "string", "minLength": 1, "maxLength": 63, "default": GOLDEN_NAMESPACE },
-            "defaultArchitecture": architecture("The architecture that the name stands for."),
+            "name": { "description": "The name of the DataSource without the architecture suffix.", "type": "string", "minLength": 1, "maxLength": 253 },
+            "namespace": { "description": "The namespace.", "type": "string", "minLength": 1, "maxLength": 63, "default": GOLDEN_NAMESPACE },
+            "defaultArchitecture": architecture("The architecture that the name without architecture refers to."),
             "pins": {
-                "description": "Versions that are held on to, whatever is new.",
+                "description": "Versions the DataSource stays at, regardless of newer imports.",
                 "type": "array",
                 "maxItems": 16,
                 "x-kubernetes-list-type": "map",
@@ -112,9 +112,9 @@ fn image() -> Value {
                     "type": "object",
                     "required": ["digest"],
                     "properties": {
-                        "architecture": { "description": "For this architecture; for an image that has none, if empty.", "type": "string", "maxLength": 32, "default": "" },
+                        "architecture": { "description": "The architecture; empty for an image without architecture.", "type": "string", "maxLength": 32, "default": "" },
                         "digest": { "description": "The version: the digest of the manifest.", "type": "string", "pattern": DIGEST },
-                        "reason": { "description": "Why, for those who find it.", "type": "string", "maxLength": 1024 },
+                        "reason": { "description": "Why the version is pinned.", "type": "string", "maxLength": 1024 },
                     },
                 },
             },
@@ -126,7 +126,7 @@ fn status() -> Value {
     let texts = json!({ "type": "array", "x-kubernetes-list-type": "atomic", "maxItems": 64, "items": { "type": "string" } });
     let text = json!({ "type": "string" });
     json!({
-        "description": "What is seen.",
+        "description": "The observed state.",
         "type": "object",
         "properties": {
             "observedGeneration": { "type": "integer", "format": "int64" },

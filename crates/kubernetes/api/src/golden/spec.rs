@@ -1,11 +1,11 @@
-//! What an administrator asks for.
+//! The spec of GoldenImagePolicy.
 
 use kube_derive::CustomResource;
 use serde::{Deserialize, Serialize};
 
 use super::status::GoldenImagePolicyStatus;
 
-/// How golden images are kept.
+/// How golden images are imported and retained.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "medley.dev",
@@ -20,93 +20,93 @@ use super::status::GoldenImagePolicyStatus;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct GoldenImagePolicySpec {
-    /// The architecture that names without one stand for, where there is a choice.
+    /// The architecture that names without architecture refer to, if there are several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_architecture: Option<String>,
-    /// How long images stay after the last node of their architecture went (`1h`).
+    /// How long images are kept after the last node of their architecture has been removed (`1h`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace_period: Option<String>,
-    /// What is kept.
+    /// The retention of imports and history.
     #[serde(default)]
     pub retention: Retention,
-    /// How registries are asked.
+    /// How registries are polled.
     #[serde(default)]
     pub polling: Polling,
-    /// When what failed is tried again.
+    /// The backoff of failed operations.
     #[serde(default)]
     pub retry: Retry,
-    /// What is done with the architectures that an image really has (`Report`).
+    /// How the architectures found in an image are used (`Report`).
     #[serde(default)]
     pub discovery: Discovery,
-    /// What is done if a disk is for another architecture than its image says (`Refuse`).
+    /// What happens if a disk boots on another architecture than its image declares (`Refuse`).
     #[serde(default)]
     pub sniffing: Sniffing,
-    /// What is done with a new image whose disk is the old one (`Skip`).
+    /// What happens with a new version whose disk contents are unchanged (`Skip`).
     #[serde(default)]
     pub unchanged_content: UnchangedContent,
-    /// What is different for single images.
+    /// Settings of single images.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<ImagePolicy>,
 }
 
-/// What is kept.
+/// The retention of imports and history.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Retention {
-    /// How many imports are kept, for images that do not say it themselves.
+    /// How many imports are kept for images that do not set `importsToKeep`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imports_to_keep: Option<i32>,
-    /// How many earlier versions a DataSource remembers (10).
+    /// How many earlier versions are recorded in the history of a DataSource (10).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history: Option<i32>,
 }
 
-/// How registries are asked.
+/// How registries are polled.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Polling {
-    /// By how much polls are spread after the minute that is scheduled (`5m`).
+    /// The maximum random delay of a poll after its scheduled time (`5m`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter: Option<String>,
 }
 
-/// When what failed is tried again.
+/// The backoff of failed operations.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Retry {
-    /// After the first failure (`30s`); it doubles.
+    /// The delay after the first failure (`30s`); it doubles.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initial_delay: Option<String>,
-    /// At the latest (`1h`).
+    /// The longest delay (`1h`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_delay: Option<String>,
 }
 
-/// What is done with the architectures that an image really has.
+/// How the architectures found in an image are used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Discovery {
-    /// Nothing.
+    /// Not at all.
     Off,
-    /// A template that says something else gets a condition.
+    /// A template that declares others gets a condition.
     #[default]
     Report,
-    /// And a template that says nothing gets them.
+    /// In addition, a template that declares none gets them.
     Adopt,
 }
 
-/// What is done if a disk is for another architecture than its image says.
+/// What happens if a disk boots on another architecture than its image declares.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Sniffing {
-    /// Nobody looks.
+    /// The disk is not checked.
     Off,
-    /// It is told.
+    /// A warning event is emitted.
     Warn,
-    /// Nothing points to it.
+    /// No DataSource refers to the import.
     #[default]
     Refuse,
 }
 
-/// What is done with a new image whose disk is the old one.
+/// What happens with a new version whose disk contents are unchanged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum UnchangedContent {
     /// It is not imported.
@@ -116,19 +116,19 @@ pub enum UnchangedContent {
     Import,
 }
 
-/// What is different for an image.
+/// Settings of one image.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ImagePolicy {
-    /// The DataSource, without architecture.
+    /// The name of the DataSource without architecture.
     pub name: String,
-    /// Where it is (`kubevirt-os-images`).
+    /// The namespace (`kubevirt-os-images`).
     #[serde(default = "golden_namespace")]
     pub namespace: String,
-    /// The architecture that the name stands for.
+    /// The architecture the name without architecture refers to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_architecture: Option<String>,
-    /// Versions that are held on to.
+    /// Versions the DataSource stays at.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pins: Vec<Pin>,
 }
@@ -137,16 +137,16 @@ fn golden_namespace() -> String {
     crate::ssp::GOLDEN_NAMESPACE.to_owned()
 }
 
-/// A version that is held on to.
+/// A pinned version.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Pin {
-    /// For this architecture; for an image that has none, if empty.
+    /// The architecture; empty for an image without architecture.
     #[serde(default)]
     pub architecture: String,
-    /// The version.
+    /// The digest of the manifest.
     pub digest: String,
-    /// Why, for those who find it.
+    /// Why it is pinned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

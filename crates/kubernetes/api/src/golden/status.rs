@@ -1,19 +1,19 @@
-//! What is seen.
+//! The status of GoldenImagePolicy.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde::{Deserialize, Serialize};
 
-/// What is seen of the nodes and of the images.
+/// The observed nodes and images.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GoldenImagePolicyStatus {
-    /// The generation that this is about.
+    /// The `metadata.generation` this status was computed from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// What holds.
+    /// The conditions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// The nodes.
+    /// The architectures of the nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<NodeArchitectures>,
     /// The images.
@@ -25,61 +25,61 @@ pub struct GoldenImagePolicyStatus {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeArchitectures {
-    /// Of those that run virtual machines.
+    /// The architectures of nodes that run virtual machines.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub workload: Vec<String>,
-    /// Of those that run the cluster.
+    /// The architectures of control plane nodes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub control_plane: Vec<String>,
-    /// Those that no virtual machine can have.
+    /// Architectures of nodes that no virtual machine can use.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignored: Vec<String>,
-    /// The one that names without architecture stand for.
+    /// The architecture that names without architecture refer to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_architecture: Option<String>,
-    /// Why this one.
+    /// Why this architecture was chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_reason: Option<String>,
 }
 
-/// An image.
+/// The state of an image.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ImageState {
-    /// Where its DataSource is.
+    /// The namespace of its DataSource.
     pub namespace: String,
-    /// What its DataSource is called without architecture.
+    /// The name of its DataSource without architecture.
     pub name: String,
-    /// The one that the name stands for.
+    /// The architecture the name without architecture refers to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_architecture: Option<String>,
-    /// Why this one.
+    /// Why this architecture was chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_reason: Option<String>,
-    /// By architecture.
+    /// The state by architecture.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub architectures: Vec<ArchitectureState>,
 }
 
-/// An image for one architecture.
+/// The state of an image for one architecture.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ArchitectureState {
-    /// Which; none for an image that is as it comes.
+    /// The architecture; empty for an image without architecture.
     #[serde(default)]
     pub architecture: String,
-    /// The DataSource for it.
+    /// The DataSource of this architecture.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_source: Option<String>,
     /// `Ready`, `Pending`, `Failed` or `Leaving`.
     pub state: String,
-    /// Why, in a word.
+    /// The machine-readable reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The version in use.
+    /// The digest in use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// When it goes, if no node of its architecture comes back.
+    /// When it is deleted, unless a node of its architecture joins before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leaves_at: Option<Time>,
 }

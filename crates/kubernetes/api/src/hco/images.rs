@@ -1,14 +1,14 @@
-//! What both versions of a HyperConverged say about golden images.
+//! The golden image settings of a HyperConverged, independent of its version.
 
 use serde_json::Value;
 
 use super::{HyperConvergedStatus, MULTI_ARCH, MULTI_ARCH_PROPOSED, v1, v1beta1};
 use crate::ssp::DataImportCronTemplate;
 
-/// Where templates of virtual machines go, unless somebody says otherwise.
+/// The default namespace of VM templates.
 const TEMPLATES_NAMESPACE: &str = "openshift";
 
-/// In which version an object was written.
+/// The API version of an object.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Version {
     /// `v1`.
@@ -19,10 +19,10 @@ pub enum Version {
 }
 
 impl Version {
-    /// Both, the better one first.
+    /// Both versions, the preferred one first.
     pub const ALL: [Self; 2] = [Self::V1, Self::V1Beta1];
 
-    /// What it is called in `apiVersion`, behind the group.
+    /// The version in `apiVersion`, after the group.
     pub fn name(self) -> &'static str {
         match self {
             Self::V1 => "v1",
@@ -31,7 +31,7 @@ impl Version {
     }
 }
 
-/// Under which name a feature gate was set.
+/// The name under which the feature gate is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GateName {
     /// `enableMultiArchBootImageImport`.
@@ -53,42 +53,42 @@ impl GateName {
 /// A feature gate that is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gate {
-    /// Under which name.
+    /// Its name.
     pub name: GateName,
-    /// To what.
+    /// Its value.
     pub on: bool,
 }
 
-/// What a HyperConverged says about golden images.
+/// The golden image settings of a HyperConverged.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Images {
-    /// In which version it was written.
+    /// The API version it was read in.
     pub version: Version,
-    /// Where the object is.
+    /// The namespace of the object.
     pub namespace: String,
-    /// What the object is called.
+    /// The name of the object.
     pub name: String,
-    /// Which object of that name it is; unknown before it is stored.
+    /// The uid; `None` before it is stored.
     pub uid: Option<String>,
     /// The generation of the object.
     pub generation: Option<i64>,
-    /// Whether there are built-in images.
+    /// Whether built-in images are imported.
     pub common_boot_images: bool,
     /// The switch as a field.
     pub field: Option<bool>,
-    /// The switch as a field, under the name that it was proposed with.
+    /// The switch as a field under its proposed name.
     pub proposed_field: Option<bool>,
     /// The switch as a feature gate.
     pub gates: Vec<Gate>,
-    /// Images of the administrator, and changes to built-in ones.
+    /// Custom boot image templates, and overrides of built-in ones.
     pub templates: Vec<DataImportCronTemplate>,
-    /// Where built-in images go.
+    /// The namespace of built-in boot images.
     pub common_boot_image_namespace: Option<String>,
-    /// Where templates of virtual machines go.
+    /// The namespace of VM templates.
     pub common_templates_namespace: String,
-    /// Where virtual machines run: `nodeSelector`, `affinity`, `tolerations`.
+    /// The placement of virtual machines: `nodeSelector`, `affinity`, `tolerations`.
     pub placement: Option<Value>,
-    /// What was seen last.
+    /// The last status.
     pub status: HyperConvergedStatus,
 }
 
@@ -103,7 +103,7 @@ impl From<v1::HyperConverged> for Images {
             } else {
                 return None;
             };
-            // Without a state a gate is on.
+            // A gate without state is enabled.
             let on = gate.state.as_deref() != Some("Disabled");
             Some(Gate { name, on })
         });
@@ -162,7 +162,7 @@ impl From<v1beta1::HyperConverged> for Images {
     }
 }
 
-/// A text that says something.
+/// A non-empty text.
 fn filled(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.is_empty())
 }

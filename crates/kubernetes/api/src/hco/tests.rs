@@ -24,7 +24,7 @@ fn read(version: &str, spec: &Value) -> Images {
 }
 
 #[test]
-fn both_versions_say_the_same() {
+fn both_versions_give_the_same_settings() {
     let templates = json!([{ "metadata": { "name": "a" } }]);
     let placement = json!({ "nodeSelector": { "a": "b" } });
     let new = read(
@@ -63,7 +63,7 @@ fn both_versions_say_the_same() {
 }
 
 #[test]
-fn what_is_not_said_is_the_default() {
+fn absent_fields_have_defaults() {
     let images = read("v1", &json!({}));
     assert!(images.common_boot_images);
     assert_eq!(images.common_templates_namespace, "openshift");

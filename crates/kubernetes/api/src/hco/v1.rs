@@ -8,7 +8,7 @@ use super::HyperConvergedStatus;
 use crate::Rest;
 use crate::ssp::DataImportCronTemplate;
 
-/// What an administrator asks for.
+/// The desired configuration.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "hco.kubevirt.io",
@@ -24,80 +24,80 @@ use crate::ssp::DataImportCronTemplate;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct HyperConvergedSpec {
-    /// Where virtual machines come from.
+    /// The sources of virtual machines.
     #[serde(default)]
     pub workload_sources: WorkloadSources,
-    /// Where things run.
+    /// The placement of components.
     #[serde(default)]
     pub deployment: Deployment,
-    /// Features that are switched on or off.
+    /// The feature gates.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub feature_gates: Vec<FeatureGate>,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
-/// Where virtual machines come from.
+/// The sources of virtual machines.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadSources {
-    /// Whether there are built-in images (true).
+    /// Whether built-in boot images are imported (default true).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enable_common_boot_image_import: Option<bool>,
-    /// Whether there are images for every architecture.
+    /// Whether boot images are imported for every architecture.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enable_multi_arch_boot_image_import: Option<bool>,
-    /// The same, as it was first proposed.
+    /// The same switch under its first proposed name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enable_multi_arch_common_boot_image_import: Option<bool>,
-    /// Images of the administrator, and changes to built-in ones.
+    /// Custom boot image templates, and overrides of built-in ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub data_import_cron_templates: Vec<DataImportCronTemplate>,
-    /// Where built-in images go.
+    /// The namespace of built-in boot images.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub common_boot_image_namespace: Option<String>,
-    /// Where templates of virtual machines go.
+    /// The namespace of VM templates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub common_templates_namespace: Option<String>,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
-/// Where things run.
+/// The placement of components.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Deployment {
-    /// By what runs.
+    /// The placement by component.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_placements: Option<NodePlacements>,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
-/// Where things run, by what runs.
+/// The placement by component.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodePlacements {
-    /// Virtual machines: `nodeSelector`, `affinity`, `tolerations`.
+    /// The placement of virtual machines: `nodeSelector`, `affinity`, `tolerations`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<Value>,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
-/// A feature that is switched on or off.
+/// A feature gate.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct FeatureGate {
-    /// The feature.
+    /// The name of the feature.
     #[serde(default)]
     pub name: String,
     /// `Enabled` (the default) or `Disabled`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }

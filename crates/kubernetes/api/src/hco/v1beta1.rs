@@ -1,4 +1,4 @@
-//! `hco.kubevirt.io/v1beta1`: settings side by side, feature gates as fields.
+//! `hco.kubevirt.io/v1beta1`: flat settings, feature gates as fields.
 
 use kube_derive::CustomResource;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use super::HyperConvergedStatus;
 use crate::Rest;
 use crate::ssp::DataImportCronTemplate;
 
-/// What an administrator asks for.
+/// The desired configuration.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "hco.kubevirt.io",
@@ -24,52 +24,52 @@ use crate::ssp::DataImportCronTemplate;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct HyperConvergedSpec {
-    /// Whether there are built-in images (true).
+    /// Whether built-in boot images are imported (default true).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enable_common_boot_image_import: Option<bool>,
-    /// Images of the administrator, and changes to built-in ones.
+    /// Custom boot image templates, and overrides of built-in ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub data_import_cron_templates: Vec<DataImportCronTemplate>,
-    /// Where built-in images go.
+    /// The namespace of built-in boot images.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub common_boot_image_namespace: Option<String>,
-    /// Where templates of virtual machines go.
+    /// The namespace of VM templates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub common_templates_namespace: Option<String>,
-    /// Where virtual machines run.
+    /// The placement of virtual machines.
     #[serde(default)]
     pub workloads: Workloads,
-    /// Features that are switched on or off.
+    /// The feature gates.
     #[serde(default)]
     pub feature_gates: FeatureGates,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
-/// Where virtual machines run.
+/// The placement of virtual machines.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Workloads {
     /// `nodeSelector`, `affinity`, `tolerations`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_placement: Option<Value>,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
-/// Features that are switched on or off.
+/// The feature gates.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FeatureGates {
-    /// Whether there are images for every architecture.
+    /// Whether boot images are imported for every architecture.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enable_multi_arch_boot_image_import: Option<bool>,
-    /// The same, as it was first proposed.
+    /// The same switch under its first proposed name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enable_multi_arch_common_boot_image_import: Option<bool>,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }

@@ -1,4 +1,4 @@
-//! `KubeVirt`: how KubeVirt itself is set up, as far as processors are concerned.
+//! `KubeVirt`: the configuration of KubeVirt, as far as CPU models are concerned.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Rest;
 
-/// How it is set up.
+/// The configuration of KubeVirt.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "kubevirt.io",
@@ -23,62 +23,62 @@ use crate::Rest;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct KubeVirtSpec {
-    /// What machines get.
+    /// The configuration of VMs.
     #[serde(default)]
     pub configuration: Configuration,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
-/// What machines get.
+/// The configuration of VMs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Configuration {
-    /// The model of a processor that has none of its own.
+    /// The default CPU model of VMs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_model: Option<String>,
-    /// Models that nodes are not said to support. Only the names count, not what they are set to;
-    /// without the map a built-in list counts.
+    /// Models that are not advertised by nodes. Only the keys count, not the values; without the map a
+    /// built-in list is used.
     #[serde(
         rename = "obsoleteCPUModels",
         default,
         skip_serializing_if = "Option::is_none"
     )]
     pub obsolete_cpu_models: Option<BTreeMap<String, bool>>,
-    /// What developers set, and not only they.
+    /// Developer settings, which are also used in production.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub developer_configuration: Option<DeveloperConfiguration>,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
-/// What developers set, and not only they.
+/// Developer settings, which are also used in production.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeveloperConfiguration {
-    /// Labels that a node of any machine must have.
+    /// Labels required on the node of every VM.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub node_selectors: BTreeMap<String, String>,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
-/// What became of it.
+/// The observed state.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct KubeVirtStatus {
-    /// How far it has come.
+    /// The phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
 impl KubeVirt {
-    /// The model of a processor that has none of its own, if one is set.
+    /// The default CPU model of VMs, if set.
     pub fn cpu_model(&self) -> Option<&str> {
         let model = self.spec.configuration.cpu_model.as_deref();
         model.filter(|model| !model.is_empty())

@@ -1,4 +1,4 @@
-//! `VirtualMachineInstance`: a virtual machine that runs, or is about to.
+//! `VirtualMachineInstance`: a running VM, or one about to run.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::Condition;
 use crate::Rest;
 
-/// What is to run, and where it may.
+/// The VM and its placement.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "kubevirt.io",
@@ -26,126 +26,126 @@ use crate::Rest;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct VirtualMachineInstanceSpec {
-    /// The architecture, in the words of Go.
+    /// The architecture as in GOARCH.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub architecture: Option<String>,
-    /// The machine itself.
+    /// The domain.
     #[serde(default)]
     pub domain: Domain,
-    /// Labels that a node must have.
+    /// The node selector.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub node_selector: BTreeMap<String, String>,
-    /// Where it may and where it should run; as it was written, because it may make no sense.
+    /// The affinity; raw, because it may be invalid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub affinity: Option<Value>,
-    /// Taints that do not matter.
+    /// The tolerations.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tolerations: Vec<Toleration>,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
-/// A machine.
+/// A libvirt domain.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Domain {
-    /// Its processor.
+    /// The CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<Cpu>,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
-/// A processor.
+/// A CPU.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Cpu {
-    /// Its model: a name of libvirt, or a word for how to choose one.
+    /// The model: a libvirt name, or a keyword such as `host-model`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Features that it has or must not have.
+    /// Required and forbidden features.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub features: Vec<Feature>,
-    /// Whether it has whole cores of the node.
+    /// Whether it gets dedicated CPUs of the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dedicated_cpu_placement: Option<bool>,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
-/// A feature of a processor.
+/// A CPU feature.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Feature {
     /// Its name.
     #[serde(default)]
     pub name: String,
-    /// `require`, `force`, `optional`, `disable` or `forbid`; without one it is required.
+    /// `require`, `force`, `optional`, `disable` or `forbid`; `require` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
-/// What became of it.
+/// The observed state.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VirtualMachineInstanceStatus {
-    /// How far it has come.
+    /// The phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
-    /// Where it is.
+    /// The node it runs on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_name: Option<String>,
-    /// The model that was found for its first node. The name is spelt so where it was proposed; a stock
-    /// KubeVirt does not keep it.
+    /// The model chosen for its first node. The spelling is that of the proposal; a stock KubeVirt does
+    /// not keep the field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preffered_model: Option<String>,
-    /// What holds.
+    /// The conditions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// Its pods that are there, by uid, and the node of each.
+    /// Its active pods by uid, with the node of each.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub active_pods: BTreeMap<String, String>,
     /// Its last migration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub migration_state: Option<MigrationState>,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
-/// A migration, as the machine sees it.
+/// A migration, as recorded on the instance.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MigrationState {
     /// The uid of the migration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub migration_uid: Option<String>,
-    /// Where from.
+    /// The source node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_node: Option<String>,
-    /// Where to.
+    /// The target node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_node: Option<String>,
-    /// The pod that is migrated to.
+    /// The target pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_pod: Option<String>,
-    /// Whether it is over.
+    /// Whether it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed: Option<bool>,
-    /// Whether it went wrong.
+    /// Whether it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<bool>,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
 impl VirtualMachineInstanceSpec {
-    /// The model that is asked for.
+    /// The requested CPU model.
     pub fn model(&self) -> Option<&str> {
         let model = self.domain.cpu.as_ref()?.model.as_deref();
         model.filter(|model| !model.is_empty())
@@ -153,13 +153,13 @@ impl VirtualMachineInstanceSpec {
 }
 
 impl VirtualMachineInstance {
-    /// How far it has come; nothing before anybody looked at it.
+    /// The phase; empty if not set.
     pub fn phase(&self) -> &str {
         let phase = self.status.as_ref().and_then(|it| it.phase.as_deref());
         phase.unwrap_or_default()
     }
 
-    /// Where it is.
+    /// The node it runs on.
     pub fn node_name(&self) -> Option<&str> {
         let node = self.status.as_ref()?.node_name.as_deref();
         node.filter(|node| !node.is_empty())

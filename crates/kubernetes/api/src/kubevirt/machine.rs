@@ -1,4 +1,4 @@
-//! `VirtualMachine`: what is run again and again, each time by a new instance.
+//! `VirtualMachine`: a VM that is run repeatedly, each time by a new instance.
 
 use kube_core::metadata::ObjectMeta;
 use kube_derive::CustomResource;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{Condition, VirtualMachineInstanceSpec};
 use crate::Rest;
 
-/// When it runs, and what then runs.
+/// The run strategy and the template of instances.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "kubevirt.io",
@@ -23,45 +23,45 @@ use crate::Rest;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct VirtualMachineSpec {
-    /// When it runs.
+    /// The run strategy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_strategy: Option<String>,
-    /// Whether it runs, in the words of before there were strategies.
+    /// Whether it runs; the predecessor of the run strategy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub running: Option<bool>,
-    /// What its instances are made of.
+    /// The template of instances.
     #[serde(default)]
     pub template: VirtualMachineTemplate,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
-/// What instances are made of.
+/// The template of instances.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct VirtualMachineTemplate {
     /// Their labels and annotations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<ObjectMeta>,
-    /// What is to run.
+    /// The spec of the instance.
     #[serde(default)]
     pub spec: VirtualMachineInstanceSpec,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
-/// What became of it.
+/// The observed state.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VirtualMachineStatus {
-    /// What people are told.
+    /// The status shown to users.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub printable_status: Option<String>,
-    /// What holds.
+    /// The conditions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }

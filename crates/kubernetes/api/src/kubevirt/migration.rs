@@ -1,4 +1,4 @@
-//! `VirtualMachineInstanceMigration`: an instance is to move to another node.
+//! `VirtualMachineInstanceMigration`: moves an instance to another node.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::Condition;
 use crate::Rest;
 
-/// Which, and where it may go.
+/// The instance and its target.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "kubevirt.io",
@@ -24,33 +24,33 @@ use crate::Rest;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct VirtualMachineInstanceMigrationSpec {
-    /// The instance that moves.
+    /// The name of the instance.
     #[serde(default)]
     pub vmi_name: String,
-    /// Labels that the target must have, besides what the instance asks for.
+    /// Labels required on the target node, in addition to those of the instance.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub added_node_selector: BTreeMap<String, String>,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
-/// What became of it.
+/// The observed state.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct VirtualMachineInstanceMigrationStatus {
-    /// How far it has come.
+    /// The phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
-    /// What holds.
+    /// The conditions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
 impl VirtualMachineInstanceMigration {
-    /// How far it has come; nothing before anybody looked at it.
+    /// The phase; empty if not set.
     pub fn phase(&self) -> &str {
         let phase = self.status.as_ref().and_then(|it| it.phase.as_deref());
         phase.unwrap_or_default()

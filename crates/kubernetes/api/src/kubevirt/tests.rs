@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// Reads an object; everything it says is written back.
+/// Reads an object; all its fields are written back.
 fn survives<K>(object: &Value) -> K
 where
     K: Resource<DynamicType = ()> + Serialize + DeserializeOwned,
@@ -35,7 +35,7 @@ fn instance_spec() -> Value {
 }
 
 #[test]
-fn an_instance_keeps_what_is_not_looked_at() {
+fn instance_preserves_unknown_fields() {
     let instance: VirtualMachineInstance = survives(&json!({
         "apiVersion": "kubevirt.io/v1",
         "kind": "VirtualMachineInstance",
@@ -54,9 +54,9 @@ fn an_instance_keeps_what_is_not_looked_at() {
     assert_eq!(instance.node_name(), Some("node-1"));
 }
 
-/// An empty text is none: that is how KubeVirt takes it.
+/// KubeVirt treats an empty model as unset.
 #[test]
-fn an_empty_model_is_none() {
+fn empty_model_is_unset() {
     let spec = json!({ "domain": { "cpu": { "model": "" } } });
     let spec: VirtualMachineInstanceSpec = serde_json::from_value(spec).unwrap();
     assert_eq!(spec.model(), None);
@@ -65,7 +65,7 @@ fn an_empty_model_is_none() {
 }
 
 #[test]
-fn the_other_kinds_keep_what_is_not_looked_at() {
+fn other_kinds_preserve_unknown_fields() {
     let machine: VirtualMachine = survives(&json!({
         "apiVersion": "kubevirt.io/v1",
         "kind": "VirtualMachine",

@@ -1,7 +1,7 @@
-//! Pictures of metrics, as Grafana takes them.
+//! Grafana dashboards.
 //!
-//! What is shown is said in the crate of each job; this is how it is drawn. A dashboard names no data
-//! source of its own: whoever looks chooses one.
+//! The panels are defined in the crate of each controller; this module renders them. A dashboard does
+//! not fix a data source: the user selects one.
 
 #[cfg(test)]
 mod tests;
@@ -10,64 +10,64 @@ use serde_json::{Value, json};
 
 use super::metadata;
 
-/// What Grafana calls the version of this form.
+/// Grafana's schema version of dashboards.
 const SCHEMA: u32 = 39;
-/// How wide a dashboard is.
+/// The width of a dashboard in grid units.
 const WIDTH: u32 = 24;
-/// The data source that was chosen.
+/// The selected data source.
 const CHOSEN: &str = "${datasource}";
 
-/// A page of pictures.
+/// A dashboard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dashboard {
-    /// What it is called in names of objects and files.
+    /// The name in objects and files.
     pub name: &'static str,
-    /// What it is called by people.
+    /// The title.
     pub title: &'static str,
-    /// What it shows.
+    /// The description.
     pub about: &'static str,
-    /// The pictures, in reading order.
+    /// The panels, in reading order.
     pub panels: &'static [Panel],
 }
 
-/// One picture.
+/// A panel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Panel {
-    /// What it shows, in a few words.
+    /// The title.
     pub title: &'static str,
-    /// What it means.
+    /// The description.
     pub about: &'static str,
-    /// How it is drawn.
+    /// The visualization.
     pub shape: Shape,
-    /// What is counted.
+    /// The unit.
     pub unit: Unit,
-    /// Where the numbers come from, in PromQL, and what they are called.
+    /// The PromQL queries with their legends.
     pub queries: &'static [(&'static str, &'static str)],
 }
 
-/// How numbers are drawn.
+/// The visualization of a panel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
-    /// The last one, large.
+    /// The last value, large.
     Number,
-    /// Over time.
+    /// A time series.
     Lines,
-    /// The last ones, in rows.
+    /// The last values, in rows.
     Table,
 }
 
-/// What is counted.
+/// The unit of a panel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Things.
+    /// A number.
     Count,
-    /// Things in a second.
+    /// A number per second.
     Rate,
     /// Seconds.
     Seconds,
-    /// Parts of a hundred.
+    /// Percent.
     Percent,
-    /// Whether something is so.
+    /// A boolean.
     Truth,
 }
 
@@ -80,7 +80,7 @@ impl Shape {
         }
     }
 
-    /// Width and height.
+    /// Width and height in grid units.
     fn size(self) -> (u32, u32) {
         match self {
             Self::Number => (6, 4),
@@ -103,7 +103,7 @@ impl Unit {
 }
 
 impl Dashboard {
-    /// The page, as Grafana reads it.
+    /// The dashboard as Grafana reads it.
     pub fn model(&self) -> Value {
         let (mut x, mut y, mut row) = (0, 0, 0);
         let panels = self.panels.iter().zip(1..).map(|(panel, id)| {
@@ -137,7 +137,7 @@ impl Dashboard {
         })
     }
 
-    /// The page in an object that Grafana's sidecar picks up.
+    /// The dashboard in a ConfigMap that Grafana's sidecar picks up.
     pub fn config_map(&self, namespace: &str) -> Value {
         let mut meta = metadata(&format!("medley-dashboard-{}", self.name), namespace);
         meta["labels"]["grafana_dashboard"] = json!("1");
@@ -150,7 +150,7 @@ impl Dashboard {
         })
     }
 
-    /// The expressions of all pictures.
+    /// The expressions of all panels.
     pub fn expressions(&self) -> impl Iterator<Item = &'static str> {
         let queries = self.panels.iter().flat_map(|panel| panel.queries);
         queries.map(|(expression, _)| *expression)

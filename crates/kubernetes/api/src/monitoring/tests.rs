@@ -46,7 +46,7 @@ fn a_rule_is_complete() {
 }
 
 #[test]
-fn an_alert_that_waits_for_nothing_has_no_duration() {
+fn alert_without_wait_has_no_for_clause() {
     let alert = Alert {
         lasting: None,
         severity: Severity::Info,

@@ -23,7 +23,7 @@ pub struct ImageStream {
     /// The images.
     #[serde(default)]
     pub spec: ImageStreamSpec,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -34,29 +34,29 @@ pub struct ImageStreamSpec {
     /// One for every name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<TagReference>,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
-/// An image under a name.
+/// A named image.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TagReference {
-    /// What it is called in the release.
+    /// Its name in the release.
     #[serde(default)]
     pub name: String,
-    /// What else is known of it.
+    /// Its annotations.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
-    /// Where it is.
+    /// Its source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<TagSource>,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
-/// Where an image is.
+/// The source of an image.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TagSource {
     /// `DockerImage`, if `name` is a pull specification.
@@ -65,18 +65,18 @@ pub struct TagSource {
     /// The pull specification.
     #[serde(default)]
     pub name: String,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
 impl ImageStream {
-    /// The API version that files have.
+    /// The API version in files.
     pub const API_VERSION: &'static str = "image.openshift.io/v1";
-    /// The kind that files have.
+    /// The kind in files.
     pub const KIND: &'static str = "ImageStream";
 
-    /// Pull specifications by name, in order. Tags that name something else than an image are left out.
+    /// Pull specifications by name, in order. Tags that do not refer to an image are skipped.
     pub fn images(&self) -> impl Iterator<Item = (&str, &str)> {
         self.spec
             .tags
@@ -93,7 +93,7 @@ impl ImageStream {
 }
 
 impl TagReference {
-    /// The pull specification, if that is what it names.
+    /// The pull specification, if it refers to one.
     pub fn image(&self) -> Option<&str> {
         let from = self.from.as_ref()?;
         (from.kind == "DockerImage").then_some(from.name.as_str())

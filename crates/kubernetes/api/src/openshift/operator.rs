@@ -1,4 +1,4 @@
-//! `ClusterOperator`: what one operator says of itself.
+//! `ClusterOperator`: the reported state of one operator.
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use kube_derive::CustomResource;
@@ -8,12 +8,12 @@ use super::{Condition, GROUP};
 use crate::Rest;
 use crate::rbac::{READ, and_read, rule};
 
-/// The name of the version of the operator.
+/// The version name of the operator itself.
 pub const OPERATOR: &str = "operator";
-/// The name of the image of the operator.
+/// The version name of the operator's image.
 pub const OPERATOR_IMAGE: &str = "operator-image";
 
-/// What whoever reports may do: say what it knows, and see whether its own pods truly run.
+/// The RBAC rules of the reporter: write its ClusterOperator, and read its own workloads and pods.
 pub fn reporter_rules() -> Vec<PolicyRule> {
     vec![
         rule(GROUP, &["clusteroperators"], &and_read(&["create"])),
@@ -23,7 +23,7 @@ pub fn reporter_rules() -> Vec<PolicyRule> {
     ]
 }
 
-/// Nothing can be asked of an operator here.
+/// An empty spec.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "config.openshift.io",
@@ -38,33 +38,33 @@ pub fn reporter_rules() -> Vec<PolicyRule> {
     crates(kube_core = "::kube_core")
 )]
 pub struct ClusterOperatorSpec {
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
-/// What an operator says of itself.
+/// The reported state of an operator.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterOperatorStatus {
-    /// What holds.
+    /// The conditions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// What it and its operands have arrived at.
+    /// The versions it and its operands have reached.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub versions: Vec<OperandVersion>,
-    /// Objects that tell more.
+    /// Objects with more information.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub related_objects: Vec<ObjectReference>,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
-/// A version under a name: `operator`, `operator-image`, `kube-apiserver`, `kube-apiserver-image`.
+/// A named version: `operator`, `operator-image`, `kube-apiserver`, `kube-apiserver-image`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperandVersion {
-    /// What has it.
+    /// The operand.
     #[serde(default)]
     pub name: String,
     /// A version, or for `...-image` a pull specification.
@@ -81,10 +81,10 @@ pub struct ObjectReference {
     /// The resource, in the plural.
     #[serde(default)]
     pub resource: String,
-    /// Where it is, if it is in a namespace.
+    /// The namespace; empty for cluster-scoped objects.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// What it is called; all of them, if empty.
+    /// The name; all objects if empty.
     #[serde(default)]
     pub name: String,
 }
@@ -102,8 +102,8 @@ impl ClusterOperator {
             .map_or(&[], |status| status.versions.as_slice())
     }
 
-    /// The version under a name. Names should be there once; of several the first counts. One that is
-    /// empty says nothing.
+    /// The version of a name. Names should be unique; of several the first counts. An empty version
+    /// counts as missing.
     pub fn version(&self, name: &str) -> Option<&str> {
         let found = self.versions().iter().find(|it| it.name == name)?;
         (!found.version.is_empty()).then_some(found.version.as_str())

@@ -1,4 +1,4 @@
-//! `MachineConfigPool`: machines that are brought to one configuration, one after the other.
+//! `MachineConfigPool`: machines that are updated to one configuration, one after the other.
 
 use kube_derive::CustomResource;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::Condition;
 use crate::Rest;
 
-/// What the machines of a pool are to run.
+/// The desired configuration of a pool.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "machineconfiguration.openshift.io",
@@ -22,13 +22,13 @@ use crate::Rest;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct MachineConfigPoolSpec {
-    /// The rendered configuration that is wanted.
+    /// The desired rendered configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub configuration: Option<PoolConfiguration>,
-    /// Whether machines are left as they are.
+    /// Whether updates of the machines are paused.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -36,50 +36,50 @@ pub struct MachineConfigPoolSpec {
 /// A rendered configuration.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PoolConfiguration {
-    /// What it is called.
+    /// The name.
     #[serde(default)]
     pub name: String,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
-/// How far a pool has come.
+/// The progress of a pool.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineConfigPoolStatus {
-    /// The rendered configuration that all machines have run.
+    /// The rendered configuration all machines have reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub configuration: Option<PoolConfiguration>,
-    /// Machines that there are.
+    /// The number of machines.
     #[serde(default)]
     pub machine_count: i32,
-    /// Machines that run what is wanted.
+    /// Machines with the desired configuration.
     #[serde(default)]
     pub updated_machine_count: i32,
-    /// Machines that run what is wanted and are ready.
+    /// Machines with the desired configuration that are ready.
     #[serde(default)]
     pub ready_machine_count: i32,
-    /// Machines that cannot be used.
+    /// Machines that are unavailable.
     #[serde(default)]
     pub unavailable_machine_count: i32,
-    /// Machines that do not get on.
+    /// Machines that are degraded.
     #[serde(default)]
     pub degraded_machine_count: i32,
-    /// What holds.
+    /// The conditions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
 impl MachineConfigPool {
-    /// The label of pools without which no update is complete.
+    /// The label of pools that block the completion of updates.
     pub const REQUIRED: &'static str =
         "operator.machineconfiguration.openshift.io/required-for-upgrade";
 
-    /// The configuration that is wanted.
+    /// The desired configuration.
     pub fn wanted(&self) -> Option<&str> {
         let wanted = &self.spec.configuration.as_ref()?.name;
         (!wanted.is_empty()).then_some(wanted.as_str())

@@ -9,7 +9,7 @@ fn survives<T: serde::de::DeserializeOwned + Serialize>(object: &Value) -> T {
 }
 
 #[test]
-fn what_is_not_looked_at_survives() {
+fn unknown_fields_are_preserved() {
     let version: ClusterVersion = survives(&json!({
         "apiVersion": "config.openshift.io/v1",
         "kind": "ClusterVersion",

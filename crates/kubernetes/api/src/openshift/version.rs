@@ -1,4 +1,4 @@
-//! `ClusterVersion`: the release that a cluster runs, or is on its way to.
+//! `ClusterVersion`: the release a cluster runs or is updating to.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube_derive::CustomResource;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::Condition;
 use crate::Rest;
 
-/// What is asked of a cluster.
+/// The desired release.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "config.openshift.io",
@@ -22,41 +22,41 @@ use crate::Rest;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterVersionSpec {
-    /// The release that is wanted, if another than there is.
+    /// The desired release, if it differs from the current one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub desired_update: Option<DesiredUpdate>,
-    /// Where releases come from.
+    /// The update channel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channel: Option<String>,
-    /// Objects that are left to somebody else.
+    /// Objects excluded from management.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub overrides: Vec<ComponentOverride>,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
-/// A release that is wanted.
+/// A desired release.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DesiredUpdate {
-    /// `Multi`, or empty for what there is.
+    /// `Multi`, or empty for the current architecture.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub architecture: String,
     /// Its version.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub version: String,
-    /// Its payload.
+    /// The pull specification of its payload.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub image: String,
-    /// Whether checks are skipped.
+    /// Whether verification and preconditions are skipped.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
-/// An object that is left to somebody else.
+/// An object excluded from management.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ComponentOverride {
     /// Its kind.
@@ -65,37 +65,37 @@ pub struct ComponentOverride {
     /// Its group.
     #[serde(default)]
     pub group: String,
-    /// Where it is.
+    /// The namespace.
     #[serde(default)]
     pub namespace: String,
-    /// What it is called.
+    /// The name.
     #[serde(default)]
     pub name: String,
-    /// Whether it is left alone.
+    /// Whether it is unmanaged.
     #[serde(default)]
     pub unmanaged: bool,
 }
 
-/// What a cluster runs.
+/// The observed release.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterVersionStatus {
-    /// The release that it runs or is on its way to.
+    /// The release it runs or is updating to.
     #[serde(default)]
     pub desired: Release,
-    /// Releases, the newest first.
+    /// Releases, newest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<UpdateHistory>,
-    /// The generation that was looked at.
+    /// The observed generation.
     #[serde(default)]
     pub observed_generation: i64,
-    /// What could be updated to; null if nobody knows.
+    /// Recommended updates; null if unknown.
     #[serde(default)]
     pub available_updates: Option<Vec<Release>>,
-    /// What holds.
+    /// The conditions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
@@ -103,57 +103,57 @@ pub struct ClusterVersionStatus {
 /// A release.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Release {
-    /// `Multi`, if it is known to be.
+    /// `Multi`, if known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub architecture: String,
     /// Its version.
     #[serde(default)]
     pub version: String,
-    /// Its payload.
+    /// The pull specification of its payload.
     #[serde(default)]
     pub image: String,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
-/// A release that the cluster runs, ran, or was on its way to.
+/// A release the cluster runs, ran, or was updating to.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UpdateHistory {
-    /// `Completed`, or `Partial` if it was never all there.
+    /// `Completed`, or `Partial` if it was never completed.
     #[serde(default)]
     pub state: String,
     /// When it began.
     #[serde(default)]
     pub started_time: Option<Time>,
-    /// When it was complete, or was given up.
+    /// When it was completed or superseded.
     #[serde(default)]
     pub completion_time: Option<Time>,
     /// Its version.
     #[serde(default)]
     pub version: String,
-    /// Its payload.
+    /// The pull specification of its payload.
     #[serde(default)]
     pub image: String,
-    /// Whether its signature was checked.
+    /// Whether its signature was verified.
     #[serde(default)]
     pub verified: bool,
-    /// Risks that somebody took.
+    /// Risks that were accepted for it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub accepted_risks: String,
-    /// Fields that are not looked at.
+    /// Other fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
 impl UpdateHistory {
-    /// The word for a release that is all there.
+    /// The state of a completed release.
     pub const COMPLETED: &'static str = "Completed";
-    /// The word for a release that is not.
+    /// The state of an incomplete release.
     pub const PARTIAL: &'static str = "Partial";
 
-    /// Whether it was all there.
+    /// Whether it was completed.
     pub fn is_completed(&self) -> bool {
         self.state == Self::COMPLETED
     }
@@ -165,7 +165,7 @@ impl ClusterVersion {
         Condition::find(&self.status.as_ref()?.conditions, kind)
     }
 
-    /// Releases, the newest first.
+    /// Releases, newest first.
     pub fn history(&self) -> &[UpdateHistory] {
         self.status
             .as_ref()

@@ -1,4 +1,4 @@
-//! What the API server accepts as a PlacementPolicy.
+//! The CustomResourceDefinition of PlacementPolicy.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{GROUP, NAME, PLURAL, VERSION};
 use crate::definition::{Definition, conditions};
 
-/// A word as labels, architectures and operating systems are made of.
+/// A label value, architecture or operating system.
 const WORD: &str = r"^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$";
 /// The key of a label or taint.
 const KEY: &str = r"^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$";
@@ -17,7 +17,7 @@ const LABEL: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 /// The name of a RuntimeClass or a Secret.
 const CLASS: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
 
-/// The definition of the kind.
+/// The CustomResourceDefinition.
 pub fn definition() -> CustomResourceDefinition {
     let kind = Definition {
         group: GROUP,
@@ -25,7 +25,7 @@ pub fn definition() -> CustomResourceDefinition {
         kind: "PlacementPolicy",
         plural: PLURAL,
         short: &["plp"],
-        description: "PlacementPolicy says which pods are placed by what their images are for, and how. Of several that select a pod, the one with the highest priority counts, as a whole; of equals the first by name; the one called default comes last. Without default, pods that no policy selects are placed as the defaults of the fields say; with it, they are left alone.",
+        description: "PlacementPolicy configures which pods are placed by the platforms of their images, and how. If several policies select a pod, only the one with the highest priority applies; of equal priorities, the first by name; the policy named default comes last. Without a policy named default, pods that no policy selects are placed with the field defaults; with it, they are not changed.",
         columns: &[
             ("Priority", ".spec.priority"),
             ("Mode", ".spec.mode"),
@@ -47,36 +47,36 @@ pub fn definition() -> CustomResourceDefinition {
 
 fn spec() -> Value {
     json!({
-        "description": "What is asked for.",
+        "description": "The desired configuration.",
         "type": "object",
         "properties": {
             "priority": {
-                "description": "Of several policies that select a pod, the one with the highest priority counts. The policy called default comes last, whatever it says here.",
+                "description": "If several policies select a pod, the one with the highest priority applies. The policy named default always comes last, regardless of this field.",
                 "type": "integer", "format": "int32", "minimum": 0, "maximum": 1_000_000, "default": 0,
             },
-            "namespaceSelector": selector("Pods of namespaces with these labels; of all namespaces, if it is not given. Namespaces whose names begin with kube-, and that of Medley, are always left alone."),
-            "podSelector": selector("Pods with these labels; all, if it is not given."),
+            "namespaceSelector": selector("Selects pods by the labels of their namespace; all namespaces if absent. Namespaces whose names begin with kube- and the namespace of Medley are never selected."),
+            "podSelector": selector("Selects pods by their labels; all pods if absent."),
             "ignoredOwners": {
-                "description": "Kinds of owners whose pods are left alone, such as DaemonSet.",
+                "description": "Pods controlled by these kinds are not changed, such as DaemonSet.",
                 "type": "array",
                 "maxItems": 64,
                 "x-kubernetes-list-type": "set",
                 "items": { "type": "string", "minLength": 1, "maxLength": 63, "pattern": KIND },
             },
             "mode": {
-                "description": "Whether pods are changed (Place), whoever makes one that runs nowhere is warned (Warn), or it is counted and in the audit log only (Audit).",
+                "description": "Whether pods are placed (Place), only an admission warning is returned for pods that run on no node (Warn), or the decision is only recorded in metrics and the audit log (Audit).",
                 "type": "string", "enum": ["Place", "Warn", "Audit"], "default": "Place",
             },
             "onMiss": {
-                "description": "What becomes of a pod with images that nobody has looked at yet: it waits at a scheduling gate (Gate), whoever makes it waits, and only then it waits at a gate (Sync), or it is left alone (Ignore).",
+                "description": "What happens to a pod whose images have not been inspected yet: it is held at a scheduling gate (Gate), its admission waits for the inspection before it is gated (Sync), or it is admitted unchanged (Ignore).",
                 "type": "string", "enum": ["Gate", "Sync", "Ignore"], "default": "Gate",
             },
             "onNoMatch": {
-                "description": "What becomes of a pod whose images run on no node: it is refused (Reject), it waits at a scheduling gate until there is such a node (Hold), or it is let in for nodes that could run it, with a warning (Warn). A pod that exists already is not refused but held.",
+                "description": "What happens to a pod whose images run on no node: it is denied (Reject), held at a scheduling gate until a suitable node joins (Hold), or admitted with node affinity and a warning (Warn). A pod that exists already is held instead of denied.",
                 "type": "string", "enum": ["Reject", "Hold", "Warn"], "default": "Warn",
             },
             "weights": {
-                "description": "How much pods should prefer architectures that they can run on.",
+                "description": "Preferences between the architectures a pod can run on.",
                 "type": "array",
                 "maxItems": 32,
                 "x-kubernetes-list-type": "map",
@@ -86,28 +86,28 @@ fn spec() -> Value {
                     "required": ["architecture", "weight"],
                     "properties": {
                         "architecture": word("The architecture, as in kubernetes.io/arch."),
-                        "weight": { "description": "How much, from 1 to 100.", "type": "integer", "format": "int32", "minimum": 1, "maximum": 100 },
+                        "weight": { "description": "The weight, from 1 to 100.", "type": "integer", "format": "int32", "minimum": 1, "maximum": 100 },
                     },
                 },
             },
-            "fallbackArchitecture": word("The architecture of images that nobody can look at. Without it, such an image does not count."),
+            "fallbackArchitecture": word("The architecture assumed for images that cannot be inspected. If absent, such images do not restrict placement."),
             "operatingSystem": {
-                "description": "What is meant by images for several operating systems, if the pod does not say it.",
+                "description": "The operating system to use for images that support several, if the pod does not select one.",
                 "type": "string", "enum": ["linux", "windows"], "default": "linux",
             },
             "toleratedTaints": {
-                "description": "Keys of taints that pods are made to tolerate on nodes that run their images. If it is not given: kubernetes.io/arch.",
+                "description": "Taint keys for which pods get a toleration, if nodes that can run their images have such taints. Defaults to kubernetes.io/arch.",
                 "type": "array",
                 "maxItems": 32,
                 "x-kubernetes-list-type": "set",
                 "items": { "type": "string", "minLength": 1, "maxLength": 317, "pattern": KEY },
             },
             "emulation": {
-                "description": "What may run images that no node is made for.",
+                "description": "Emulation of images that no node can run natively.",
                 "type": "object",
                 "properties": {
                     "runtimeClasses": {
-                        "description": "RuntimeClasses that a pod without one may be given when nothing else fits, the best first. Since a class can be set only as a pod is made, images are then looked at while whoever makes it waits, as with onMiss Sync.",
+                        "description": "RuntimeClasses that may be set on a pod without one if no node can run its images natively, in order of preference. As a RuntimeClass can only be set at creation, images are then inspected during admission, as with onMiss Sync.",
                         "type": "array",
                         "maxItems": 16,
                         "x-kubernetes-list-type": "atomic",
@@ -116,29 +116,29 @@ fn spec() -> Value {
                 },
             },
             "timeouts": {
-                "description": "How long is waited.",
+                "description": "Timeouts of image inspection.",
                 "type": "object",
                 "properties": {
                     "gateSeconds": {
-                        "description": "The most seconds that a pod waits at the gate for a registry. Afterwards it goes where the fallback architecture is, or anywhere if there is none.",
+                        "description": "How long a pod may wait at the scheduling gate for a registry, in seconds. Afterwards it is placed by the fallback architecture, or not restricted if there is none.",
                         "type": "integer", "format": "int32", "minimum": 1, "maximum": 3600, "default": 10,
                     },
                     "syncMilliseconds": {
-                        "description": "The most milliseconds that whoever makes a pod waits for a registry. The API server waits ten seconds for everything.",
+                        "description": "How long the admission of a pod may wait for a registry, in milliseconds. The API server limits the whole admission to ten seconds.",
                         "type": "integer", "format": "int32", "minimum": 10, "maximum": 8000, "default": 2000,
                     },
                 },
             },
             "pullSecrets": {
-                "description": "Which pull secrets images are inspected with. Credentials that the operator and the admission check are given by file count in every mode.",
+                "description": "Which pull secrets are used to inspect images. Credentials given to the operator and the webhook by file are used in every mode.",
                 "type": "object",
                 "properties": {
                     "mode": {
-                        "description": "Where the names of pull secrets are from: the pod, or its service account if it names none (Pods; takes get on all Secrets), this policy (Named), or nowhere (None). Images that cannot be inspected without a secret are treated as those of a registry that refuses access.",
+                        "description": "Which Secrets are used: those of the pod, or of its ServiceAccount if it has none (Pods; needs the permission to get all Secrets), those named in this policy (Named), or none (None). An image that cannot be inspected without a Secret is treated as one whose registry denies access.",
                         "type": "string", "enum": ["Pods", "Named", "None"], "default": "Pods",
                     },
                     "named": {
-                        "description": "The secrets of the mode Named. They are used for the images of all pods that the policy is for.",
+                        "description": "The Secrets of mode Named. They are used for the images of all pods the policy applies to.",
                         "type": "array",
                         "maxItems": 32,
                         "x-kubernetes-list-type": "map",
@@ -147,7 +147,7 @@ fn spec() -> Value {
                             "type": "object",
                             "required": ["namespace", "name"],
                             "properties": {
-                                "namespace": { "description": "Its namespace.", "type": "string", "minLength": 1, "maxLength": 63, "pattern": LABEL },
+                                "namespace": { "description": "The namespace.", "type": "string", "minLength": 1, "maxLength": 63, "pattern": LABEL },
                                 "name": { "description": "Its name.", "type": "string", "minLength": 1, "maxLength": 253, "pattern": CLASS },
                             },
                         },
@@ -159,7 +159,7 @@ fn spec() -> Value {
                 }],
             },
             "failurePolicy": {
-                "description": "What the API server does with pods while nobody answers: they are made and go anywhere (Ignore), or they are refused (Fail). Only the policy called default can say it; Ignore if nobody does.",
+                "description": "What the API server does with pods while the placement webhook is unavailable: admit them without placement (Ignore) or deny them (Fail). Only the policy named default may set it. Defaults to Ignore.",
                 "type": "string", "enum": ["Ignore", "Fail"],
             },
         },
@@ -170,7 +170,7 @@ fn word(description: &str) -> Value {
     json!({ "description": description, "type": "string", "minLength": 1, "maxLength": 63, "pattern": WORD })
 }
 
-/// A `metav1.LabelSelector`, with what `ValidateLabelSelector` has to say of it.
+/// The schema of a `metav1.LabelSelector`, with the rules of `ValidateLabelSelector`.
 fn selector(description: &str) -> Value {
     json!({
         "description": description,
@@ -212,13 +212,13 @@ fn selector(description: &str) -> Value {
 fn status() -> Value {
     let count = json!({ "type": "integer", "format": "int32" });
     json!({
-        "description": "What is seen.",
+        "description": "The observed state.",
         "type": "object",
         "properties": {
             "observedGeneration": { "type": "integer", "format": "int64" },
             "conditions": conditions(),
             "pods": {
-                "description": "The pods that the policy counts for and that wait at the gate.",
+                "description": "Pods the policy applies to that wait at a scheduling gate.",
                 "type": "object",
                 "required": ["gated", "held"],
                 "properties": { "gated": count, "held": count },

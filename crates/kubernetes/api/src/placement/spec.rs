@@ -1,4 +1,4 @@
-//! What an administrator asks for.
+//! The spec of PlacementPolicy.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube_derive::CustomResource;
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::status::PlacementPolicyStatus;
 
-/// Which pods are placed by what their images are for, and how.
+/// Which pods are placed by the platforms of their images, and how.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "medley.dev",
@@ -21,51 +21,54 @@ use super::status::PlacementPolicyStatus;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct PlacementPolicySpec {
-    /// Of several policies that select a pod, the one with the highest counts (0). The policy `default`
-    /// comes last, whatever it says here.
+    /// If several policies select a pod, the highest priority applies (0). The policy `default` always
+    /// comes last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,
-    /// Pods of namespaces with these labels; of all, if it is not given.
+    /// Selects pods by namespace labels; all namespaces if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace_selector: Option<LabelSelector>,
-    /// Pods with these labels; all, if it is not given.
+    /// Selects pods by labels; all pods if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_selector: Option<LabelSelector>,
-    /// Kinds of owners whose pods are left alone, such as `DaemonSet`.
+    /// Pods controlled by these kinds are not changed, such as `DaemonSet`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignored_owners: Vec<String>,
-    /// Whether pods are changed (`Place`), or somebody is only told.
+    /// Whether pods are changed (`Place`) or only reported.
     #[serde(default)]
     pub mode: Mode,
-    /// What becomes of a pod with images that nobody has looked at yet (`Gate`).
+    /// What happens to a pod whose images are not inspected yet (`Gate`).
     #[serde(default)]
     pub on_miss: OnMiss,
-    /// What becomes of a pod whose images run on no node (`Warn`).
+    /// What happens to a pod whose images run on no node (`Warn`).
     #[serde(default)]
     pub on_no_match: OnNoMatch,
-    /// How much pods should prefer architectures.
+    /// Preferences between architectures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub weights: Vec<Weight>,
-    /// The architecture of images that nobody can look at; without it, such an image does not count.
+    /// The architecture assumed for images that cannot be inspected; without it, such images do not
+    /// restrict placement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback_architecture: Option<String>,
-    /// What is meant by images for several operating systems, if the pod does not say it (`linux`).
+    /// The operating system to use for images that support several, if the pod does not select one
+    /// (`linux`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operating_system: Option<String>,
-    /// Keys of taints that pods are made to tolerate on nodes that run their images
+    /// Taint keys for which pods get a toleration, on nodes that run their images
     /// (`kubernetes.io/arch`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tolerated_taints: Option<Vec<String>>,
-    /// What may run images that no node is made for.
+    /// Emulation of images that no node can run natively.
     #[serde(default)]
     pub emulation: Emulation,
-    /// How long is waited.
+    /// Timeouts of image inspection.
     #[serde(default)]
     pub timeouts: Timeouts,
-    /// Which pull secrets images are inspected with (`Pods`).
+    /// Which pull secrets are used to inspect images (`Pods`).
     #[serde(default, skip_serializing_if = "PullSecrets::is_default")]
     pub pull_secrets: PullSecrets,
-    /// What the API server does with pods while nobody answers (`Ignore`). Only `default` can say it.
+    /// What the API server does with pods while the webhook is unavailable (`Ignore`). Only `default`
+    /// may set it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_policy: Option<FailurePolicy>,
 }
@@ -73,81 +76,83 @@ pub struct PlacementPolicySpec {
 /// Whether pods are changed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mode {
-    /// They are.
+    /// Pods are changed.
     #[default]
     Place,
-    /// They are not; who makes one that runs nowhere is warned.
+    /// Pods are not changed; the creator of a pod that runs on no node gets a warning.
     Warn,
-    /// They are not; it is counted, and in the audit log.
+    /// Pods are not changed; the decision is recorded in metrics and the audit log.
     Audit,
 }
 
-/// What becomes of a pod with images that nobody has looked at yet.
+/// What happens to a pod whose images are not inspected yet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OnMiss {
-    /// It waits at a scheduling gate until somebody has.
+    /// It is held at a scheduling gate until they are.
     #[default]
     Gate,
-    /// Whoever makes it waits, and then it waits at a gate.
+    /// Admission waits for the inspection, then the pod is gated.
     Sync,
-    /// It is left alone.
+    /// It is admitted unchanged.
     Ignore,
 }
 
-/// What becomes of a pod whose images run on no node.
+/// What happens to a pod whose images run on no node.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OnNoMatch {
-    /// It is refused. One that exists already is held.
+    /// It is denied. A pod that exists already is held.
     Reject,
-    /// It waits at a scheduling gate until there is such a node.
+    /// It is held at a scheduling gate until a suitable node joins.
     Hold,
-    /// It is let in, for nodes that could run it, and whoever makes it is warned.
+    /// It is admitted with node affinity, and the creator gets a warning.
     #[default]
     Warn,
 }
 
-/// What the API server does with pods while nobody answers.
+/// What the API server does with pods while the webhook is unavailable.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FailurePolicy {
-    /// They are made, and go anywhere.
+    /// They are admitted without placement.
     #[default]
     Ignore,
-    /// They are refused.
+    /// They are denied.
     Fail,
 }
 
-/// Which pull secrets images are inspected with. Credentials of nodes (`--authfile`) count in every mode.
+/// Which pull secrets are used to inspect images. Credentials of nodes (`--authfile`) are used in every
+/// mode.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PullSecrets {
-    /// Where their names are from.
+    /// The source of the Secrets.
     #[serde(default)]
     pub mode: PullSecretsMode,
-    /// The secrets of the mode `Named`.
+    /// The Secrets of mode `Named`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub named: Vec<NamedSecret>,
 }
 
 impl PullSecrets {
-    /// Whether it need not be written.
+    /// Whether it equals the default and need not be serialized.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// Where the names of pull secrets are from.
+/// The source of the Secrets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PullSecretsMode {
-    /// From the pod, or from its service account if it names none, as for a kubelet. Takes `get` on all Secrets.
+    /// The pod, or its ServiceAccount if it has none, as for a kubelet. Needs the permission to get all
+    /// Secrets.
     #[default]
     Pods,
-    /// From the policy: those of pods are not read. The same for all pods of the policy.
+    /// The policy: Secrets of pods are not read. The same Secrets are used for all pods of the policy.
     Named,
-    /// From nowhere: images are inspected without any Secret.
+    /// None: images are inspected without any Secret.
     None,
 }
 
-/// A Secret that a policy names.
+/// A Secret named in a policy.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NamedSecret {
@@ -157,7 +162,7 @@ pub struct NamedSecret {
     pub name: String,
 }
 
-/// How much pods should prefer an architecture.
+/// A preference for an architecture.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Weight {
@@ -167,23 +172,23 @@ pub struct Weight {
     pub weight: i32,
 }
 
-/// What may run images that no node is made for.
+/// Emulation of images that no node can run natively.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Emulation {
-    /// Runtime classes that a pod without one may be given when nothing else fits, the best first.
+    /// RuntimeClasses that may be set on a pod without one if no node fits, in order of preference.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub runtime_classes: Vec<String>,
 }
 
-/// How long is waited.
+/// Timeouts of image inspection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Timeouts {
-    /// The most seconds that a pod waits at the gate for a registry (10).
+    /// How long a pod may wait at the gate for a registry, in seconds (10).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate_seconds: Option<i32>,
-    /// The most milliseconds that whoever makes a pod waits for a registry (2000).
+    /// How long admission may wait for a registry, in milliseconds (2000).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sync_milliseconds: Option<i32>,
 }

@@ -7,9 +7,9 @@ fn json_of(role: &ClusterRole) -> Value {
 }
 
 #[test]
-fn a_check_registers_itself_and_nobody_else() {
+fn webhook_may_register_only_itself() {
     assert_eq!(
-        serde_json::to_value(register_check("check.medley.dev")).unwrap(),
+        serde_json::to_value(maintain_webhook("check.medley.dev")).unwrap(),
         json!({
             "apiGroups": ["admissionregistration.k8s.io"],
             "resources": ["mutatingwebhookconfigurations"],
@@ -20,7 +20,7 @@ fn a_check_registers_itself_and_nobody_else() {
 }
 
 #[test]
-fn who_looks_on_does_so_with_the_role_that_every_cluster_has() {
+fn viewer_role_is_aggregated_into_view() {
     let role = json_of(&viewer("looks", "medley.dev", "things"));
     let label = &role["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-view"];
     assert_eq!(label, "true");
@@ -28,7 +28,7 @@ fn who_looks_on_does_so_with_the_role_that_every_cluster_has() {
 }
 
 #[test]
-fn who_edits_may_do_what_who_looks_on_may_and_comes_with_no_other_role() {
+fn editor_role_includes_viewer_and_is_not_aggregated() {
     let role = json_of(&editor("writes", "medley.dev", "things"));
     assert_eq!(role["metadata"], json!({ "name": "writes" }));
     let written = ["create", "update", "patch", "delete"];
@@ -37,7 +37,7 @@ fn who_edits_may_do_what_who_looks_on_may_and_comes_with_no_other_role() {
 }
 
 #[test]
-fn every_right_is_one_question() {
+fn every_permission_is_one_access_check() {
     let rules = [
         rule(
             "apps",

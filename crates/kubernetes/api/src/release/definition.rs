@@ -1,4 +1,4 @@
-//! What the API server accepts as a ReleasePolicy.
+//! The CustomResourceDefinition of ReleasePolicy.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{GROUP, NAME, PLURAL, PayloadSource, VERSION};
 use crate::definition::{Definition, conditions, only};
 
-/// The definition of the kind.
+/// The CustomResourceDefinition.
 pub fn definition() -> CustomResourceDefinition {
     let kind = Definition {
         group: GROUP,
@@ -14,7 +14,7 @@ pub fn definition() -> CustomResourceDefinition {
         kind: "ReleasePolicy",
         plural: PLURAL,
         short: &["relp"],
-        description: "ReleasePolicy says how Medley judges whether a cluster has arrived at a release, and what it found. Only the object called default counts; without it, the defaults of the fields do.",
+        description: "ReleasePolicy configures how Medley verifies that a cluster has completed the update to a release, and reports the result. Only the object named default is used; without it, the field defaults apply.",
         columns: &[
             ("Mode", ".spec.mode"),
             ("Version", ".status.target.version"),
@@ -38,32 +38,32 @@ pub fn definition() -> CustomResourceDefinition {
 fn spec() -> Value {
     let named = |description: &str| json!({ "description": description, "type": "string", "minLength": 1, "maxLength": 253 });
     let image = format!(
-        "An image with the release: a pull specification, or {} for the one that the cluster runs or is on its way to. It is read from its registry.",
+        "The release image: a pull specification, or {} for the release the cluster runs or is updating to. It is read from its registry.",
         PayloadSource::DESIRED
     );
     json!({
-        "description": "What is asked for.",
+        "description": "The desired configuration.",
         "type": "object",
         "properties": {
             "mode": {
-                "description": "What Medley does with the ClusterVersion: it looks on beside the cluster version operator and writes nothing there (Observe), or keeps its status where nobody else does (Own).",
+                "description": "What Medley does with the ClusterVersion: only read it, beside the cluster version operator (Observe), or maintain its status in clusters without that operator (Own).",
                 "type": "string", "enum": ["Observe", "Own"], "default": "Observe",
             },
             "payload": {
-                "description": "Where the files of the release are. If nobody says: in a ConfigMap in the namespace openshift-cluster-version with the label medley.dev/release-payload=true, whose annotation medley.dev/release-image is the image of the release.",
+                "description": "Where the manifests of the release are read from. Defaults to a ConfigMap in namespace openshift-cluster-version with the label medley.dev/release-payload=true whose annotation medley.dev/release-image is the release image.",
                 "type": "object",
                 "properties": {
                     "configMap": {
-                        "description": "A ConfigMap, whose keys are the names of the files.",
+                        "description": "The ConfigMap with the release manifests; its keys are file names.",
                         "type": "object",
                         "required": ["namespace", "name"],
                         "properties": {
-                            "namespace": named("Where it is."),
-                            "name": named("What it is called."),
+                            "namespace": named("The namespace."),
+                            "name": named("The name."),
                         },
                     },
                     "folder": {
-                        "description": "A folder of the operator, below one that --payload-folder of `medley run` names.",
+                        "description": "A folder in the operator's file system, below one given to `medley run --payload-folder`.",
                         "type": "string", "minLength": 1, "maxLength": 4096,
                     },
                     "image": { "description": image, "type": "string", "minLength": 1, "maxLength": 1024 },
@@ -74,7 +74,7 @@ fn spec() -> Value {
                 }],
             },
             "workerPools": {
-                "description": "Whether a release is complete before all machine config pools are: the machines of workers never hold it up, as upstream (Ignore), or they do (Require).",
+                "description": "Whether an update is complete before all MachineConfigPools are updated: worker pools do not block completion, as in OpenShift (Ignore), or they do (Require).",
                 "type": "string", "enum": ["Ignore", "Require"], "default": "Ignore",
             },
         },
@@ -133,13 +133,13 @@ fn status() -> Value {
         },
     });
     json!({
-        "description": "What is seen.",
+        "description": "The observed state.",
         "type": "object",
         "properties": {
             "observedGeneration": { "type": "integer", "format": "int64" },
             "conditions": conditions(),
             "target": {
-                "description": "The release that the cluster runs or is on its way to.",
+                "description": "The release the cluster runs or is updating to.",
                 "type": "object",
                 "properties": {
                     "version": text, "image": text, "architecture": text, "change": text,
@@ -147,7 +147,7 @@ fn status() -> Value {
                 },
             },
             "progress": {
-                "description": "How far it has come.",
+                "description": "The progress of the update.",
                 "type": "object",
                 "required": ["operators", "arrived", "reporting", "manifests", "done"],
                 "properties": {
@@ -155,9 +155,9 @@ fn status() -> Value {
                     "manifests": count, "done": count,
                 },
             },
-            "operators": list("Every operator of the release.", "name", &operator),
-            "pools": list("Every pool of machines.", "name", &pool),
-            "history": list("How long operators were waited for, the last times.", "operator", &took),
+            "operators": list("The ClusterOperators of the release.", "name", &operator),
+            "pools": list("The MachineConfigPools.", "name", &pool),
+            "history": list("How long recent updates waited for operators.", "operator", &took),
         },
     })
 }

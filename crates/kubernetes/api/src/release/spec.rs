@@ -1,11 +1,11 @@
-//! What an administrator asks for.
+//! The spec of ReleasePolicy.
 
 use kube_derive::CustomResource;
 use serde::{Deserialize, Serialize};
 
 use super::status::ReleasePolicyStatus;
 
-/// How releases are judged.
+/// How the completion of updates is verified.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "medley.dev",
@@ -20,13 +20,14 @@ use super::status::ReleasePolicyStatus;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ReleasePolicySpec {
-    /// Whether Medley keeps the ClusterVersion, or looks on (`Observe`).
+    /// Whether Medley maintains the ClusterVersion or only reads it (`Observe`).
     #[serde(default)]
     pub mode: Mode,
-    /// Where the files of the release are. If nobody says: in a ConfigMap that bears its image.
+    /// Where the release manifests are read from. Defaults to a ConfigMap annotated with the release
+    /// image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<PayloadSource>,
-    /// Whether a release is complete before all pools of machines are (`Ignore`).
+    /// Whether an update is complete before all MachineConfigPools are updated (`Ignore`).
     #[serde(default)]
     pub worker_pools: Gate,
 }
@@ -34,46 +35,46 @@ pub struct ReleasePolicySpec {
 /// What Medley does with the ClusterVersion.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mode {
-    /// It looks on beside the cluster version operator, and writes nothing there.
+    /// It only reads it, beside the cluster version operator.
     #[default]
     Observe,
-    /// It keeps its status, where no cluster version operator does.
+    /// It maintains its status, in clusters without the cluster version operator.
     Own,
 }
 
-/// Where the files of a release are: one of these.
+/// Where release manifests are read from; one member is set.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PayloadSource {
-    /// In a ConfigMap, whose keys are the names of the files.
+    /// A ConfigMap whose keys are file names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_map: Option<ConfigMapReference>,
-    /// In a folder of the operator, below one that its administrator names.
+    /// A folder in the operator's file system, below one given by `--payload-folder`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<String>,
-    /// In an image: a pull specification, or [`PayloadSource::DESIRED`].
+    /// An image: a pull specification, or [`PayloadSource::DESIRED`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
 }
 
 impl PayloadSource {
-    /// Instead of an image: the one that the cluster runs or is on its way to, from its registry.
+    /// Instead of a pull specification: the release the cluster runs or is updating to.
     pub const DESIRED: &'static str = "Desired";
 }
 
 /// A ConfigMap.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfigMapReference {
-    /// Where it is.
+    /// The namespace.
     pub namespace: String,
-    /// What it is called.
+    /// The name.
     pub name: String,
 }
 
-/// Whether something holds completion up.
+/// Whether something blocks completion.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Gate {
-    /// It does not, as upstream.
+    /// It does not, as in OpenShift.
     #[default]
     Ignore,
     /// It does.

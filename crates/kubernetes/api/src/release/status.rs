@@ -1,31 +1,31 @@
-//! What is seen.
+//! The status of ReleasePolicy.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde::{Deserialize, Serialize};
 
-/// What is seen of a release, and what Medley holds of it.
+/// The observed release and its verification.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReleasePolicyStatus {
-    /// The generation that this is about.
+    /// The `metadata.generation` this status was computed from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// What holds.
+    /// The conditions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// The release that the cluster runs or is on its way to.
+    /// The release the cluster runs or is updating to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<TargetRelease>,
-    /// How far it has come.
+    /// The progress of the update.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
-    /// Every operator of the release.
+    /// The ClusterOperators of the release.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub operators: Vec<OperatorState>,
-    /// Every pool of machines.
+    /// The MachineConfigPools.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pools: Vec<PoolState>,
-    /// How long operators were waited for, the last times.
+    /// How long recent updates waited for each operator.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<OperatorHistory>,
 }
@@ -37,7 +37,7 @@ pub struct TargetRelease {
     /// Its version.
     #[serde(default)]
     pub version: String,
-    /// Its payload.
+    /// The pull specification of its payload.
     #[serde(default)]
     pub image: String,
     /// `Multi`, if it is for several architectures.
@@ -49,88 +49,88 @@ pub struct TargetRelease {
     /// When it began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_time: Option<Time>,
-    /// When it had truly arrived.
+    /// When it was verified as complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completion_time: Option<Time>,
 }
 
-/// How far a release has come.
+/// The progress of an update.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Progress {
-    /// Operators that there are.
+    /// The number of ClusterOperators.
     pub operators: i32,
-    /// Those that have arrived.
+    /// Those that have reached the release.
     pub arrived: i32,
-    /// Those that have to report their image: only of these is it known exactly.
+    /// Those that have to report their image: only for these the release is known exactly.
     pub reporting: i32,
-    /// Manifests that there are.
+    /// The number of manifests.
     pub manifests: i32,
-    /// Those that are done.
+    /// Those that are applied.
     pub done: i32,
 }
 
-/// An operator.
+/// The state of a ClusterOperator.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OperatorState {
-    /// What it is called.
+    /// The name.
     pub name: String,
     /// `Arrived`, `Updating`, `NotReached`, `NotAvailable`, `Degraded`, `NotFound` or `NoVersions`.
     pub state: String,
     /// Whether it has to report its image.
     #[serde(default)]
     pub reports_image: bool,
-    /// Since when it is waited for.
+    /// Since when the update waits for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_since: Option<Time>,
-    /// Versions that it does not report.
+    /// Versions it does not report yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub undone: Vec<UndoneVersion>,
 }
 
-/// A version that an operator has to report and does not.
+/// A version an operator has to report and does not.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UndoneVersion {
     /// Its name.
     pub name: String,
-    /// What is reported instead.
+    /// The version reported instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// What has to be reported.
+    /// The expected version.
     pub to: String,
-    /// Why it is not, in a word.
+    /// The machine-readable reason.
     pub reason: String,
-    /// Why it is not, in a sentence.
+    /// The message for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
 
-/// A pool of machines.
+/// The state of a MachineConfigPool.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PoolState {
-    /// What it is called.
+    /// The name.
     pub name: String,
-    /// Machines that there are.
+    /// The number of machines.
     pub machines: i32,
-    /// Those that run what is wanted.
+    /// Machines with the desired configuration.
     pub updated: i32,
-    /// Whether there is nothing left to do.
+    /// Whether the update of the pool is complete.
     pub done: bool,
-    /// Why there is.
+    /// Why it is not complete.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
 
-/// How long an operator was waited for.
+/// How long updates waited for an operator.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OperatorHistory {
-    /// What it is called.
+    /// The name.
     pub operator: String,
-    /// In seconds, the last time first.
+    /// In seconds, latest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub took_seconds: Vec<i64>,
 }

@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 
 #[test]
-fn what_is_not_looked_at_survives() {
+fn unknown_fields_are_preserved() {
     let ssp = json!({
         "apiVersion": "ssp.kubevirt.io/v1beta3",
         "kind": "SSP",

@@ -1,4 +1,4 @@
-//! What KubeVirt and the policy say.
+//! CPU model settings from KubeVirt and the CpuModelPolicy.
 
 #[cfg(test)]
 mod tests;
@@ -15,7 +15,7 @@ use runtime::{Change, Key};
 use serde::de::DeserializeOwned;
 use tracing::warn;
 
-/// The objects that say it.
+/// The objects the settings come from.
 #[derive(Default)]
 pub(crate) struct Sources {
     kubevirts: BTreeMap<Key, KubeVirt>,
@@ -45,14 +45,14 @@ impl Sources {
         }
     }
 
-    /// What they say together. KubeVirt allows one of itself; of several the first counts.
+    /// The merged settings. KubeVirt allows one KubeVirt object; of several, the first is used.
     pub(crate) fn settings(&self) -> Settings {
         let policy = self.policy.as_ref().map(|object| &object.spec);
         Settings::new(policy, self.kubevirts.values().next())
     }
 }
 
-/// An object as what it is; one that cannot be read says nothing.
+/// A typed object; `None` if it is invalid.
 fn read<K>(object: &Arc<DynamicObject>) -> Option<K>
 where
     K: Resource<DynamicType = ()> + DeserializeOwned,
@@ -61,7 +61,7 @@ where
         Ok(read) => Some(read),
         Err(error) => {
             let name = Key::of(&object.metadata);
-            warn!(kind = %K::kind(&()), %name, %error, "an object cannot be read and does not count");
+            warn!(kind = %K::kind(&()), %name, %error, "ignoring an invalid object");
             None
         }
     }

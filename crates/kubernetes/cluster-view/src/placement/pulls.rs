@@ -1,4 +1,4 @@
-//! What pods bring along for registries.
+//! The pull credentials of pods.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,57 +15,58 @@ use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use crate::placement::read::read;
+use crate::placement::read_cache::{Key, ReadCache};
 use crate::placement::registries::Registries;
-use crate::placement::remembered::{Key, Remembered};
 
-/// How long a secret or an account is believed to be what it was. A secret that is taken away counts for that long.
-const LIFE: Duration = Duration::from_secs(10);
-/// Secrets that are remembered.
-const MOST: u64 = 2_000;
-/// The most pull secrets of a pod that are read; a kubelet reads all, one after the other.
-const SECRETS: usize = 32;
+/// How long a Secret or ServiceAccount stays cached. A deleted Secret is still used for that long.
+const CACHE_TTL: Duration = Duration::from_secs(10);
+/// Upper bound of cached Secrets, and of cached ServiceAccounts.
+const CACHE_CAPACITY: u64 = 2_000;
+/// The most pull secrets of a pod that are read; a kubelet reads all of them.
+const MAX_PULL_SECRETS: usize = 32;
 
-/// How long it counts that something was forbidden that was not asked for again.
-const FORBIDDEN: Duration = Duration::from_mins(10);
-/// The most refusals that are remembered: one missing rule makes as many as there are pull secrets.
-const REFUSALS: usize = 64;
+/// How long a denied read is reported if it is not repeated.
+const DENIAL_TTL: Duration = Duration::from_mins(10);
+/// Upper bound of reported denials: one missing RBAC rule causes one per pull secret.
+const MAX_DENIALS: usize = 64;
 
-/// Reads the credentials that images of pods are inspected with; clones share what they remember.
+/// Reads the credentials that images of pods are inspected with; clones share the cache.
 ///
-/// What the policy says counts ([`PullSecrets`]). In the mode `Pods`, a pod brings its own pull secrets, or those of its
-/// service account if it has none, and nodes have theirs: in that order, as for a kubelet. Nothing of another namespace is
-/// looked at then. In the mode `Named`, the secrets of the policy are read and those of pods are not.
+/// The policy decides ([`PullSecrets`]). In mode `Pods`, the pod's own pull secrets come first, or
+/// those of its ServiceAccount if it has none, then those of the nodes: the order of a kubelet. Objects
+/// in other namespaces are not read. In mode `Named`, the Secrets named in the policy are read and
+/// those of pods are not.
 ///
-/// A Secret that RBAC keeps from us counts as one that is not there, and is [noted](Self::forbidden): an error would have
-/// pods wait for a right that an administrator may never grant.
+/// A Secret that RBAC denies counts as missing and is [reported](Self::forbidden): an error would hold
+/// pods until an administrator grants a permission, which may never happen.
 #[derive(Clone)]
-pub struct Pulls {
+pub struct PullCredentials {
     client: Client,
     registries: Registries,
-    /// What secrets hold; nothing for those that are not there.
-    secrets: Remembered<Arc<Keyring>>,
-    /// The names of the pull secrets of service accounts.
-    accounts: Remembered<Arc<[String]>>,
-    /// What pods have that bring nothing along.
-    usual: Arc<Keyring>,
-    forbidden: Refusals,
+    /// The contents of Secrets; empty for those that do not exist.
+    secrets: ReadCache<Arc<Keyring>>,
+    /// The names of the pull secrets of ServiceAccounts.
+    accounts: ReadCache<Arc<[String]>>,
+    /// The credentials of pods without pull secrets.
+    node_keyring: Arc<Keyring>,
+    forbidden: Denials,
 }
 
-impl Pulls {
-    /// Nothing is read yet.
+impl PullCredentials {
+    /// An empty cache.
     pub fn new(client: Client, registries: Registries) -> Self {
         Self {
             client,
-            usual: Arc::new(registries.nodes().clone()),
+            node_keyring: Arc::new(registries.nodes().clone()),
             registries,
-            secrets: Remembered::new(MOST, LIFE),
-            accounts: Remembered::new(MOST, LIFE),
-            forbidden: Refusals::default(),
+            secrets: ReadCache::new(CACHE_CAPACITY, CACHE_TTL),
+            accounts: ReadCache::new(CACHE_CAPACITY, CACHE_TTL),
+            forbidden: Denials::default(),
         }
     }
 
-    /// The credentials for a pod, as its policy says. A secret that cannot be read does not count: a kubelet says so when it
-    /// pulls.
+    /// The credentials for a pod, by its policy. A Secret that cannot be parsed is skipped: the kubelet
+    /// reports it when it pulls.
     pub async fn keyring(
         &self,
         namespace: &str,
@@ -77,14 +78,14 @@ impl Pulls {
             PullSecretsMode::Named => named(policy),
             PullSecretsMode::Pods => {
                 let names = self.secrets_of(namespace, pod).await?;
-                let names = names.iter().take(SECRETS);
+                let names = names.iter().take(MAX_PULL_SECRETS);
                 names
                     .map(|name| (namespace.to_owned(), name.clone()))
                     .collect()
             }
         };
         if names.is_empty() {
-            return Ok(Arc::clone(&self.usual));
+            return Ok(Arc::clone(&self.node_keyring));
         }
         let mut keyring = Keyring::anonymous();
         for key in names {
@@ -94,8 +95,8 @@ impl Pulls {
         Ok(Arc::new(keyring))
     }
 
-    /// What RBAC keeps from us of what a policy inspects images with, as the API server says it. Secrets that a policy names
-    /// are tried; those of pods are known as pods come.
+    /// The reads RBAC denied for the credentials of a policy, in the words of the API server. Secrets
+    /// that the policy names are read for this; those of pods are known from earlier reads.
     pub async fn forbidden(&self, policy: &PullSecrets) -> Result<Vec<String>, Error> {
         match policy.mode {
             PullSecretsMode::None => Ok(Vec::new()),
@@ -129,7 +130,8 @@ impl Pulls {
         if !own.is_empty() {
             return Ok(own.into());
         }
-        // The API server gives a pod those of its account as it is made, unless it is told not to.
+        // The ServiceAccount admission plugin copies the account's pull secrets into the pod, but it
+        // can be disabled.
         let account = spec.get("serviceAccountName");
         let account = account.and_then(Value::as_str).unwrap_or("default");
         let reading = || {
@@ -142,23 +144,23 @@ impl Pulls {
     }
 }
 
-/// The secrets that a policy names.
+/// The Secrets a policy names.
 fn named(policy: &PullSecrets) -> Vec<Key> {
-    let named = policy.named.iter().take(SECRETS);
+    let named = policy.named.iter().take(MAX_PULL_SECRETS);
     named
         .map(|it| (it.namespace.clone(), it.name.clone()))
         .collect()
 }
 
-/// What RBAC kept from us, by what was asked for; clones share it.
+/// The reads RBAC denied, by object; clones share it.
 #[derive(Clone, Default)]
-struct Refusals(Arc<Mutex<BTreeMap<(Key, &'static str), Refused>>>);
+struct Denials(Arc<Mutex<BTreeMap<(Key, &'static str), Denial>>>);
 
-/// When it was asked for, and what the API server said.
-type Refused = (Instant, String);
+/// When the read was denied, and the API server's message.
+type Denial = (Instant, String);
 
-impl Refusals {
-    /// Reads an object, or notes that it may not be read.
+impl Denials {
+    /// Reads an object; records a denial and returns `None`.
     async fn read<K>(&self, api: &Api<K>, kind: &'static str, key: Key) -> Result<Option<K>, Error>
     where
         K: Clone + std::fmt::Debug + serde::de::DeserializeOwned,
@@ -174,22 +176,22 @@ impl Refusals {
                 Ok(None)
             }
             Err(error) => {
-                let doing = format!("reading {kind} {namespace}/{name}");
-                Err(Error::api(doing)(error))
+                let operation = format!("reading {kind} {namespace}/{name}");
+                Err(Error::api(operation)(error))
             }
         }
     }
 
     fn note(&self, what: (Key, &'static str), message: String) {
         let mut all = self.0.lock();
-        all.retain(|_, (at, _)| at.elapsed() < FORBIDDEN);
-        if all.len() >= REFUSALS && !all.contains_key(&what) {
+        all.retain(|_, (at, _)| at.elapsed() < DENIAL_TTL);
+        if all.len() >= MAX_DENIALS && !all.contains_key(&what) {
             return;
         }
         if all.is_empty() {
             warn!(
                 message,
-                "pull secrets cannot be read; images are inspected without them"
+                "cannot read pull secrets; inspecting images without them"
             );
         }
         all.insert(what, (Instant::now(), message));
@@ -198,17 +200,17 @@ impl Refusals {
     fn all(&self, of: impl Fn(&Key) -> bool) -> Vec<String> {
         let all = self.0.lock();
         let all = all.iter().filter(|((key, _), _)| of(key));
-        let recent = all.filter(|(_, (at, _))| at.elapsed() < FORBIDDEN);
+        let recent = all.filter(|(_, (at, _))| at.elapsed() < DENIAL_TTL);
         recent.map(|(_, (_, message))| message.clone()).collect()
     }
 }
 
-/// The names of the pull secrets of a service account.
+/// The names of the pull secrets of a ServiceAccount.
 async fn account_secrets(
     client: Client,
     namespace: String,
     name: String,
-    forbidden: Refusals,
+    forbidden: Denials,
 ) -> Result<Arc<[String]>, Error> {
     let api: Api<ServiceAccount> = Api::namespaced(client, &namespace);
     let found = forbidden
@@ -219,12 +221,12 @@ async fn account_secrets(
     Ok(secrets.filter(|name| !name.is_empty()).collect())
 }
 
-/// What a secret holds for registries.
+/// The registry credentials in a Secret.
 async fn secret(
     client: Client,
     namespace: String,
     name: String,
-    forbidden: Refusals,
+    forbidden: Denials,
 ) -> Result<Arc<Keyring>, Error> {
     let api: Api<Secret> = Api::namespaced(client, &namespace);
     let key = (namespace.clone(), name.clone());
@@ -237,7 +239,7 @@ async fn secret(
         let data: BTreeMap<String, &[u8]> =
             data.map(|(key, value)| (key.clone(), &*value.0)).collect();
         if let Err(error) = keyring.add_secret(kind, &data, "") {
-            debug!(namespace, name, %error, "a pull secret cannot be read");
+            debug!(namespace, name, %error, "ignoring an invalid pull secret");
         }
     }
     Ok(Arc::new(keyring))

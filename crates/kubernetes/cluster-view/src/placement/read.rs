@@ -1,12 +1,12 @@
-//! Reading one object while somebody waits.
+//! Reads of single objects within an admission request.
 
 use std::fmt::Debug;
 
 use kube::Api;
 use serde::de::DeserializeOwned;
 
-/// Reads an object, and reads it again if the server could not be asked: it may have closed a connection that
-/// was kept just as it was used. Whoever makes a pod should not have to notice.
+/// Reads an object, and retries once after a connection error: the server may have closed a pooled
+/// connection just as it was used, and that should not fail the admission of a pod.
 pub(crate) async fn read<K>(api: &Api<K>, name: &str) -> kube::Result<Option<K>>
 where
     K: Clone + Debug + DeserializeOwned,
@@ -32,7 +32,7 @@ mod tests {
 
     use super::*;
 
-    /// A server that cannot be asked so many times, and how often somebody tried.
+    /// An API server that fails this many requests, and the number of attempts.
     fn after(failures: usize) -> (Api<Namespace>, Arc<AtomicUsize>) {
         let asked = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&asked);
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_that_was_lost_is_made_up_for_once() {
+    async fn connection_error_is_retried_once() {
         let (api, asked) = after(1);
         let found = read(&api, "shop").await.unwrap().unwrap();
         assert_eq!(found.metadata.name.as_deref(), Some("shop"));

@@ -1,4 +1,4 @@
-//! What images are for, by the registries that have them.
+//! The platforms of images, read from registries and cached.
 
 #[cfg(test)]
 mod tests;
@@ -10,30 +10,31 @@ use std::time::Duration;
 use importer::{platforms_within, told};
 use moka::sync::Cache;
 use oci::{Client, Freshness, Image, Keyring, Roots, Routes, Settings};
-use placement::{Knowledge, Uninspectable, Used};
+use placement::{Inspection, Uninspectable, Used};
 use platform::{AddressPolicy, Digest, Reference, Source};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-/// How old an answer about a tag may be if nodes do not ask about it either, once they have the image.
-const USUAL: Duration = Duration::from_mins(10);
-/// How old it may be if nodes ask every time.
-const ALWAYS: Duration = Duration::from_mins(1);
-/// Digests whose platforms are remembered: each is a few hundred bytes.
-const DIGESTS: u64 = 50_000;
-/// Registries that are remembered. Users name them, so that there may be any number.
-const HOSTS: u64 = 10_000;
-/// How many questions a registry is asked at a time. One that does not answer keeps no others waiting.
-const AT_A_TIME: usize = 16;
-/// How long an image is looked at, with all that is tried again.
-const LONGEST: Duration = Duration::from_secs(20);
-/// For how long a registry that failed is taken to be out of order, if nobody has asked it again.
-const MEMORY: Duration = Duration::from_secs(30);
+/// How old the digest of a tag may be if the pull policy lets nodes use an image they have.
+const TAG_TTL: Duration = Duration::from_mins(10);
+/// How old it may be with pull policy `Always`.
+const TAG_TTL_PULL_ALWAYS: Duration = Duration::from_mins(1);
+/// Digests whose platforms are cached: a few hundred bytes each.
+const MAX_DIGESTS: u64 = 50_000;
+/// Registries whose state is cached. Users name them in pods, so the number needs a bound.
+const MAX_HOSTS: u64 = 10_000;
+/// Concurrent requests per registry. The limit is per host, so that a slow registry does not delay
+/// others.
+const REQUESTS_PER_HOST: usize = 16;
+/// How long the inspection of an image may take, with all retries.
+const INSPECTION_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long a failed registry counts as unavailable if it is not contacted again.
+const OUTAGE_TTL: Duration = Duration::from_secs(30);
 
-/// Registries, and what they said; clones share everything.
+/// Registries and the cache of their responses; clones share it.
 ///
-/// Nobody is told what was read with somebody else's credentials: what an image is for is remembered by
-/// its digest, and who asks has to have seen the digest under the name of the image themselves.
+/// Results read with one pod's credentials do not leak to another pod: platforms are cached by digest,
+/// and a caller has to resolve the digest from the image name with its own credentials first.
 #[derive(Clone)]
 pub struct Registries {
     inner: Arc<Inner>,
@@ -41,35 +42,35 @@ pub struct Registries {
 
 struct Inner {
     client: Client,
-    /// What nodes show to registries, whoever the pod is of.
+    /// The node's credentials for registries, used for all pods.
     nodes: Keyring,
-    platforms: Cache<Digest, Knowledge>,
+    platforms: Cache<Digest, Inspection>,
     outages: Cache<String, Outage>,
-    desks: Cache<String, Arc<Semaphore>>,
+    host_permits: Cache<String, Arc<Semaphore>>,
 }
 
-/// A registry that is out of order.
+/// An unavailable registry.
 #[derive(Debug, Clone)]
 struct Outage {
     since: Instant,
     last: Instant,
-    /// What it said last, or that it said nothing.
+    /// The last error, or that it did not answer.
     message: Arc<str>,
 }
 
-/// Why nobody could look at an image.
+/// Why an image could not be inspected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// What is known of it, therefore.
+    /// The resulting knowledge about the image.
     pub known: Uninspectable,
-    /// How long the registry wants to be left alone.
+    /// The registry's `Retry-After`.
     pub retry_after: Option<Duration>,
 }
 
 impl Failure {
-    /// As what is known of an image.
-    pub fn knowledge(&self) -> Knowledge {
-        Knowledge::Uninspectable(self.known.clone())
+    /// The failure as knowledge about the image.
+    pub fn knowledge(&self) -> Inspection {
+        Inspection::Uninspectable(self.known.clone())
     }
 }
 
@@ -82,8 +83,8 @@ impl fmt::Debug for Registries {
 }
 
 impl Default for Registries {
-    /// All registries at addresses that need no permission, by TLS and what the system believes, with what pods
-    /// bring along and nothing else.
+    /// Registries at public addresses, with TLS and the system's CA certificates, and only the
+    /// credentials of pods.
     fn default() -> Self {
         let settings = Settings::for_service(Roots::of_system(), AddressPolicy::default());
         let client = Client::new(settings, Routes::direct());
@@ -92,37 +93,38 @@ impl Default for Registries {
 }
 
 impl Registries {
-    /// Registries as this client reaches them. `nodes` is what nodes show to registries besides what pods
-    /// bring along.
+    /// Registries reached with this client. `nodes` are the node's credentials, used besides those of
+    /// pods.
     pub fn new(client: Client, nodes: Keyring) -> Self {
         Self {
             inner: Arc::new(Inner {
                 client,
                 nodes,
-                platforms: Cache::new(DIGESTS),
-                outages: Cache::new(HOSTS),
-                desks: Cache::new(HOSTS),
+                platforms: Cache::new(MAX_DIGESTS),
+                outages: Cache::new(MAX_HOSTS),
+                host_permits: Cache::new(MAX_HOSTS),
             }),
         }
     }
 
-    /// The client, for other jobs that read images which objects name: with the same addresses, mirrors and trust.
+    /// The client, for other controllers that read images named in objects: same address rules, mirrors
+    /// and CAs.
     pub fn client(&self) -> &Client {
         &self.inner.client
     }
 
-    /// What nodes show to registries.
+    /// The node's credentials.
     pub(crate) fn nodes(&self) -> &Keyring {
         &self.inner.nodes
     }
 
-    /// How often which registry was asked.
+    /// The number of requests per registry.
     pub fn counts(&self) -> &oci::Counts {
         self.inner.client.counts()
     }
 
-    /// What an image is for, if that can be told without asking anybody.
-    pub fn known(&self, used: &Used, keyring: &Keyring) -> Option<Knowledge> {
+    /// The platforms of an image if they are cached.
+    pub fn known(&self, used: &Used, keyring: &Keyring) -> Option<Inspection> {
         let reference: Reference = match used.image.parse() {
             Ok(reference) => reference,
             Err(error) => return Some(unreadable(&error)),
@@ -134,22 +136,22 @@ impl Registries {
         self.inner.platforms.get(&content.digest)
     }
 
-    /// What an image is for. Who asks the same at the same time shares the question.
-    pub async fn look(&self, used: &Used, keyring: &Arc<Keyring>) -> Result<Knowledge, Failure> {
+    /// The platforms of an image. Concurrent callers share a request.
+    pub async fn look(&self, used: &Used, keyring: &Arc<Keyring>) -> Result<Inspection, Failure> {
         let reference: Reference = match used.image.parse() {
             Ok(reference) => reference,
             Err(error) => return Ok(unreadable(&error)),
         };
         let host = reference.host().to_string();
-        let desk = self
+        let permits = self
             .inner
-            .desks
-            .get_with(host.clone(), || Arc::new(Semaphore::new(AT_A_TIME)));
-        // Nobody closes it.
-        let _turn = desk.acquire().await;
+            .host_permits
+            .get_with(host.clone(), || Arc::new(Semaphore::new(REQUESTS_PER_HOST)));
+        // The semaphore is never closed.
+        let _permit = permits.acquire().await;
         let asking = self.ask(used, reference, keyring);
-        let looked = tokio::time::timeout(LONGEST, asking).await;
-        let looked = looked.unwrap_or_else(|_| Err(late(&host)));
+        let looked = tokio::time::timeout(INSPECTION_TIMEOUT, asking).await;
+        let looked = looked.unwrap_or_else(|_| Err(timed_out(&host)));
         match &looked {
             Err(failure) if failure.known.passing => self.failed(host, &failure.known.message),
             _ => self.inner.outages.invalidate(&host),
@@ -162,7 +164,7 @@ impl Registries {
         used: &Used,
         reference: Reference,
         keyring: &Arc<Keyring>,
-    ) -> Result<Knowledge, Failure> {
+    ) -> Result<Inspection, Failure> {
         let client = &self.inner.client;
         let freshness = freshness(used);
         let content = client
@@ -191,12 +193,12 @@ impl Registries {
             retry_after: error.retry_after(),
         })?;
         let known = if inspection.platforms.is_empty() {
-            Knowledge::Anywhere
+            Inspection::Anywhere
         } else {
             let platforms = inspection.platforms.into_iter();
-            Knowledge::Platforms(platforms.map(|entry| entry.platform).collect())
+            Inspection::Platforms(platforms.map(|entry| entry.platform).collect())
         };
-        // What was not all there may be there the next time.
+        // An incomplete inspection is not cached: the rest may be there the next time.
         if inspection.complete {
             let digest = inspection.digest.clone();
             self.inner.platforms.insert(digest, known.clone());
@@ -207,7 +209,7 @@ impl Registries {
     fn failed(&self, host: String, message: &str) {
         let now = Instant::now();
         let before = self.inner.outages.get(&host);
-        let since = match before.filter(|it| now.duration_since(it.last) < MEMORY) {
+        let since = match before.filter(|it| now.duration_since(it.last) < OUTAGE_TTL) {
             Some(before) => before.since,
             None => now,
         };
@@ -219,21 +221,21 @@ impl Registries {
         self.inner.outages.insert(host, outage);
     }
 
-    /// What is said of an image whose registry has been out of order for so long already that nobody
-    /// needs to wait for it again.
-    pub fn given_up(&self, used: &Used, patience: Duration) -> Option<Knowledge> {
+    /// The knowledge about an image whose registry has been unavailable for at least `outage_limit`, so
+    /// that callers need not wait for it again.
+    pub fn given_up(&self, used: &Used, outage_limit: Duration) -> Option<Inspection> {
         let reference: Reference = used.image.parse().ok()?;
         let host = reference.host().to_string();
         let outage = self.inner.outages.get(&host)?;
         let now = Instant::now();
-        let lasts = now.duration_since(outage.last) < MEMORY;
-        (lasts && now.duration_since(outage.since) >= patience).then(|| {
+        let lasts = now.duration_since(outage.last) < OUTAGE_TTL;
+        (lasts && now.duration_since(outage.since) >= outage_limit).then(|| {
             let message = format!(
-                "{host} has been out of order for {} s: {}",
+                "{host} has been unavailable for {} s: {}",
                 now.duration_since(outage.since).as_secs(),
                 outage.message
             );
-            Knowledge::Uninspectable(Uninspectable {
+            Inspection::Uninspectable(Uninspectable {
                 message,
                 passing: true,
             })
@@ -242,10 +244,14 @@ impl Registries {
 }
 
 fn freshness(used: &Used) -> Freshness {
-    Freshness::Within(if used.always { ALWAYS } else { USUAL })
+    Freshness::Within(if used.always {
+        TAG_TTL_PULL_ALWAYS
+    } else {
+        TAG_TTL
+    })
 }
 
-fn late(host: &str) -> Failure {
+fn timed_out(host: &str) -> Failure {
     Failure {
         known: Uninspectable {
             message: format!("{host} does not answer"),
@@ -255,9 +261,9 @@ fn late(host: &str) -> Failure {
     }
 }
 
-/// A kubelet will say the same.
-fn unreadable(error: &platform::ReferenceError) -> Knowledge {
-    Knowledge::Uninspectable(Uninspectable {
+/// The image reference is invalid; the kubelet rejects it as well.
+fn unreadable(error: &platform::ReferenceError) -> Inspection {
+    Inspection::Uninspectable(Uninspectable {
         message: told(error),
         passing: false,
     })

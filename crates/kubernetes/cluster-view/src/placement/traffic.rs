@@ -1,4 +1,4 @@
-//! Numbers about registries.
+//! Metrics of the traffic to registries.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use runtime::Key;
@@ -17,31 +17,31 @@ struct Host {
     host: String,
 }
 
-/// How often registries were asked, and how often they may still be.
+/// Requests to registries, and their remaining rate limits.
 #[derive(Clone)]
-pub struct Traffic {
+pub struct RegistryMetrics {
     requests: Gauges<Asked>,
     left: Gauges<Host>,
 }
 
-impl Traffic {
-    /// Make it once.
+impl RegistryMetrics {
+    /// Registers the metrics; call it once.
     pub fn new(metrics: &Metrics) -> Self {
         Self {
             requests: metrics.gauges(
                 "placement_registry_requests",
-                "Requests to registries since the start, by what was asked for",
+                "Requests to registries since the process started, by operation",
             ),
             left: metrics.gauges(
                 "placement_registry_rate_limit_remaining",
-                "How often a registry may still be asked, as of its last answer, where it says so",
+                "Remaining requests of the registry's rate limit, from its last response that reported one",
             ),
         }
     }
 
-    /// Tells how it is now.
+    /// Updates the gauges from the counters of the registry client.
     pub fn tell(&self, registries: &Registries) {
-        // Nobody asks so often that a float cannot count it.
+        // A float counts exactly up to 2^53 requests.
         #[expect(clippy::cast_precision_loss, reason = "a count of requests")]
         let number = |count: u64| count as f64;
         let all = Key::new("", "");

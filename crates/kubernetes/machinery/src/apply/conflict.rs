@@ -8,7 +8,7 @@ use super::set::FieldSet;
 use crate::json::go_quote;
 use crate::status::{Cause, Details, Status};
 
-/// One field that somebody else owns and that would change.
+/// One field that another manager owns and that would change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
     /// The owner as messages name it: `"upd" using v1`.
@@ -19,7 +19,7 @@ pub struct Conflict {
     pub path: Vec<PathElement>,
 }
 
-/// All fields that somebody else owns and that would change; never none.
+/// All fields that other managers own and that would change; never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflicts(pub(super) Vec<Conflict>);
 

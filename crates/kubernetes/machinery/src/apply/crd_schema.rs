@@ -21,7 +21,7 @@ pub fn crd_schema(
     (Arc::new(Schema::default()), TypeRef::from(root))
 }
 
-/// `apiVersion`, `kind` and `metadata`, whatever the schema says about them.
+/// `apiVersion`, `kind` and `metadata`, independent of the schema.
 fn add_object_fields(map: &mut MapType) {
     map.fields
         .insert("apiVersion".into(), TypeRef::scalar(Scalar::String));

@@ -13,7 +13,7 @@ pub enum ApplyError {
     /// The configuration is of another kind or version than the endpoint.
     #[error("invalid object type: {0}")]
     InvalidObjectType(String),
-    /// The configuration says who owns what.
+    /// The configuration contains `managedFields`.
     #[error("metadata.managedFields must be nil")]
     ManagedFieldsGiven,
     /// Others own what would change.
@@ -24,18 +24,18 @@ pub enum ApplyError {
     TypedPatch {
         /// Which object.
         object: String,
-        /// What is wrong with it.
+        /// The errors.
         errors: TypedErrors,
     },
-    /// What is stored does not have the type of the kind.
+    /// The stored object does not match the type of the kind.
     #[error("failed to create typed live object ({object}): {errors}")]
     TypedLive {
         /// Which object.
         object: String,
-        /// What is wrong with it.
+        /// The errors.
         errors: TypedErrors,
     },
-    /// What is stored has entries that cannot be read.
+    /// The stored object has invalid `managedFields`.
     #[error("failed to decode managed fields: {0}")]
     ManagedFields(#[from] ManagedFieldsError),
     /// The object cannot be had in the version of the request, or there is no such version.

@@ -24,7 +24,7 @@ pub enum FieldsV1Error {
     /// A key without a colon after its kind.
     #[error("missing colon: {0}")]
     MissingColon(String),
-    /// A key whose content does not fit its kind.
+    /// A key whose content does not match its kind.
     #[error("malformed path element {0:?}")]
     Malformed(String),
     /// More levels than an object can have.

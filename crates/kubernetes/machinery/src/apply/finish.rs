@@ -5,9 +5,9 @@ use serde_json::{Map, Value};
 use super::managed::{managed_fields, take_managed_fields};
 use super::path::values_equal;
 
-/// Ends a write: puts the old `managedFields` back when nothing but their times changed, and says
-/// whether the object is now as it was, `metadata.resourceVersion` aside. If so there is nothing to
-/// store: no new version, no event, and the answer is the live object.
+/// Ends a write: restores the old `managedFields` if only their times changed, and returns whether the
+/// object is unchanged except for `metadata.resourceVersion`. If so there is nothing to store: no new
+/// version, no event, and the response is the live object.
 ///
 /// To be called for updates and applies alike, as the last step before storing: after defaulting,
 /// admission, validation and the server's own fields (generation).

@@ -12,7 +12,7 @@ use crate::json;
 
 /// Update entries an object may have; older ones are merged.
 const MAX_UPDATE_ENTRIES: usize = 10;
-/// Who owns what merged entries owned.
+/// The manager of merged old entries (upstream's name).
 const ANCIENT: &str = "ancient-changes";
 
 /// How a manager wrote.
@@ -65,7 +65,7 @@ pub enum ManagedFieldsError {
     FieldsType {
         /// Which entry.
         entry: usize,
-        /// What it says.
+        /// The value found.
         kind: String,
     },
     /// A set that cannot be read.
@@ -186,7 +186,7 @@ pub(super) fn to_second(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).unwrap_or(time)
 }
 
-/// Everybody who owns something in an object.
+/// All managers of an object with their fields.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Managed {
     pub(super) entries: Vec<Entry>,
@@ -222,7 +222,7 @@ impl Managed {
         Self::decode(managed_fields(object))
     }
 
-    /// The list as it goes over the wire; `None` when nobody owns anything.
+    /// The list in wire form; `None` if it is empty.
     pub(super) fn encode(mut self) -> Option<Value> {
         if self.entries.is_empty() {
             return None;
@@ -334,7 +334,7 @@ pub(super) fn take_managed_fields(object: &mut Value) -> Option<Value> {
         .remove("managedFields")
 }
 
-/// Writes `metadata.managedFields`; an object that nobody owns anything in has none.
+/// Writes `metadata.managedFields`; removes it if there are no entries.
 pub(super) fn set_managed_fields(object: &mut Value, managed: Managed) {
     let encoded = managed.encode();
     let Some(object) = object.as_object_mut() else {

@@ -21,7 +21,7 @@ pub fn manager_from_user_agent(user_agent: &str) -> String {
     name
 }
 
-/// What is wrong with a `fieldManager` option.
+/// The errors of a `fieldManager` option.
 pub fn validate_field_manager(manager: &str) -> Vec<FieldError> {
     let field = Path::new("fieldManager");
     let mut errors = Vec::new();
@@ -36,8 +36,8 @@ pub fn validate_field_manager(manager: &str) -> Vec<FieldError> {
     errors
 }
 
-/// What is wrong with the options of a PATCH, in the order the API reports it. `force` is `None`
-/// when it was not given.
+/// The errors of the options of a PATCH, in the order the API reports them. `force` is `None` if it is
+/// not given.
 pub fn validate_patch_options(
     is_apply: bool,
     manager: &str,
@@ -58,7 +58,7 @@ pub fn validate_patch_options(
     errors
 }
 
-/// What is wrong with the options of any write.
+/// The errors of the options of any write.
 pub fn validate_write_options(
     manager: &str,
     dry_run: &[&str],

@@ -16,11 +16,11 @@ pub(super) struct Last {
     pub(super) api_version: String,
 }
 
-/// `merged` without what its applier owned before, does not want now, and nobody else owns.
-/// `managed` has the new set of the applier already.
+/// `merged` without the fields that its applier owned before, does not apply now, and no other manager
+/// owns. `managed` already has the new set of the applier.
 ///
-/// The steps are upstream's (`merge.Updater.prune`): take out all the applier had, put back what
-/// somebody owns, put back what the applier did not own but lost with its parent.
+/// The steps are upstream's (`merge.Updater.prune`): remove everything the applier owned, add back what
+/// any manager owns, add back what the applier did not own but lost with its parent.
 pub(super) fn prune(
     request: &Request<'_>,
     merged: Value,
@@ -28,7 +28,7 @@ pub(super) fn prune(
     wanted: &FieldSet,
     last: &Last,
 ) -> Value {
-    // Whoever still wants all of what it had removes nothing: the usual re-apply.
+    // An applier that still applies everything it owned removes nothing: the common re-apply.
     if last.set.is_empty()
         || (last.api_version == request.api_version && last.set.difference(wanted).is_empty())
     {
@@ -63,8 +63,8 @@ fn structs_of(typed: Typed<'_>, value: &Value) -> FieldSet {
     typed.with_structs(&typed.to_set(value))
 }
 
-/// Puts back what anybody owns, the version of the pruned object first: fields that conversion
-/// needs have to be there before converting.
+/// Adds back fields owned by any manager, in the version of the pruned object first: fields needed by
+/// conversion have to be present before converting.
 fn add_back_owned(
     request: &Request<'_>,
     merged: &Value,

@@ -1,4 +1,4 @@
-//! What a write is made of, besides the objects.
+//! The parameters of a write, besides the objects.
 
 use std::sync::Arc;
 
@@ -16,16 +16,16 @@ pub trait Versions {
     /// The object in another version; `None` when that is not served.
     fn convert(&self, object: &Value, api_version: &str) -> Option<Value>;
 
-    /// The object before anything is in it: what a create is compared with. Go types have parts
-    /// that are there even when empty (`spec` of a Deployment), and those are then nobody's.
-    /// Custom resources have none, which is the default.
+    /// The empty object that a create is compared with. Go types have fields that are present even when
+    /// empty (`spec` of a Deployment), and these get no owner. Custom resources have none, which is the
+    /// default.
     fn empty_object(&self, api_version: &str) -> Option<Value> {
         let _ = api_version;
         None
     }
 }
 
-/// Who writes, where, and when.
+/// The manager, version and time of a write.
 #[derive(Clone, Copy)]
 pub struct Request<'a> {
     /// The versions of the kind.

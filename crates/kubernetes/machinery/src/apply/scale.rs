@@ -40,7 +40,7 @@ impl ScaleHandler {
         })
     }
 
-    /// `managedFields` for the `Scale`: who owns the replicas; `None` when nobody does.
+    /// `managedFields` of the `Scale`: the owners of the replicas; `None` if there are none.
     pub fn to_subresource(&self) -> Option<Value> {
         let mut out = Managed::default();
         for entry in &self.parent.entries {
@@ -57,8 +57,8 @@ impl ScaleHandler {
         out.encode()
     }
 
-    /// `managedFields` for the scaled object, after those of its `Scale` have become
-    /// `scale_fields`. New entries have no time, and who lost the replicas there loses them here.
+    /// `managedFields` of the scaled object, after those of its `Scale` have become `scale_fields`. New
+    /// entries have no time, and a manager that lost the replicas there loses them here.
     pub fn to_parent(
         &self,
         scale_fields: Option<&Value>,

@@ -25,8 +25,8 @@ pub enum TypeRef {
     Deduced,
     /// Whatever the value is, replaced as a whole.
     Atomic,
-    /// A list that is not looked into at all, and left out of comparisons and merges.
-    /// `metadata.managedFields` is one: it is written last and never by a merge.
+    /// A list that is excluded from comparisons and merges. `metadata.managedFields` is one: it is
+    /// written last and never by a merge.
     Opaque,
 }
 
@@ -39,7 +39,7 @@ pub struct Type {
     pub list: Option<ListType>,
     /// Maps that are allowed.
     pub map: Option<MapType>,
-    /// Never looked into.
+    /// Whether its contents are excluded from comparisons and merges.
     pub(super) opaque: bool,
 }
 
@@ -61,11 +61,11 @@ pub enum Scalar {
 pub struct ListType {
     /// Type of the items.
     pub element: TypeRef,
-    /// How items are told apart.
+    /// How items are identified.
     pub relation: ListRelation,
 }
 
-/// How the items of a list are told apart.
+/// How the items of a list are identified.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ListRelation {
     /// They are not: the list is replaced as a whole.
@@ -76,7 +76,7 @@ pub enum ListRelation {
     Map(Vec<ListKey>),
 }
 
-/// A field that tells list items apart.
+/// A field that identifies list items.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ListKey {
     /// Name of the field.
@@ -169,7 +169,7 @@ impl TypeRef {
         })
     }
 
-    /// A map whose entries are merged one by one.
+    /// A map that is merged by entry.
     pub fn map_of(element: Self) -> Self {
         Self::from(MapType {
             element: Some(element),
@@ -193,7 +193,7 @@ impl TypeRef {
         })
     }
 
-    /// A list whose items are found by their keys.
+    /// A list whose items are identified by keys.
     pub fn list_map(element: Self, keys: impl IntoIterator<Item = ListKey>) -> Self {
         let relation = ListRelation::Map(keys.into_iter().collect());
         Self::from(ListType { element, relation })

@@ -2,10 +2,10 @@
 
 use super::path::PathElement;
 
-/// A set of paths into an object: what a manager owns, or what a change touched.
+/// A set of paths into an object: the fields a manager owns, or the fields a change touched.
 ///
-/// A node may be in the set itself, have paths below it in the set, or both. The empty path is
-/// never in a set: nobody owns "the object".
+/// A node may be in the set itself, have paths below it in the set, or both. The empty path is never in
+/// a set: the object as a whole has no owner.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FieldSet {
     /// Sorted by element; every node is a member or has children.
@@ -164,7 +164,7 @@ impl FieldSet {
             .sum()
     }
 
-    /// What is in either set.
+    /// The paths in either set.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         let mut out = self.clone();
@@ -199,7 +199,7 @@ impl FieldSet {
         *self = merged;
     }
 
-    /// What is in both sets.
+    /// The paths in both sets.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         let mut out = Self::default();
@@ -212,7 +212,7 @@ impl FieldSet {
         out
     }
 
-    /// What is in this set and not in `other`; path by path, so a parent says nothing about its
+    /// The paths in this set and not in `other`, path by path: a parent in `other` does not remove its
     /// children.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Self {
@@ -229,7 +229,7 @@ impl FieldSet {
         });
     }
 
-    /// What is in this set and neither in `other` nor below something in `other`.
+    /// The paths in this set that are neither in `other` nor below a path in `other`.
     #[must_use]
     pub fn recursive_difference(&self, other: &Self) -> Self {
         let mut out = self.clone();

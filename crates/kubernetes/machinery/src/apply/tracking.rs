@@ -1,4 +1,4 @@
-//! Who owns what after a change: the part that update and apply share
+//! Field ownership after a change: the part that update and apply share
 //! (`structured-merge-diff/merge`).
 
 use std::borrow::Cow;
@@ -13,7 +13,7 @@ use super::schema::{Schema, TypeRef};
 use super::set::FieldSet;
 use super::typed::{Comparison, Duplicates, Typed};
 
-/// What is never owned: the server's own fields, and what identifies the object.
+/// Fields that are never owned: those of the server, and those that identify the object.
 static UNTRACKED: LazyLock<FieldSet> = LazyLock::new(|| {
     FieldSet::of_paths(&[
         &["apiVersion"],
@@ -31,7 +31,7 @@ static UNTRACKED: LazyLock<FieldSet> = LazyLock::new(|| {
     ])
 });
 
-/// Takes out of a set what is never owned.
+/// Removes the fields that are never owned from a set.
 pub(super) fn strip(set: &mut FieldSet) {
     set.subtract(&UNTRACKED);
 }
@@ -68,8 +68,8 @@ pub(super) fn in_version<'a>(
         .map(Cow::Owned)
 }
 
-/// Brings every entry in line with the schema of its version; entries whose version is not served
-/// any more go.
+/// Adapts every entry to the schema of its version; entries whose version is no longer served are
+/// removed.
 pub(super) fn reconcile(request: &Request<'_>, managed: &mut Managed) {
     let mut types: BTreeMap<String, Option<HeldType>> = BTreeMap::new();
     managed.entries.retain_mut(|entry| {
@@ -85,7 +85,7 @@ pub(super) fn reconcile(request: &Request<'_>, managed: &mut Managed) {
     });
 }
 
-/// What changed, in every version that somebody owns something in.
+/// The changes, in every version in which a manager owns fields.
 pub(super) struct Changes<'a> {
     request: &'a Request<'a>,
     old: &'a Value,

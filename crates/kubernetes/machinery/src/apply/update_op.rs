@@ -10,19 +10,19 @@ use super::managed::{
 use super::request::Request;
 use super::tracking::{in_version, record_update};
 
-/// Sets `new.metadata.managedFields` for a write that is not an apply; `live` is `None` for a
-/// create. `new` has to be in the version of the request, decoded, defaulted and pruned, and not
-/// yet admitted: what admission changes belongs to nobody.
+/// Sets `new.metadata.managedFields` for a write that is not an apply; `live` is `None` for a create.
+/// `new` has to be in the version of the request, decoded, defaulted and pruned, and not yet admitted:
+/// changes by admission get no owner.
 ///
-/// This never fails. What `new` brings along decides where to start from:
+/// This never fails. The `managedFields` of `new` decide where to start from:
 ///
-/// * nothing, or entries that cannot be read: the live entries;
-/// * `[]` or `[{}]`: nothing, tracking ends until the next apply. Custom resources lose an empty
-///   list when their metadata is decoded, so that only `[{}]` gets here;
-/// * anything else: that, so that clients can rewrite ownership; not through subresources.
+/// * none, or entries that cannot be parsed: the live entries;
+/// * `[]` or `[{}]`: none, tracking ends until the next apply. Custom resources lose an empty list when
+///   their metadata is decoded, so that only `[{}]` gets here;
+/// * anything else: these, so that clients can rewrite ownership; not through subresources.
 ///
-/// When the object does not have its own type, tracking ends as it does upstream
-/// (`UpdateNoErrors`): the entries go.
+/// If the object does not match its type, tracking ends as it does upstream (`UpdateNoErrors`): the
+/// entries are removed.
 pub fn update(request: &Request<'_>, live: Option<&Value>, new: &mut Value) {
     let sent = take_managed_fields(new);
     let mut managed = starting_point(request, live, sent.as_ref());
@@ -57,7 +57,7 @@ fn starting_point(request: &Request<'_>, live: Option<&Value>, sent: Option<&Val
     }
 }
 
-/// Only what is stored has a uid.
+/// Only stored objects have a uid.
 pub(super) fn has_uid(object: &Value) -> bool {
     let uid = object
         .get("metadata")

@@ -108,7 +108,7 @@ pub(crate) enum Literal {
 pub(crate) struct Macro {
     /// Which one.
     pub(crate) kind: MacroKind,
-    /// What is iterated, or the optional of `optMap`.
+    /// The iterated value, or the optional of `optMap`.
     pub(crate) range: Expr,
     /// First variable.
     pub(crate) var: String,
@@ -178,7 +178,7 @@ impl Expr {
         }
     }
 
-    /// Whether this is a constant, or a literal made of nothing else; upstream folds those.
+    /// Whether this is a constant, or a literal that consists of constants; upstream folds those.
     pub(crate) fn is_constant(&self) -> bool {
         match &self.kind {
             Kind::Literal(_) => true,

@@ -509,7 +509,7 @@ impl Checker<'_> {
     }
 
     /// The checks upstream makes after typing: constant arguments parse, and aggregates do not mix
-    /// types, except what is formatted.
+    /// types, except in arguments of `format`.
     fn validate_literals(&mut self, expr: &Expr, exempt: bool) {
         let type_of = |c: &Self, e: &Expr| c.types.get(e.id).cloned().unwrap_or(Type::Dyn);
         match &expr.kind {

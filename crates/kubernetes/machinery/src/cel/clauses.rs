@@ -4,7 +4,7 @@ use super::ast::{Expr, Kind};
 use super::types::Type;
 use crate::json::go_quote;
 
-/// Digits after the point unless told otherwise.
+/// The default precision.
 pub(crate) const PRECISION: usize = 6;
 /// More digits than any double has.
 const MAX_PRECISION: usize = 1_000;
@@ -12,7 +12,7 @@ const MAX_PRECISION: usize = 1_000;
 /// What follows a `%`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clause {
-    /// The letter that says how.
+    /// The verb.
     pub(crate) verb: char,
     /// Digits after the point.
     pub(crate) precision: usize,
@@ -46,7 +46,7 @@ impl Clause {
             }
         };
         let (verb, rest) = rest.split_at_checked(1).unwrap_or((rest, ""));
-        // Upstream looks at the first byte alone.
+        // Upstream uses only the first byte.
         let byte = verb.bytes().next().unwrap_or(b' ');
         if !b"sdfebxXo".contains(&byte) {
             return Err(format!(
@@ -59,8 +59,7 @@ impl Clause {
     }
 }
 
-/// What is wrong with a constant template and its arguments: the text, and the argument if it is
-/// that of one.
+/// The error of a constant template and its arguments: the text, and the argument if it is about one.
 pub(crate) fn check<'e>(
     template: &str,
     args: &[&'e Expr],

@@ -28,7 +28,7 @@ pub(crate) struct Rule {
     pub(crate) field_path: Option<String>,
 }
 
-/// Compiles a rule of `schema`, whose values are seen through `decl`.
+/// Compiles a rule of `schema`, whose values are typed by `decl`.
 pub(crate) fn compile_rule(rule: &ValidationRule, schema: &Schema, decl: &Decl) -> Rule {
     let mut compiled = Rule {
         source: rule.clone(),

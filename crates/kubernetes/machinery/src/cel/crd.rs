@@ -48,7 +48,7 @@ struct Found {
     total: TotalCost,
 }
 
-/// What the nodes above say about a node.
+/// The context of a node from the nodes above it.
 #[derive(Clone)]
 struct Context {
     decl: Option<Arc<Decl>>,
@@ -56,7 +56,7 @@ struct Context {
     in_scope: bool,
     /// How often the node can occur, `None` if nothing bounds it.
     cardinality: Option<u64>,
-    /// The list whose items have no old value.
+    /// The enclosing list whose items have no correlated old value.
     uncorrelatable: Option<Path>,
     /// Rules below `not`, `anyOf` and so on are not compiled.
     compiles: bool,

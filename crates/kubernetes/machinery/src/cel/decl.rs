@@ -54,7 +54,7 @@ pub(crate) enum Shape {
     Object(Arc<ObjectDecl>),
 }
 
-/// A list and how its items are told apart.
+/// A list and how its items are identified.
 #[derive(Debug, Clone)]
 pub(crate) struct ListDecl {
     /// Items.
@@ -104,8 +104,8 @@ impl Decl {
         }
     }
 
-    /// The view of `schema`, `None` if rules cannot see such values. `root` adds what is known of
-    /// every resource.
+    /// The view of `schema`; `None` if rules cannot access such values. `root` adds the fields of every
+    /// resource.
     pub(crate) fn of(schema: &Schema, root: bool, name: &str) -> Option<Self> {
         let mut decl = Self::shape_of(schema, root, name)?;
         decl.nullable = schema.nullable;

@@ -102,8 +102,8 @@ struct Local<'d> {
     size: Option<Size>,
 }
 
-/// Walks the tree in upstream's order. Sizes are looked up only when they are asked for, since
-/// routes may change until then.
+/// Walks the tree in upstream's order. Sizes are resolved only when needed, since routes may change
+/// until then.
 struct Coster<'d> {
     root: &'d Decl,
     checked: &'d Checked,

@@ -85,7 +85,7 @@ impl Format {
         }
     }
 
-    /// What is wrong with a value, nothing if it is fine.
+    /// The errors of a value; empty if it is valid.
     pub(crate) fn validate(self, text: &str) -> Vec<String> {
         let unless = |valid: bool, message: &str| {
             if valid {

@@ -1,4 +1,4 @@
-//! What is wrong with an expression, printed as cel-go prints it.
+//! Compile errors of an expression, printed as cel-go prints them.
 
 use std::fmt::Write as _;
 

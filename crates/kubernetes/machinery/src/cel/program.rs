@@ -40,7 +40,7 @@ impl Program {
         self.checked.references.contains(variable)
     }
 
-    /// Evaluates with the given values; the meter comes back with what is left.
+    /// Evaluates with the given values; the meter is returned with the remaining budget.
     pub(crate) fn eval<'a>(
         &'a self,
         variables: Vec<(&'a str, Val<'a>)>,

@@ -7,7 +7,7 @@ const SMALL: usize = 128 * 1024;
 /// Larger ones are refused.
 const LARGE: usize = 1024 * 1024;
 
-/// Compiles `pattern`; also says whether the program is a large one, which is slower to run.
+/// Compiles `pattern`; also returns whether the program is large, which makes it slower to run.
 pub(crate) fn compile(pattern: &str) -> Result<(Regex, bool), String> {
     let translated = translate(pattern);
     let build = |limit: usize| {
@@ -27,7 +27,7 @@ pub(crate) fn compile(pattern: &str) -> Result<(Regex, bool), String> {
     }
 }
 
-/// What is wrong with a pattern, in Go's words for brackets that do not match.
+/// The error of a pattern, in Go's words for unbalanced brackets.
 fn problem(pattern: &str) -> String {
     let mut class = None;
     let mut groups = 0_usize;

@@ -30,7 +30,7 @@ pub struct CompiledRules {
     schema: Arc<Schema>,
 }
 
-/// What the rules say about an object.
+/// The violations found in an object.
 #[derive(Debug, Default)]
 pub struct RuleFindings {
     /// What forbids it.
@@ -51,7 +51,7 @@ struct Node {
 }
 
 impl Node {
-    /// `rules` says what to check, `schema` what the values are: those differ within `allOf`.
+    /// `rules` holds the rules, `schema` the types of the values: those differ within `allOf`.
     fn compile(rules: &Schema, schema: &Schema, decl: Option<Arc<Decl>>) -> Option<Self> {
         let parent = decl.as_deref();
         let mut properties = BTreeMap::new();
@@ -197,7 +197,7 @@ impl Run {
         ratchet: Ratchet<'v>,
     ) {
         if new.is_null() {
-            // Only what surrounds a null can say something about it.
+            // Only rules on the parent of a null can refer to it.
             return;
         }
         let old = old.filter(|o| !o.is_null());
@@ -429,7 +429,7 @@ struct Values<'v> {
     optional: bool,
 }
 
-/// Runs a program and says what it cost.
+/// Runs a program and returns its cost.
 fn evaluate<'v>(program: &'v Program, values: &Values<'v>) -> (Result<Val<'v>, Fail>, u64) {
     let mut bound = Vec::with_capacity(2);
     match view(values.new, values.decl) {

@@ -223,7 +223,7 @@ impl Type {
     }
 }
 
-/// What is known of the type variables.
+/// The bindings of type variables.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Bindings {
     bound: Vec<Option<Type>>,
@@ -236,7 +236,7 @@ impl Bindings {
         Type::Var(self.bound.len() - 1)
     }
 
-    /// Makes room for the parameters of a declaration and says where they start.
+    /// Reserves variables for the parameters of a declaration and returns the first index.
     pub(crate) fn reserve(&mut self, count: usize) -> usize {
         let base = self.bound.len();
         self.bound.resize(base + count, None);

@@ -1,4 +1,4 @@
-//! URLs as Go's `net/url` reads them: `ParseRequestURI` decides what is one.
+//! URLs by the rules of Go's `net/url` (`ParseRequestURI`).
 
 use std::fmt::Write as _;
 
@@ -138,7 +138,7 @@ fn split_scheme(text: &str) -> Result<(&str, &str), String> {
             _ => break,
         }
     }
-    // A colon in the first segment of what is no scheme.
+    // A colon in the first segment of a URL without scheme.
     let first = text.split('/').next().unwrap_or_default();
     if first.contains(':') && !text.starts_with('/') {
         return Err("first path segment in URL cannot contain colon".to_owned());

@@ -1,5 +1,5 @@
-//! Values at run time. JSON is borrowed and read through its declaration when it is looked at, so
-//! a rule never copies the object it is about.
+//! Values at run time. JSON is borrowed and read lazily through its declaration, so a rule never copies
+//! the object it validates.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -87,7 +87,7 @@ pub(crate) enum Val<'a> {
 #[derive(Debug, Clone)]
 pub(crate) struct List<'a> {
     items: Items<'a>,
-    /// How items are told apart, for lists of the object.
+    /// How items are identified, for lists of the object.
     pub(crate) decl: Option<&'a ListDecl>,
 }
 
@@ -420,7 +420,7 @@ impl<'a> List<'a> {
         (0..self.len()).filter_map(|i| self.get(i))
     }
 
-    /// A made list that keeps how items are told apart.
+    /// A computed list that keeps how items are identified.
     pub(crate) fn made(items: Vec<Val<'a>>, decl: Option<&'a ListDecl>) -> Self {
         Self {
             items: Items::Owned(Arc::new(items)),

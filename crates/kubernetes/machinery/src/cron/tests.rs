@@ -75,7 +75,7 @@ fn goes_by_the_clocks_of_the_zone(
     "@every soon",
     "failed to parse duration @every soon: time: invalid duration \"soon\""
 )]
-fn refuses_what_is_no_schedule(#[case] schedule: &str, #[case] expected: &str) {
+fn invalid_schedules_are_rejected(#[case] schedule: &str, #[case] expected: &str) {
     assert_eq!(Schedule::parse(schedule), Err(expected.to_owned()));
 }
 

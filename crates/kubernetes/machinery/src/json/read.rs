@@ -24,8 +24,8 @@ pub struct Decoded {
     pub value: Value,
     /// Paths of keys given more than once (`spec.ports[0].name`), each once, in reading order.
     pub duplicates: Vec<String>,
-    /// What a strict YAML decoder says about them (`yaml: unmarshal errors:\n  line 2: ...`);
-    /// never set for JSON.
+    /// The error of a strict YAML decoder about them (`yaml: unmarshal errors:\n  line 2: ...`); never
+    /// set for JSON.
     pub strict_error: Option<String>,
 }
 
@@ -428,7 +428,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Text of raw string bytes; Go replaces what is not UTF-8.
+/// The text of raw string bytes; invalid UTF-8 is replaced, as in Go.
 fn owned(raw: &[u8]) -> String {
     String::from_utf8_lossy(raw).into_owned()
 }

@@ -37,7 +37,7 @@ fn integers_stay_integers_and_the_rest_are_floats() {
 }
 
 #[test]
-fn settled_numbers_are_what_storage_would_read_back() {
+fn settled_numbers_match_the_stored_form() {
     let mut value = json!({"a": [1.0, 1.5, 1e21], "b": {"c": -3.0, "d": 9.3e18}});
     settle_numbers(&mut value);
     assert_eq!(
@@ -90,7 +90,7 @@ fn structs_are_written_in_field_order() {
 }
 
 #[test]
-fn appending_keeps_what_is_there() {
+fn appending_keeps_existing_bytes() {
     let mut out = b"x".to_vec();
     write_into(&mut out, &json!([1.0]));
     assert_eq!(out, b"x[1]");
@@ -156,12 +156,12 @@ fn quoting_is_go_quoting(#[case] input: &str, #[case] output: &str) {
     "json: cannot unmarshal number 1e999 into Go value of type float64"
 )]
 #[case("[1e999,x]", "invalid character 'x' looking for beginning of value")]
-fn syntax_errors_are_told_in_gos_words(#[case] input: &str, #[case] message: &str) {
+fn syntax_errors_have_gos_texts(#[case] input: &str, #[case] message: &str) {
     assert_eq!(decode(input.as_bytes()).unwrap_err().message(), message);
 }
 
 #[test]
-fn bad_text_is_replaced_not_refused() {
+fn invalid_utf8_is_replaced() {
     assert_eq!(decode(b"\"a\xffb\"").unwrap().value, json!("a\u{fffd}b"));
     assert_eq!(
         decode(br#""\ud83d\ude00 \ud83d \ude00""#).unwrap().value,
@@ -351,7 +351,7 @@ fn any_value() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn decoding_what_was_written_gives_the_settled_value(value in any_value()) {
+    fn decoding_output_gives_the_settled_value(value in any_value()) {
         let mut settled = value.clone();
         settle_numbers(&mut settled);
         let mut again = decode(&to_vec(&value)).unwrap();
@@ -362,14 +362,14 @@ proptest! {
     }
 
     #[test]
-    fn agrees_with_serde_json_on_what_is_json(input in r#"[\[\]{}",:0-9eE.+\-truefalsn \\]{0,24}"#) {
+    fn agrees_with_serde_json_on_valid_json(input in r#"[\[\]{}",:0-9eE.+\-truefalsn \\]{0,24}"#) {
         let theirs = serde_json::from_str::<Value>(&input);
         let ours = decode(input.as_bytes());
         prop_assert_eq!(ours.is_ok(), theirs.is_ok(), "{:?} {:?}", ours, theirs);
     }
 
     #[test]
-    fn any_bytes_are_read_or_refused(input in prop::collection::vec(any::<u8>(), 0..64)) {
+    fn any_bytes_are_parsed_or_rejected(input in prop::collection::vec(any::<u8>(), 0..64)) {
         let _ = decode(&input);
         let _ = decode_yaml(&input);
     }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::ser::{CharEscape, Formatter, PrettyFormatter, Serializer};
 
-/// `value` in compact form. What refuses to be serialized (a map whose keys are not strings)
+/// `value` in compact form. A value that cannot be serialized (a map whose keys are not strings)
 /// becomes `null`; API types and [`Value`] never do.
 pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Vec<u8> {
     let mut out = Vec::with_capacity(256);

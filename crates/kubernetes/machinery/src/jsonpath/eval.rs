@@ -39,7 +39,7 @@ pub enum EvalError {
     /// A filter over values of different or incomparable types.
     #[error("incompatible types for comparison")]
     Incomparable,
-    /// More results than anybody wants.
+    /// The number of results exceeds the limit.
     #[error("more than {MAX_RESULTS} results")]
     TooManyResults,
 }
@@ -103,8 +103,8 @@ fn children<'a>(value: &'a Value, found: &mut Vec<&'a Value>) {
     }
 }
 
-/// Everything below, parents before children. Upstream skips what is empty, numbers and truth
-/// values, but not text.
+/// All descendants, parents before children. Upstream skips empty values, numbers and booleans, but not
+/// strings.
 fn descend<'a>(value: &'a Value, found: &mut Vec<&'a Value>) -> Result<(), EvalError> {
     let keep = match value {
         Value::Array(items) => !items.is_empty(),

@@ -59,7 +59,7 @@ fn paths_lead_where_kubectl_goes(#[case] path: &str, #[case] expected: Value) {
     ".status.conditions[?(@.type==1)]",
     "incompatible types for comparison"
 )]
-fn what_cannot_be_followed(#[case] path: &str, #[case] message: &str) {
+fn evaluation_errors(#[case] path: &str, #[case] message: &str) {
     let data = sample();
     let path = JsonPath::parse(path).unwrap();
     let error = path.find(&data).unwrap_err().to_string();
@@ -85,7 +85,7 @@ fn what_cannot_be_followed(#[case] path: &str, #[case] message: &str) {
     ".a[99999999999999999999]",
     "array index 99999999999999999999 is not a number"
 )]
-fn what_cannot_be_read(#[case] path: &str, #[case] message: &str) {
+fn parse_errors(#[case] path: &str, #[case] message: &str) {
     assert_eq!(JsonPath::parse(path).unwrap_err().to_string(), message);
 }
 
@@ -128,7 +128,7 @@ fn simple_paths_get_and_set() {
 
 proptest! {
     #[test]
-    fn any_path_is_read_and_followed_or_refused(text in r#"[.a-c\[\]?()@='"0-9:,*<>\\ -]{0,24}|.*"#) {
+    fn any_path_is_evaluated_or_rejected(text in r#"[.a-c\[\]?()@='"0-9:,*<>\\ -]{0,24}|.*"#) {
         let data = json!({"a": [{"b": 1}, {"c": "x"}], "b": {"a": {"a": [1, 2]}}});
         if let Ok(path) = JsonPath::parse(&text) {
             let _ = path.find(&data);

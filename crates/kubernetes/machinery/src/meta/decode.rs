@@ -1,5 +1,5 @@
-//! `metadata` of custom resources against the type `ObjectMeta`: what Go's decoder accepts, what it
-//! says otherwise, and what the struct looks like when written out again
+//! Decodes `metadata` of custom resources like the Go type `ObjectMeta`: what the decoder accepts, its
+//! errors, and the struct when encoded again
 //! (`apiextensions-apiserver/pkg/apiserver/schema/objectmeta`).
 
 use serde_json::{Map, Value};
@@ -140,7 +140,7 @@ impl Decoder {
                     self.text(value, place, go).filter(not_empty)
                 }
                 "time" => self.time(value, place),
-                // Raw bytes to this type: whoever reads the set finds out what they are.
+                // Raw bytes to this type: they are validated where the set is decoded.
                 "fieldsV1" => Some(value.clone()).filter(|v| !v.is_null()),
                 _ => {
                     self.unknown.push(format!("{path}.{key}"));

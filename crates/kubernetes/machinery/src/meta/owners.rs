@@ -13,14 +13,14 @@ pub struct OwnerReference<'a> {
     pub name: &'a str,
     /// Uid of the owner.
     pub uid: &'a str,
-    /// Whether the owner is the managing controller; `None` when not said.
+    /// Whether the owner is the managing controller; `None` if absent.
     pub controller: Option<bool>,
-    /// Whether foreground deletion of the owner waits for this object; `None` when not said.
+    /// Whether foreground deletion of the owner waits for this object; `None` if absent.
     pub block_owner_deletion: Option<bool>,
 }
 
 impl<'a> OwnerReference<'a> {
-    /// Reads one entry; what is missing is empty.
+    /// Reads one entry; missing fields are empty.
     pub fn read(entry: &'a Value) -> Self {
         let text = |field: &str| entry.get(field).and_then(Value::as_str).unwrap_or_default();
         let flag = |field: &str| entry.get(field).and_then(Value::as_bool);

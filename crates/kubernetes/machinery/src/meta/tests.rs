@@ -174,7 +174,7 @@ fn updates_keep_identity() {
 }
 
 #[test]
-fn a_deleting_object_takes_no_new_finalizers() {
+fn deleting_object_rejects_new_finalizers() {
     let old =
         json!({"name": "a", "deletionTimestamp": "2026-11-15T20:00:00Z", "finalizers": ["a/b"]});
     let mut new = old.clone();
@@ -191,7 +191,7 @@ fn a_deleting_object_takes_no_new_finalizers() {
 }
 
 #[test]
-fn decoding_drops_what_is_unknown_or_empty() {
+fn decoding_drops_unknown_and_empty_fields() {
     let meta = json!({
         "name": "a", "generateName": "", "namespace": null, "bogus": 1, "generation": 2.0,
         "labels": {"a": null, "b": "c"}, "annotations": {}, "finalizers": [],
@@ -242,7 +242,7 @@ fn decoding_drops_what_is_unknown_or_empty() {
 #[case(json!({"creationTimestamp": "x"}), "parsing time \"x\" as \"2006-01-02T15:04:05Z07:00\": cannot parse \"x\" as \"2006\"")]
 #[case(json!("x"), "json: cannot unmarshal string into Go value of type v1.ObjectMeta")]
 #[case(json!({"bogus": 1, "labels": [], "name": 5}), "json: cannot unmarshal array into Go struct field ObjectMeta.labels of type map[string]string")]
-fn type_mismatches_are_told_in_gos_words(#[case] meta: Value, #[case] message: &str) {
+fn type_mismatches_have_gos_texts(#[case] meta: Value, #[case] message: &str) {
     assert_eq!(decode_object_meta(&meta).unwrap_err(), message);
 }
 
@@ -266,7 +266,7 @@ fn owner_references_are_deduplicated() {
 }
 
 #[test]
-fn the_controller_is_the_owner_that_says_so() {
+fn controller_is_the_owner_with_controller_true() {
     let object =
         json!({"metadata": {"ownerReferences": [reference("x", false), reference("y", true)]}});
     assert_eq!(controller_of(&object).unwrap().name, "y");

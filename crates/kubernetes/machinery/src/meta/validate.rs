@@ -15,8 +15,8 @@ const FIELD_MANAGER_MAX: usize = 128;
 const SUBRESOURCE_MAX: usize = 256;
 const IMMUTABLE: &str = "field is immutable";
 
-/// Checks `metadata` of an object to be created. `name_errors` is the rule for names of the kind;
-/// its flag tells that the text is a generateName.
+/// Checks `metadata` of an object to be created. `name_errors` is the name rule of the kind; its flag
+/// tells that the text is a generateName.
 pub fn validate_object_meta(
     meta: &Value,
     namespaced: bool,

@@ -18,7 +18,7 @@ pub struct NodeSelector {
 }
 
 impl NodeSelector {
-    /// Reads the selector written at `path`. Terms that say nothing match nothing and are left out.
+    /// Parses the selector at `path`. Empty terms match nothing and are dropped.
     pub fn new(selector: &Value, path: &Path) -> Self {
         let path = path.child("nodeSelectorTerms");
         let terms = selector.get("nodeSelectorTerms").and_then(Value::as_array);
@@ -32,7 +32,7 @@ impl NodeSelector {
         Self { terms }
     }
 
-    /// The terms that say something and make sense.
+    /// The non-empty valid terms.
     pub fn terms(&self) -> impl Iterator<Item = &Term> {
         self.terms.iter().flatten()
     }

@@ -111,7 +111,7 @@ fn terms_that_make_no_sense(#[case] list: Value, #[case] expected: &str) {
 }
 
 #[test]
-fn errors_do_not_matter_if_another_term_matches() {
+fn matching_term_overrides_errors_of_others() {
     let list = json!([
         expression("a", "Near", &[]),
         expression("os", "In", &["linux"])
@@ -145,7 +145,7 @@ fn preferred_terms_add_up(#[case] list: Value, #[case] expected: i64) {
 }
 
 #[test]
-fn preferred_terms_that_make_no_sense_spoil_all() {
+fn invalid_preferred_terms_invalidate_all() {
     let list = json!([{"weight": 1, "preference": expression("os", "In", &["linux"])},
         {"weight": 1, "preference": expression("os", "Lt", &["x"])}]);
     assert_eq!(

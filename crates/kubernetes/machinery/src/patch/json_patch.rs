@@ -20,13 +20,13 @@ pub const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
 #[derive(Debug, Clone, PartialEq)]
 pub struct JsonPatch {
     operations: Vec<Value>,
-    /// What strict validation has to say about the patch itself, ready to be shown: unknown and
-    /// duplicate members of operations. Empty if the patch was not checked.
+    /// Findings of strict validation about the patch itself, ready to be shown: unknown and duplicate
+    /// members of operations. Empty if the patch was not checked.
     pub findings: Vec<String>,
 }
 
 impl JsonPatch {
-    /// Reads a patch. `checked` says whether unknown and duplicate members are looked for
+    /// Decodes a patch. `checked` tells whether unknown and duplicate members are detected
     /// (`fieldValidation` is `Warn` or `Strict`); the operations are typed only then.
     pub fn decode(bytes: &[u8], checked: bool) -> Result<Self, PatchError> {
         let malformed = |text: String| {
@@ -386,7 +386,7 @@ fn unescape(piece: &str) -> String {
     out + rest
 }
 
-/// Upstream's word for what is not there.
+/// Upstream's text for a missing value.
 const MISSING: &str = "missing value";
 
 fn no_such_key(key: &str) -> String {

@@ -5,10 +5,10 @@ use serde_json::{Map, Value};
 use super::PatchError;
 use crate::json::{self, Decoded};
 
-/// Reads a merge patch.
+/// Decodes a merge patch.
 ///
-/// `checked` says whether duplicates are looked for (`fieldValidation` is `Warn` or `Strict`): only
-/// then the patch is read as an object first, which is where the talkative errors come from.
+/// `checked` tells whether duplicates are detected (`fieldValidation` is `Warn` or `Strict`): only then
+/// the patch is decoded as an object first, which gives the more detailed errors.
 pub fn decode_merge_patch(bytes: &[u8], checked: bool) -> Result<Decoded, PatchError> {
     let decoded = json::decode(bytes).map_err(|error| {
         PatchError::Malformed(if checked {

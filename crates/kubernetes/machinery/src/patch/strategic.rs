@@ -18,7 +18,7 @@ pub use merge::strategic_merge_patch;
 ///
 /// Object safe, and cheap to make on the way down: a table can hand out small boxed references.
 pub trait StrategicType {
-    /// What sort of type this is. Only error texts tell the sorts other than `Open` apart.
+    /// The kind of type. Kinds other than `Open` differ only in error texts.
     fn kind(&self) -> TypeKind<'_>;
 
     /// The field with this JSON name; asked of structs only. `None` is an unknown field.
@@ -67,7 +67,7 @@ pub struct StrategicField<'a> {
     pub list: bool,
     /// `patchStrategy`.
     pub strategy: PatchStrategy,
-    /// `patchMergeKey`: what items of a merging list are told apart by.
+    /// `patchMergeKey`: identifies the items of a merging list.
     pub merge_key: Option<&'a str>,
 }
 
@@ -97,7 +97,7 @@ impl<'a> StrategicField<'a> {
         self
     }
 
-    /// A merging list whose items are told apart by `key`.
+    /// A merging list whose items are identified by `key`.
     #[must_use]
     pub fn keyed(mut self, key: &'a str) -> Self {
         self.strategy = PatchStrategy::Merge;
@@ -119,8 +119,8 @@ pub enum PatchStrategy {
 }
 
 impl PatchStrategy {
-    /// Reads a `patchStrategy` tag such as `merge,retainKeys`. The `retainKeys` part is an order to
-    /// those who write patches; the server obeys the directive wherever it stands.
+    /// Parses a `patchStrategy` tag such as `merge,retainKeys`. The `retainKeys` part is for clients
+    /// that generate patches; the server follows the directive wherever it is.
     pub fn from_tag(tag: &str) -> Self {
         tag.split(',')
             .find_map(|part| match part {

@@ -34,7 +34,7 @@ fn jp(doc: &Value, operations: &Value) -> Result<Value, PatchError> {
 #[case::test_all(json!({"a": 1}), json!([{"op": "test", "path": "", "value": {"a": 1}}]), json!({"a": 1}))]
 #[case::escapes(json!({"a/b": {"~1": 1}}), json!([{"op": "remove", "path": "/a~1b/~01"}]), json!({"a/b": {}}))]
 #[case::no_leading_slash(json!({}), json!([{"op": "add", "path": "x/a", "value": 1}]), json!({"a": 1}))]
-#[case::in_turn(json!({}), json!([{"op": "add", "path": "/a", "value": {}}, {"op": "add", "path": "/a/b", "value": 1}]),
+#[case::with_fence(json!({}), json!([{"op": "add", "path": "/a", "value": {}}, {"op": "add", "path": "/a/b", "value": 1}]),
     json!({"a": {"b": 1}}))]
 #[case::nothing(json!({"a": 1}), json!([]), json!({"a": 1}))]
 #[case::null(json!({"a": 1}), json!(null), json!({"a": 1}))]
@@ -307,7 +307,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_copied_tests_equal(doc in object()) {
+    fn copied_value_tests_equal(doc in object()) {
         let operations = json!([
             {"op": "add", "path": "/doc", "value": doc},
             {"op": "copy", "from": "/doc", "path": "/copy"},

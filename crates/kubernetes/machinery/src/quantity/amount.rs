@@ -83,7 +83,7 @@ impl Amount {
         let divisor = u32::try_from(drop)
             .ok()
             .and_then(|d| 10_i128.checked_pow(d));
-        // What is smaller than the divisor by far still is not nothing.
+        // A quotient far below one still rounds away from zero.
         let Some(divisor) = divisor else {
             return Self::new(sign, exponent);
         };

@@ -46,8 +46,8 @@ fn decimal(amount: &Amount) -> String {
         9 => "G",
         12 => "T",
         15 => "P",
-        // There is nothing above exa. Upstream drops the exponent there; a number so large keeps
-        // its zeros instead, as far as anybody could read them.
+        // There is no suffix above exa. Upstream drops the exponent there; here so large a number keeps
+        // its zeros.
         18 => "E",
         _ if (19..60).contains(&exponent) => {
             let zeros = usize::try_from(exponent - 18).unwrap_or(0);

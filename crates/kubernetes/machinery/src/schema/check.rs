@@ -33,10 +33,10 @@ pub struct Checks<'a> {
     pub object_meta: &'a dyn Fn(&Value, bool, &Path) -> Vec<FieldError>,
 }
 
-/// Everything wrong with the `openAPIV3Schema` of a CRD version.
+/// All errors in the `openAPIV3Schema` of a CRD version.
 ///
-/// `path` is that of the surrounding `schema`. With `status` the status subresource is on, which needs
-/// a root that says little, as the status is validated on its own.
+/// `path` is that of the surrounding `schema`. `status` tells whether the status subresource is
+/// enabled, which restricts the keywords at the root, as the status is validated on its own.
 pub fn check_structural(
     json: &Value,
     status: bool,

@@ -139,7 +139,7 @@ impl<'a> View<'a> {
             .filter(|v| !v.is_null() && v.as_array().is_none_or(|list| !list.is_empty()))
     }
 
-    /// Whether all versions say the same about `key`, so that it is lifted.
+    /// Whether all versions have the same value of `key`, so that it is lifted to the top level.
     fn is_shared(&self, key: &str) -> bool {
         let mut values = self.versions.iter().map(|v| Self::value(v, key));
         match values.next() {
@@ -154,7 +154,7 @@ impl<'a> View<'a> {
         Self::value(first, key)
     }
 
-    /// What a version says for itself.
+    /// The per-version value of `key`.
     fn own(&self, version: &'a Value, key: &str) -> Option<&'a Value> {
         Self::value(version, key).filter(|_| !self.is_shared(key))
     }
@@ -284,7 +284,7 @@ fn status(crd: &Value) -> Vec<FieldError> {
         .collect();
     for (i, version) in versions.iter().enumerate() {
         let name = version.text("name");
-        // Each stored version stands for one version of the definition: the first of that name.
+        // Each stored version refers to one version of the CRD: the first of that name.
         let again = versions[..i]
             .iter()
             .any(|earlier| earlier.text("name") == name);

@@ -15,7 +15,7 @@ pub fn check_lists(value: &Value, schema: &Schema, path: &Path) -> Vec<FieldErro
     errors
 }
 
-/// [`check_lists`] for an update: an object that broke the rule before may go on doing so.
+/// [`check_lists`] for an update: an object that violated the rule before may continue to.
 pub fn check_lists_update(
     new: &Value,
     old: &Value,

@@ -1,7 +1,7 @@
-//! A look at the JSON of one schema node, as `JSONSchemaProps` would hold it.
+//! Access to the JSON of one schema node, as `JSONSchemaProps` would hold it.
 //!
-//! The checks made when a CRD is created need every keyword, also those that have no effect later,
-//! so they read the JSON itself. Values of the wrong type read as absent: decoding has refused them.
+//! The checks made when a CRD is created need every keyword, also those without effect later, so they
+//! read the JSON itself. Values of the wrong type read as absent: decoding has rejected them.
 
 use serde_json::{Map, Value};
 

@@ -30,9 +30,9 @@ pub(super) fn deeper_than(value: &Value, limit: usize) -> bool {
 }
 
 impl Schema {
-    /// Reads the `openAPIV3Schema` of a CRD version.
+    /// Parses the `openAPIV3Schema` of a CRD version.
     ///
-    /// Only wrong JSON types and excessive nesting are errors here: what a CRD may say is checked by
+    /// Only wrong JSON types and excessive nesting are errors here: the contents are checked by
     /// [`check_structural`](super::check_structural).
     pub fn parse(json: &Value) -> Result<Self, String> {
         if deeper_than(json, MAX_JSON_DEPTH) {

@@ -9,12 +9,11 @@ use super::types::Schema;
 /// How deep undeclared nested lists are followed; deeper ones are emptied.
 const MAX_UNDECLARED_DEPTH: usize = 200;
 
-/// Removes every field the schema does not declare and returns their paths (`spec.list[0].x`) in
-/// order.
+/// Removes every field the schema does not declare and returns their paths (`spec.list[0].x`) in order.
 ///
 /// With `is_root` the value is a whole object: its `apiVersion`, `kind` and `metadata` stay, as they do
-/// in every embedded resource. Nothing is said about those three when they are dropped at the top of a
-/// value that is not a whole object.
+/// in every embedded resource. At the top of a value that is not a whole object these three are dropped
+/// without being reported.
 pub fn prune(value: &mut Value, schema: &Schema, is_root: bool) -> Vec<String> {
     let mut pruner = Pruner {
         path: String::new(),
@@ -102,7 +101,7 @@ impl Pruner {
         }
     }
 
-    /// Where unknown fields stay, only what is declared is looked into.
+    /// Where unknown fields are preserved, only declared fields are visited.
     fn keep(&mut self, value: &mut Value, schema: &Schema, is_root: bool) {
         let resource = schema.embedded_resource || is_root;
         match value {

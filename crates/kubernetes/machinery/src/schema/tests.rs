@@ -1,4 +1,4 @@
-//! What the reference says, in tables, and laws that hold for any schema and object.
+//! Tables of upstream's behaviour, and laws that hold for any schema and object.
 
 mod corpus;
 mod laws;

@@ -96,8 +96,8 @@ pub struct ValidationRule {
     pub optional_old_self: Option<bool>,
 }
 
-/// A schema node. Everything a CRD may say and that changes behaviour; the OpenAPI document that is
-/// published is made from the CRD's JSON itself, so nothing is lost by reading it into this form.
+/// A schema node: every keyword of a CRD that changes behaviour. The published OpenAPI document is
+/// generated from the CRD's JSON itself, so nothing is lost by this form.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "the keywords are booleans")]
 pub struct Schema {

@@ -85,7 +85,7 @@ impl Outcome {
     }
 }
 
-/// Checks values against schemas whose patterns are compiled already.
+/// Checks values against schemas whose patterns are already compiled.
 pub(super) struct Checker<'a> {
     /// Compiled patterns by their text; one that is missing matches nothing.
     pub(super) patterns: &'a HashMap<String, Regex>,

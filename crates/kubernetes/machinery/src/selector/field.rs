@@ -49,7 +49,7 @@ impl FieldSelector {
         })
     }
 
-    /// The value a field is required to have, if the selector says so.
+    /// The value the selector requires a field to have, if any.
     pub fn requires_exact(&self, field: &str) -> Option<&str> {
         self.requirements
             .iter()

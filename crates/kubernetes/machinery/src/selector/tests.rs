@@ -94,7 +94,7 @@ fn bad_label_selectors(#[case] text: &str, #[case] expected: &str) {
 }
 
 #[test]
-fn bad_keys_and_values_say_what_is_expected() {
+fn invalid_keys_and_values_name_the_expected_form() {
     assert_eq!(
         LabelSelector::parse("-a=b").unwrap_err(),
         format!("unable to parse requirement: <nil>: Invalid value: \"-a\": {KEY}")
@@ -247,7 +247,7 @@ fn requirement() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn what_is_printed_reads_back(parts in prop::collection::vec(requirement(), 0..5)) {
+    fn label_selectors_round_trip(parts in prop::collection::vec(requirement(), 0..5)) {
         let selector = label(&parts.join(" , "));
         let again = label(&selector.to_string());
         prop_assert_eq!(&again, &selector);
@@ -255,7 +255,7 @@ proptest! {
     }
 
     #[test]
-    fn fields_that_are_printed_read_back(values in prop::collection::btree_map("[a-z.]{1,4}", "[a-z,=\\\\! ]{0,6}", 0..4)) {
+    fn field_selectors_round_trip(values in prop::collection::btree_map("[a-z.]{1,4}", "[a-z,=\\\\! ]{0,6}", 0..4)) {
         let text: Vec<String> = values
             .iter()
             .map(|(field, value)| {
@@ -272,7 +272,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_makes_it_panic(text in "[a-c!=<>(), \\\\\0é]{0,12}") {
+    fn parsing_never_panics(text in "[a-c!=<>(), \\\\\0é]{0,12}") {
         let _ = LabelSelector::parse(&text);
         let _ = FieldSelector::parse(&text);
     }

@@ -16,7 +16,7 @@ pub struct PrinterColumn {
     path: JsonPath,
 }
 
-/// A column whose path cannot be read.
+/// A column whose path cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unrecognized column definition {}", go_quote(.0))]
 pub struct UnreadableColumn(pub String);

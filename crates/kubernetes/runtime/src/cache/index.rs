@@ -1,10 +1,10 @@
-//! Objects found by something they say.
+//! An index: objects of a cache by a term derived from them.
 
 use std::sync::Arc;
 
 use super::{Cache, Kind};
 
-/// Finds the objects of a cache by a term.
+/// Finds the objects of a cache by a term; client-go's `Indexer`.
 pub struct Index<K> {
     cache: Cache<K>,
     slot: usize,
@@ -24,7 +24,7 @@ impl<K: Kind> Index<K> {
         Self { cache, slot }
     }
 
-    /// Objects that say this, by namespace and name.
+    /// Objects with this term, ordered by namespace and name.
     pub fn find(&self, term: &str) -> Vec<Arc<K>> {
         self.cache.shared.state.read().indexed(self.slot, term)
     }

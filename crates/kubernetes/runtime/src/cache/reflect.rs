@@ -1,4 +1,4 @@
-//! Keeping a cache current: list, watch from there, list again when the past is gone.
+//! The reflector: list, watch from there, and list again when the resource version has expired.
 
 use std::mem;
 use std::sync::Arc;
@@ -12,45 +12,45 @@ use super::wire::{Raw, Wire, read};
 use super::{Cache, Change, Kind, revision};
 use crate::Key;
 
-/// The first wait after a failure, and the longest.
+/// The first backoff after a failure, and the longest.
 const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(10));
 
-/// What is filled with objects of some kind. What fills it is the same program for all kinds: compiled for
-/// each of them it would be many times as large, and no faster.
-pub(super) trait Filled: Send + Sync {
-    /// The revision up to which everything has been seen.
+/// The target of a reflector. It is a trait object so that the reflector is compiled once: compiled for
+/// each kind it would be many times as large, and no faster.
+pub(super) trait ReflectorTarget: Send + Sync {
+    /// The resource version up to which all changes have been observed.
     fn seen(&self) -> u64;
 
-    /// Takes a page of the list that is being read.
+    /// Adds a page of the list in progress.
     fn page(&mut self, objects: Vec<Raw>) -> Result<(), kube::Error>;
 
-    /// Makes the pages that were taken all there is, at a revision.
+    /// Replaces all objects by the pages added, at a resource version.
     fn replace(&mut self, at: u64);
 
-    /// Takes an object as it is now.
+    /// Stores an object.
     fn set(&self, object: &Raw) -> Result<(), kube::Error>;
 
-    /// Takes it that an object is gone.
+    /// Removes a deleted object.
     fn remove(&self, object: &Raw) -> Result<(), kube::Error>;
 
-    /// Takes it that nothing else has changed up to a revision.
+    /// Records that nothing else has changed up to a resource version (a bookmark).
     fn reach(&self, at: u64);
 
-    /// Takes it that the kind is not served at the moment.
+    /// Records that the kind is not served now.
     fn miss(&self);
 
-    /// Forgets the pages of a list that did not come to its end.
+    /// Drops the pages of an incomplete list.
     fn give_up(&mut self);
 }
 
-/// A cache that is filled, and what is done to objects before they are kept.
-pub(super) struct Filling<K, T> {
+/// A cache as the target of a reflector; `trim` drops parts of an object before it is stored.
+pub(super) struct CacheTarget<K, T> {
     cache: Cache<K>,
     trim: T,
     pages: Vec<Arc<K>>,
 }
 
-impl<K: Kind, T: Fn(&mut K)> Filling<K, T> {
+impl<K: Kind, T: Fn(&mut K)> CacheTarget<K, T> {
     pub(super) fn new(cache: Cache<K>, trim: T) -> Self {
         Self {
             cache,
@@ -66,7 +66,7 @@ impl<K: Kind, T: Fn(&mut K)> Filling<K, T> {
     }
 }
 
-impl<K: Kind, T: Fn(&mut K) + Send + Sync> Filled for Filling<K, T> {
+impl<K: Kind, T: Fn(&mut K) + Send + Sync> ReflectorTarget for CacheTarget<K, T> {
     fn seen(&self) -> u64 {
         self.cache.seen()
     }
@@ -119,17 +119,17 @@ impl<K: Kind, T: Fn(&mut K) + Send + Sync> Filled for Filling<K, T> {
 }
 
 /// Runs until dropped.
-pub(super) async fn run(mut filled: Box<dyn Filled>, wire: Wire) {
+pub(super) async fn run(mut target: Box<dyn ReflectorTarget>, wire: Wire) {
     let mut wait = RETRY.0;
     let mut from: Option<u64> = None;
     loop {
         let result = match from {
-            Some(at) => watch(&*filled, &wire, at, &mut wait).await,
-            None => list(&mut *filled, &wire).await,
+            Some(at) => watch(&*target, &wire, at, &mut wait).await,
+            None => list(&mut *target, &wire).await,
         };
         match result {
             Ok(at) => {
-                // A server that ends watches at once, as one does that stops, is not to be stormed.
+                // Wait before watching again: a server that is shutting down ends watches at once.
                 if from.is_some() {
                     tokio::time::sleep(RETRY.0).await;
                 }
@@ -137,24 +137,24 @@ pub(super) async fn run(mut filled: Box<dyn Filled>, wire: Wire) {
                 wait = RETRY.0;
             }
             Err(error) => {
-                filled.give_up();
+                target.give_up();
                 let url = wire.url();
                 let code = match &error {
                     kube::Error::Api(status) => status.code,
                     _ => 0,
                 };
                 match code {
-                    410 => debug!(url, "the watch is too far behind; listing again"),
-                    // A kind that comes or goes; what there is afterwards is to be listed anew.
-                    404 => debug!(url, "not served at the moment; trying again"),
-                    _ => warn!(url, %error, "cannot follow changes; trying again"),
+                    410 => debug!(url, "resource version too old; listing again"),
+                    // The CRD was created or deleted: list again afterwards.
+                    404 => debug!(url, "kind not served; retrying"),
+                    _ => warn!(url, %error, "watch failed; retrying"),
                 }
                 if code == 404 {
-                    filled.miss();
+                    target.miss();
                 }
                 from = from
                     .filter(|_| !matches!(code, 404 | 410))
-                    .map(|_| filled.seen());
+                    .map(|_| target.seen());
                 tokio::time::sleep(wait).await;
                 wait = (wait * 2).min(RETRY.1);
             }
@@ -162,25 +162,25 @@ pub(super) async fn run(mut filled: Box<dyn Filled>, wire: Wire) {
     }
 }
 
-/// Lists everything; the revision it was listed at.
-async fn list(filled: &mut dyn Filled, wire: &Wire) -> Result<u64, kube::Error> {
+/// Lists all objects; returns the resource version of the list.
+async fn list(target: &mut dyn ReflectorTarget, wire: &Wire) -> Result<u64, kube::Error> {
     let mut token = None;
     let at = loop {
         let page = wire.page(token.as_deref()).await?;
-        filled.page(page.items)?;
+        target.page(page.items)?;
         token = page.metadata.continue_.filter(|token| !token.is_empty());
         if token.is_none() {
             break page.metadata.resource_version;
         }
     };
     let at = at.and_then(|at| at.parse().ok()).unwrap_or_default();
-    filled.replace(at);
+    target.replace(at);
     Ok(at)
 }
 
-/// Follows changes until the server ends the watch; the revision it got to.
+/// Watches changes until the server ends the watch; returns the last resource version.
 async fn watch(
-    filled: &dyn Filled,
+    target: &dyn ReflectorTarget,
     wire: &Wire,
     from: u64,
     wait: &mut Duration,
@@ -189,35 +189,36 @@ async fn watch(
     while let Some(event) = events.try_next().await? {
         *wait = RETRY.0;
         match event {
-            WatchEvent::Added(object) | WatchEvent::Modified(object) => filled.set(&object)?,
-            WatchEvent::Deleted(object) => filled.remove(&object)?,
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => target.set(&object)?,
+            WatchEvent::Deleted(object) => target.remove(&object)?,
             WatchEvent::Bookmark(bookmark) => {
                 let at = bookmark.metadata.resource_version.parse();
-                filled.reach(at.unwrap_or_default());
+                target.reach(at.unwrap_or_default());
             }
             WatchEvent::Error(status) => return Err(kube::Error::Api(status)),
         }
     }
-    Ok(filled.seen())
+    Ok(target.seen())
 }
 
 impl<K: Kind> Cache<K> {
-    /// The revision up to which everything has been seen.
+    /// The resource version up to which all changes have been observed.
     fn seen(&self) -> u64 {
         self.shared.progress.borrow().revision
     }
 
-    /// Says that all objects are gone, and that there will be no others. Whoever follows changes
-    /// for the cache has to have ended before.
+    /// Removes all objects for good because the kind is no longer served. The reflector of the cache
+    /// has to have stopped before.
     pub(crate) fn end(&self) {
-        // First said, then done: who finds no objects can tell why.
+        // Set `ended` first: a caller that finds the cache empty can then tell why.
         self.shared
             .progress
             .send_modify(|progress| progress.ended = true);
         self.publish(self.seen(), |state| state.replace(Vec::new(), u64::MAX));
     }
 
-    /// Changes the state, tells the listeners, then those who wait.
+    /// Changes the state, then notifies the listeners, then the waiters: a waiter may rely on the
+    /// listeners having run.
     fn publish(&self, at: u64, change: impl FnOnce(&mut super::State<K>) -> Vec<Change<K>>) {
         let (changes, listeners) = {
             let mut state = self.shared.state.write();

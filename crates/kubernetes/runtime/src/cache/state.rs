@@ -1,4 +1,4 @@
-//! What a cache holds.
+//! The contents of a cache: objects, indices and listeners.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
@@ -7,21 +7,21 @@ use std::sync::Arc;
 use super::{Change, Kind, revision};
 use crate::Key;
 
-/// What an object says, to be found by.
-type Says<K> = fn(&K) -> Vec<String>;
+/// The terms an object is indexed by.
+type TermsOf<K> = fn(&K) -> Vec<String>;
 
 type Listener<K> = Arc<dyn Fn(&Change<K>) + Send + Sync>;
 
-/// Objects and the ways to find them.
+/// Objects, their indices and the listeners.
 pub(super) struct State<K> {
     pub(super) objects: BTreeMap<Key, Arc<K>>,
     pub(super) listeners: Vec<Listener<K>>,
     /// Objects by the uid of their controller.
     controlled: Terms,
-    indices: Vec<(Says<K>, Terms)>,
+    indices: Vec<(TermsOf<K>, Terms)>,
 }
 
-/// Names of objects by a term they say.
+/// Object keys by index term.
 #[derive(Default)]
 struct Terms(HashMap<String, BTreeSet<Key>>);
 
@@ -82,7 +82,7 @@ impl<K: Kind> State<K> {
             .collect()
     }
 
-    pub(super) fn add_index(&mut self, of: Says<K>) -> usize {
+    pub(super) fn add_index(&mut self, of: TermsOf<K>) -> usize {
         let mut terms = Terms::default();
         for (key, object) in &self.objects {
             for term in of(object) {
@@ -93,7 +93,7 @@ impl<K: Kind> State<K> {
         self.indices.len() - 1
     }
 
-    /// Puts an object in place of what was there, or takes away what was there.
+    /// Replaces or removes one object and updates the indices.
     pub(super) fn set(&mut self, key: &Key, new: Option<Arc<K>>) -> Option<Change<K>> {
         let old = match &new {
             Some(object) => self.objects.insert(key.clone(), Arc::clone(object)),
@@ -125,8 +125,8 @@ impl<K: Kind> State<K> {
         Some(Change { old, new })
     }
 
-    /// Makes the objects those of a list; says what that changed. An object that a list at an older
-    /// revision does not know yet, or knows only an older form of, stays as it is.
+    /// Replaces all objects by those of a list and returns the changes. An object newer than the list
+    /// stays: a watch or a write may have delivered it after the list was taken.
     pub(super) fn replace(&mut self, listed: Vec<Arc<K>>, at: u64) -> Vec<Change<K>> {
         let mut changes = Vec::new();
         let mut gone: BTreeSet<Key> = self
@@ -150,7 +150,7 @@ impl<K: Kind> State<K> {
     }
 }
 
-/// The uid of the controller of an object.
+/// The uid of the controller owner reference of an object.
 fn controller<K: Kind>(object: &K) -> Option<&str> {
     let owners = object.meta().owner_references.as_deref()?;
     let owner = owners.iter().find(|owner| owner.controller == Some(true))?;

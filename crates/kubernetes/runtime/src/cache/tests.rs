@@ -35,7 +35,7 @@ fn shows<K: Kind>(state: &State<K>) -> BTreeMap<String, u64> {
 }
 
 #[test]
-fn a_list_never_takes_back_what_is_newer_than_it() {
+fn older_list_does_not_undo_newer_objects() {
     let mut state = State::default();
     for (name, revision) in [("kept", 3), ("gone", 4), ("newer", 9), ("changed", 5)] {
         state.set(&Key::new("here", name), Some(map(name, revision)));
@@ -50,7 +50,7 @@ fn a_list_never_takes_back_what_is_newer_than_it() {
 }
 
 proptest! {
-    /// Whatever is put in and taken out, the indices say what the objects say.
+    /// The indices match the objects after any sequence of inserts and removals.
     #[test]
     fn indices_follow_the_objects(steps in prop::collection::vec((0..6u8, prop::option::of((0..4u8, 0..3u8))), 0..60)) {
         let mut state = State::<ConfigMap>::default();
@@ -87,7 +87,7 @@ proptest! {
 }
 
 #[tokio::test]
-async fn a_cache_has_seen_what_was_written_and_tells_it_in_order() -> anyhow::Result<()> {
+async fn cache_observes_writes_and_notifies_in_order() -> anyhow::Result<()> {
     let cluster = testkit::TestCluster::start().await?;
     let namespace = cluster.namespace("cache").await?;
     let manager = Manager::new(cluster.client());
@@ -106,17 +106,18 @@ async fn a_cache_has_seen_what_was_written_and_tells_it_in_order() -> anyhow::Re
     cache.synced().await;
     assert!(cache.get(&namespace, "before").is_some());
 
-    let told = Arc::new(Mutex::new(Vec::new()));
+    let notified = Arc::new(Mutex::new(Vec::new()));
     let here = namespace.clone();
     cache.on_change({
-        let told = Arc::clone(&told);
+        let notified = Arc::clone(&notified);
         move |change| {
             if let Some(object) = change.object()
                 && object.metadata.namespace.as_ref() == Some(&here)
                 && object.metadata.name.as_deref() != Some("kube-root-ca.crt")
             {
                 let kind = (change.old.is_some(), change.new.is_some());
-                told.lock()
+                notified
+                    .lock()
                     .push((object.metadata.name.clone().unwrap_or_default(), kind));
             }
         }
@@ -137,7 +138,7 @@ async fn a_cache_has_seen_what_was_written_and_tells_it_in_order() -> anyhow::Re
     assert_eq!(seen, patched.data);
 
     api.delete("fresh", &DeleteParams::default()).await?;
-    cache.saw_deletion(&fresh.metadata).await;
+    cache.wait_for_deletion(&fresh.metadata).await;
     assert!(cache.get(&namespace, "fresh").is_none());
 
     let expected = [
@@ -147,7 +148,7 @@ async fn a_cache_has_seen_what_was_written_and_tells_it_in_order() -> anyhow::Re
         ("fresh", (true, false)),
     ];
     assert_eq!(
-        *told.lock(),
+        *notified.lock(),
         expected.map(|(name, kind)| (name.to_owned(), kind))
     );
     manager.stop().await;

@@ -1,8 +1,8 @@
-//! What a server says of a kind, object by object, before anybody reads it.
+//! List and watch requests with raw objects.
 //!
-//! kube's own lists read every object twice: into something that can be anything, and from there. Here an object
-//! of a list or an event is left as it came until it is known what it is, and read once. Events have to say their
-//! type before their object for that, as kube-apiserver and the embedded server do.
+//! kube's own list deserializes every object twice: into a `serde_json::Value` and from there. Here an
+//! object of a list or an event stays raw JSON until its type is known, and is deserialized once. This
+//! needs `type` before `object` in watch events, which kube-apiserver and the embedded server send.
 
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
@@ -16,20 +16,20 @@ use serde_json::value::RawValue;
 
 use super::Kind;
 
-/// Objects a page of a list.
+/// Objects per page of a list.
 const PAGE: u32 = 2000;
-/// Seconds until the server ends a watch; kube allows less than 295.
+/// Seconds until the server ends a watch; kube rejects 295 and more.
 const WATCH: u32 = 290;
 
-/// An object as it came.
+/// An object as raw JSON.
 pub(super) type Raw = Box<RawValue>;
 
-/// Some objects of a list.
+/// One page of a list.
 #[derive(Deserialize)]
 pub(super) struct Page {
     #[serde(default)]
     pub(super) metadata: ListMeta,
-    /// Nothing, or none at all, where there is nothing to list.
+    /// Missing or null when the list is empty.
     #[serde(default, deserialize_with = "or_none")]
     pub(super) items: Vec<Raw>,
 }
@@ -38,7 +38,7 @@ fn or_none<'de, D: serde::Deserializer<'de>>(items: D) -> Result<Vec<Raw>, D::Er
     Option::deserialize(items).map(Option::unwrap_or_default)
 }
 
-/// What of a kind is followed; everything by default.
+/// Which objects of a kind are watched; all by default.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Selection {
     /// A field selector.
@@ -48,7 +48,7 @@ pub(super) struct Selection {
 }
 
 impl Selection {
-    /// What a field selector selects.
+    /// Objects that match a field selector.
     pub(super) fn by_fields(fields: String) -> Self {
         Self {
             fields: Some(fields),
@@ -56,7 +56,7 @@ impl Selection {
         }
     }
 
-    /// What a label selector selects.
+    /// Objects that match a label selector.
     pub(super) fn by_labels(labels: String) -> Self {
         Self {
             fields: None,
@@ -65,12 +65,12 @@ impl Selection {
     }
 }
 
-/// Where objects come from.
+/// The endpoint objects are listed and watched at.
 pub(super) struct Wire {
     client: Client,
     request: Request,
     selection: Selection,
-    /// Whether nothing but metadata is asked for.
+    /// Whether only metadata is requested (`PartialObjectMetadata`).
     metadata: bool,
 }
 
@@ -84,12 +84,12 @@ impl Wire {
         }
     }
 
-    /// The path that is asked.
+    /// The URL path of the requests.
     pub(super) fn url(&self) -> &str {
         &self.request.url_path
     }
 
-    /// A page of everything: the first one, or that of a token.
+    /// A page of the list: the first one, or the one of a continue token.
     pub(super) async fn page(&self, token: Option<&str>) -> Result<Page, kube::Error> {
         let params = ListParams {
             field_selector: self.selection.fields.clone(),
@@ -106,7 +106,7 @@ impl Wire {
         self.client.request(request).await
     }
 
-    /// What happens after a revision.
+    /// Watches the changes after a resource version.
     pub(super) async fn watch(
         &self,
         from: u64,
@@ -128,7 +128,7 @@ impl Wire {
     }
 }
 
-/// Reads an object as what it is.
+/// Deserializes an object.
 pub(super) fn read<K: DeserializeOwned>(object: &Raw) -> Result<K, kube::Error> {
     serde_json::from_str(object.get()).map_err(kube::Error::SerdeError)
 }

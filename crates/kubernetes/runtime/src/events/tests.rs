@@ -1,4 +1,4 @@
-//! What becomes of events.
+//! Writing and counting events.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Event};
 use kube::Api;
@@ -7,22 +7,22 @@ use kube::core::GroupVersionKind;
 
 use crate::Manager;
 
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(20);
+const WAIT_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(20);
 
 #[tokio::test]
-async fn events_name_kinds_that_are_found_at_run_time() -> anyhow::Result<()> {
+async fn events_refer_to_kinds_found_at_run_time() -> anyhow::Result<()> {
     let cluster = testkit::TestCluster::start().await?;
     let manager = Manager::new(cluster.client());
     let kind = GroupVersionKind::gvk("toys.example.com", "v1", "Kite");
     let kind = ApiResource::from_gvk(&kind);
-    // It has no namespace: its events go to the default one.
+    // It is cluster-scoped: its events go to namespace `default`.
     let kite = DynamicObject::new("red", &kind);
     let events = manager.events("tester");
     events.normal_of_kind(&kite, &kind, "Flies", "it flies");
     events.warning_of_kind(&kite, &kind, "Falls", "it falls");
 
     let api: Api<Event> = Api::namespaced(cluster.client(), "default");
-    let written = testkit::wait_until("both events are written", PATIENCE, async || {
+    let written = testkit::wait_until("both events are written", WAIT_TIMEOUT, async || {
         let mut list = api.list(&ListParams::default()).await?.items;
         list.retain(|event| event.involved_object.kind.as_deref() == Some("Kite"));
         Ok((list.len() == 2).then_some(list))
@@ -43,7 +43,7 @@ async fn events_name_kinds_that_are_found_at_run_time() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn what_is_said_again_counts_and_is_not_written_again() -> anyhow::Result<()> {
+async fn repeated_event_increments_count() -> anyhow::Result<()> {
     let cluster = testkit::TestCluster::start().await?;
     let namespace = cluster.namespace("events").await?;
     let manager = Manager::new(cluster.client());
@@ -64,7 +64,7 @@ async fn what_is_said_again_counts_and_is_not_written_again() -> anyhow::Result<
     events.normal(&about, "Fine", "it is fine");
 
     let api: Api<Event> = Api::namespaced(cluster.client(), &namespace);
-    let written = testkit::wait_until("both events are written", PATIENCE, async || {
+    let written = testkit::wait_until("both events are written", WAIT_TIMEOUT, async || {
         let list = api.list(&ListParams::default()).await?.items;
         let fine = list
             .iter()

@@ -1,4 +1,4 @@
-//! Whose a lease is: client-go's rules, with the time as an argument.
+//! Who holds a lease: client-go's rules, with the time as an argument.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use k8s_openapi::jiff::Timestamp;
 
 use super::Election;
 
-/// What to do about a lease.
+/// What to do with a lease.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Step {
-    /// Write this: it takes or renews the lease.
+pub(super) enum LeaseStep {
+    /// Write this spec: it acquires or renews the lease.
     Hold(LeaseSpec),
-    /// It is somebody else's.
+    /// Another identity holds it.
     Wait(String),
 }
 
@@ -23,7 +23,7 @@ pub(super) fn decide(
     unchanged: Duration,
     election: &Election,
     now: Timestamp,
-) -> Step {
+) -> LeaseStep {
     let fresh = LeaseSpec {
         holder_identity: Some(election.identity.clone()),
         lease_duration_seconds: i32::try_from(election.timing.lease.as_secs()).ok(),
@@ -33,32 +33,32 @@ pub(super) fn decide(
         ..LeaseSpec::default()
     };
     let Some(lease) = lease else {
-        return Step::Hold(fresh);
+        return LeaseStep::Hold(fresh);
     };
     let holder = lease.holder_identity.as_deref().unwrap_or_default();
     let transitions = lease.lease_transitions.unwrap_or_default();
     if holder == election.identity {
-        return Step::Hold(LeaseSpec {
+        return LeaseStep::Hold(LeaseSpec {
             acquire_time: lease.acquire_time.clone().or(fresh.acquire_time),
             lease_transitions: Some(transitions),
             ..fresh
         });
     }
-    // What the holder wrote counts: it may have been started with other settings.
+    // The duration in the lease counts: its holder may run with other settings.
     let granted = lease
         .lease_duration_seconds
         .and_then(|seconds| u64::try_from(seconds).ok())
         .map_or(election.timing.lease, Duration::from_secs);
     if !holder.is_empty() && unchanged < granted {
-        return Step::Wait(holder.to_owned());
+        return LeaseStep::Wait(holder.to_owned());
     }
-    Step::Hold(LeaseSpec {
+    LeaseStep::Hold(LeaseSpec {
         lease_transitions: Some(transitions.saturating_add(1)),
         ..fresh
     })
 }
 
-/// What to write to give a lease back; nothing if it is not this one's.
+/// The spec that releases a lease; `None` if another identity holds it.
 pub(super) fn release(
     lease: Option<&LeaseSpec>,
     identity: &str,
@@ -67,7 +67,8 @@ pub(super) fn release(
     let lease = lease.filter(|lease| lease.holder_identity.as_deref() == Some(identity))?;
     Some(LeaseSpec {
         holder_identity: Some(String::new()),
-        // The shortest there is: older clients wait for it to pass.
+        // The shortest possible duration: older clients ignore the empty holder and wait for it to
+        // expire.
         lease_duration_seconds: Some(1),
         acquire_time: Some(MicroTime(now)),
         renew_time: Some(MicroTime(now)),

@@ -1,4 +1,4 @@
-//! Who leads, and who takes over.
+//! Leader election, renewal and takeover.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use kube::{Api, Client};
 use serde_json::json;
 use testkit::TestCluster;
 
-use super::decide::{Step, decide, release};
+use super::decide::{LeaseStep, decide, release};
 use super::{Election, Leadership, Timing};
-use crate::Turn;
+use crate::WriteFence;
 
-const PATIENCE: Duration = Duration::from_mins(1);
+const WAIT_TIMEOUT: Duration = Duration::from_mins(1);
 
 fn election(namespace: &str, identity: &str, timing: Timing) -> Election {
     Election {
@@ -41,10 +41,10 @@ fn spec(holder: &str, acquired: i64, renewed: i64, seconds: i32, transitions: i3
 }
 
 #[test]
-fn a_lease_is_its_holders_until_it_has_not_changed_for_as_long_as_it_lasts() {
+fn lease_is_taken_over_only_after_its_duration_without_change() {
     let me = election("here", "me", Timing::default());
-    let hold = |acquired, transitions| Step::Hold(spec("me", acquired, 100, 15, transitions));
-    let wait = || Step::Wait("other".to_owned());
+    let hold = |acquired, transitions| LeaseStep::Hold(spec("me", acquired, 100, 15, transitions));
+    let wait = || LeaseStep::Wait("other".to_owned());
     for (what, lease, unchanged, expected) in [
         ("no lease", None, 0, hold(100, 0)),
         ("an empty one", Some(LeaseSpec::default()), 0, hold(100, 1)),
@@ -64,7 +64,7 @@ fn a_lease_is_its_holders_until_it_has_not_changed_for_as_long_as_it_lasts() {
         ("fresh", Some(spec("other", 0, 99, 15, 3)), 1, wait()),
         ("nearly over", Some(spec("other", 0, 86, 15, 3)), 14, wait()),
         ("over", Some(spec("other", 0, 85, 15, 3)), 15, hold(100, 4)),
-        // Clocks differ: an old time in a lease that changes says nothing.
+        // Clocks differ: an old renew time in a lease that keeps changing means nothing.
         (
             "old by its clock",
             Some(spec("other", 0, -900, 15, 3)),
@@ -97,7 +97,7 @@ fn a_lease_is_its_holders_until_it_has_not_changed_for_as_long_as_it_lasts() {
 }
 
 #[test]
-fn only_the_holder_gives_a_lease_back() {
+fn only_the_holder_releases_a_lease() {
     let mine = spec("me", 7, 98, 15, 3);
     let released = release(Some(&mine), "me", at(100));
     assert_eq!(released, Some(spec("", 100, 100, 1, 3)));
@@ -114,8 +114,8 @@ const QUICK: Timing = Timing {
 
 async fn acquire(client: &Client, namespace: &str, identity: &str) -> anyhow::Result<Leadership> {
     let election = election(namespace, identity, QUICK);
-    let acquired = election.acquire(client.clone(), Turn::waiting());
-    Ok(tokio::time::timeout(PATIENCE, acquired).await?)
+    let acquired = election.acquire(client.clone(), WriteFence::follower());
+    Ok(tokio::time::timeout(WAIT_TIMEOUT, acquired).await?)
 }
 
 async fn lease(client: &Client, namespace: &str) -> anyhow::Result<LeaseSpec> {
@@ -124,7 +124,7 @@ async fn lease(client: &Client, namespace: &str) -> anyhow::Result<LeaseSpec> {
 }
 
 #[tokio::test]
-async fn the_second_waits_until_the_first_is_gone() -> anyhow::Result<()> {
+async fn standby_takes_over_after_the_leader_is_gone() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let namespace = cluster.namespace("leader").await?;
     let client = cluster.client();
@@ -144,17 +144,17 @@ async fn the_second_waits_until_the_first_is_gone() -> anyhow::Result<()> {
         "it is renewed: {held:?}"
     );
 
-    // The first says nothing any more, as if it had been killed.
+    // The first does not renew any more, as if it had been killed.
     let second = second.await?;
     let held = lease(&client, &namespace).await?;
     assert_eq!(held.holder_identity.as_deref(), Some("second"));
     assert_eq!(held.lease_transitions, Some(1));
 
-    // Back among the living, the first learns that it does not lead.
-    let error = tokio::time::timeout(PATIENCE, first.keep()).await?;
+    // The first resumes, and learns that it is not the leader.
+    let error = tokio::time::timeout(WAIT_TIMEOUT, first.keep()).await?;
     assert!(error.to_string().contains("keeping the lease"), "{error}");
 
-    // What is given back is free at once, and is given back by its holder alone.
+    // A released lease is free at once, and only its holder can release it.
     first.release().await?;
     let held = lease(&client, &namespace).await?;
     assert_eq!(held.holder_identity.as_deref(), Some("second"));
@@ -169,23 +169,23 @@ async fn the_second_waits_until_the_first_is_gone() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn who_cannot_renew_stops_leading() -> anyhow::Result<()> {
+async fn leader_that_cannot_renew_stops_leading() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let namespace = cluster.namespace("leader").await?;
     let client = cluster.client();
     let mut leader = acquire(&client, &namespace, "leader").await?;
 
-    // Somebody takes the lease without asking.
+    // Another process takes the lease by force.
     let api: Api<Lease> = Api::namespaced(client.clone(), &namespace);
     let patch = Patch::Merge(json!({"spec": {"holderIdentity": "thief"}}));
     api.patch("leader", &PatchParams::default(), &patch).await?;
-    let error = tokio::time::timeout(PATIENCE, leader.keep()).await?;
+    let error = tokio::time::timeout(WAIT_TIMEOUT, leader.keep()).await?;
     assert!(error.to_string().contains("\"thief\" holds it"), "{error}");
 
-    // A server that refuses everything.
-    let nobody = cluster.client_as("nobody", &[])?;
-    leader.api = Api::namespaced(nobody, &namespace);
-    let error = tokio::time::timeout(PATIENCE, leader.keep()).await?;
+    // A client without permissions.
+    let unprivileged = cluster.client_as("unprivileged", &[])?;
+    leader.api = Api::namespaced(unprivileged, &namespace);
+    let error = tokio::time::timeout(WAIT_TIMEOUT, leader.keep()).await?;
     assert!(
         error.to_string().contains("could not be renewed"),
         "{error}"

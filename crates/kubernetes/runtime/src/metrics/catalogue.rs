@@ -1,5 +1,5 @@
-//! Which metrics there are, for those who read about them. It is made of what is registered, so that none
-//! can be left out.
+//! The list of registered metrics, for the reference documentation. It is built from the registry, so
+//! that no metric can be missing.
 
 use prometheus_client::encoding::text;
 use prometheus_client::metrics::counter::Counter;
@@ -8,21 +8,21 @@ use prometheus_client::registry::Registry;
 
 use super::Labels;
 
-/// A family of series.
+/// A metric family.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Described {
-    /// What it is called, as queries name it.
+    /// The name without suffixes such as `_total`.
     pub name: String,
     /// `counter`, `gauge` or `histogram`.
     pub kind: &'static str,
-    /// What its series differ in.
+    /// The names of its labels.
     pub labels: Vec<String>,
-    /// What it says.
+    /// The help text.
     pub help: String,
 }
 
 impl Described {
-    /// Every name that queries may use for it.
+    /// The series names queries may use, with their suffixes.
     pub fn names(&self) -> Vec<String> {
         if self.kind == "histogram" {
             let parts = ["_bucket", "_sum", "_count"];
@@ -32,16 +32,16 @@ impl Described {
     }
 }
 
-/// The names of labels, in their order. They can be had only from a series that has them.
+/// The names of labels, in their order. Only an encoded series has them.
 pub(super) fn names<L: Labels + Default>() -> Vec<String> {
     let family: Family<L, Counter> = Family::default();
     drop(family.get_or_create(&L::default()));
     let mut registry = Registry::default();
     registry.register("x", "x", family);
-    let mut told = String::new();
-    // Fails only where writing to a string does.
-    let _ = text::encode(&mut told, &registry);
-    let mut lines = told.lines();
+    let mut encoded = String::new();
+    // Fails only if writing to a string does.
+    let _ = text::encode(&mut encoded, &registry);
+    let mut lines = encoded.lines();
     let series = lines.find_map(|line| line.strip_prefix("x_total{"));
     let labels = series.and_then(|line| line.split_once('}'));
     let labels = labels.map_or("", |(labels, _)| labels);

@@ -1,4 +1,4 @@
-//! What Prometheus reads.
+//! The metrics as Prometheus scrapes them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +23,7 @@ fn step(plan: &str, phase: &'static str) -> Step {
     }
 }
 
-/// The lines about a metric.
+/// The rendered lines of a metric.
 fn lines(metrics: &Metrics, name: &str) -> Vec<String> {
     let text = metrics.render();
     assert!(text.ends_with("# EOF\n"), "{text}");
@@ -37,7 +37,7 @@ fn lines(metrics: &Metrics, name: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_is_said_of_an_object_goes_with_it() {
+fn series_of_an_object_are_removed_with_it() {
     let metrics = Metrics::default();
     let phases = metrics.gauges::<Step>("plan_phase", "Where plans are");
     let (a, b) = (Key::new("", "a"), Key::new("", "b"));
@@ -63,7 +63,7 @@ fn what_is_said_of_an_object_goes_with_it() {
 }
 
 #[test]
-fn counts_and_times_have_the_names_that_are_expected() {
+fn counters_and_histograms_have_conventional_names() {
     let metrics = Metrics::default();
     let applied = metrics.counter::<Step>("plan_items", "Items");
     applied.get_or_create(&step("a", "Done")).inc();
@@ -80,19 +80,19 @@ fn counts_and_times_have_the_names_that_are_expected() {
     );
 }
 
-/// Does with names what they say, and tells when it begins to hang.
-struct Obedient {
+/// Acts by the name of the key, and sets `busy` when it begins to hang.
+struct ScriptedReconciler {
     busy: Arc<AtomicBool>,
 }
 
-impl Reconcile<String> for Obedient {
+impl Reconcile<String> for ScriptedReconciler {
     fn name(&self) -> &'static str {
         "obedient"
     }
 
     async fn reconcile(&self, what: &String) -> Result<Next, Error> {
         match what.as_str() {
-            "fail" => Err(Error::Invalid("as told".into())),
+            "fail" => Err(Error::Invalid("on purpose".into())),
             "later" => Ok(Next::After(Duration::from_hours(1))),
             "hang" => {
                 self.busy.store(true, Ordering::SeqCst);
@@ -104,15 +104,15 @@ impl Reconcile<String> for Obedient {
 }
 
 #[tokio::test]
-async fn controllers_tell_how_they_fare() -> anyhow::Result<()> {
+async fn controllers_report_reconciles_and_queue_length() -> anyhow::Result<()> {
     let cluster = TestCluster::embedded().await?;
     let manager = Manager::new(cluster.client());
     let queue = Queue::new();
     let busy = Arc::new(AtomicBool::new(false));
-    let obedient = Obedient {
+    let reconciler = ScriptedReconciler {
         busy: Arc::clone(&busy),
     };
-    manager.start(obedient, &queue, 1);
+    manager.start(reconciler, &queue, 1);
     for what in ["well", "fail", "later"] {
         queue.add(what.to_owned());
     }
@@ -123,7 +123,7 @@ async fn controllers_tell_how_they_fare() -> anyhow::Result<()> {
         line[name.len()..].parse().unwrap()
     };
     wait_until(
-        "all has been looked at",
+        "all keys are reconciled",
         Duration::from_secs(20),
         async || {
             let done = count("success") == 1 && count("requeue_after") == 1 && count("error") >= 1;
@@ -133,7 +133,7 @@ async fn controllers_tell_how_they_fare() -> anyhow::Result<()> {
     .await?;
     assert_eq!((count("conflict"), count("panic")), (0, 0));
 
-    // One is in the hands of the only worker, the others wait.
+    // One key is being processed by the only worker, the others are queued.
     queue.add("hang".to_owned());
     wait_until("the worker is busy", Duration::from_secs(20), async || {
         Ok(busy.load(Ordering::SeqCst).then_some(()))
@@ -152,7 +152,7 @@ async fn controllers_tell_how_they_fare() -> anyhow::Result<()> {
     assert!(line.contains(r#"controller="obedient""#), "{line}");
     let took = lines(&metrics, "medley_reconcile_duration_seconds_count").pop();
     assert!(took.is_some_and(|line| !line.ends_with(" 0")));
-    // It hangs as told; nobody waits for it to end.
+    // The reconcile hangs on purpose; do not wait for it.
     drop(manager);
     Ok(())
 }

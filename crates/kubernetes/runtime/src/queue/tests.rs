@@ -1,8 +1,8 @@
 use std::time::Duration;
 
-use super::{Queue, retry_after};
+use super::{Queue, backoff};
 
-/// What is in the queue right now.
+/// Takes all keys that are queued now.
 async fn drain(queue: &Queue<&'static str>) -> Vec<&'static str> {
     let mut taken = Vec::new();
     while let Ok(what) = tokio::time::timeout(Duration::from_millis(20), queue.next()).await {
@@ -12,7 +12,7 @@ async fn drain(queue: &Queue<&'static str>) -> Vec<&'static str> {
 }
 
 #[tokio::test]
-async fn what_is_added_twice_comes_once_and_in_order() {
+async fn duplicate_keys_are_queued_once_and_in_order() {
     let queue = Queue::new();
     for what in ["a", "b", "a", "c", "b"] {
         queue.add(what);
@@ -21,7 +21,7 @@ async fn what_is_added_twice_comes_once_and_in_order() {
 }
 
 #[tokio::test]
-async fn what_a_worker_has_comes_again_only_when_it_is_done() {
+async fn key_in_process_is_requeued_when_done() {
     let queue = Queue::new();
     queue.add("a");
     assert_eq!(queue.next().await, "a");
@@ -32,7 +32,7 @@ async fn what_a_worker_has_comes_again_only_when_it_is_done() {
 }
 
 #[tokio::test]
-async fn the_earlier_of_two_times_counts() {
+async fn earliest_delay_wins() {
     let queue = Queue::new();
     let hour = Duration::from_hours(1);
     queue.add_after("a", hour);
@@ -40,12 +40,12 @@ async fn the_earlier_of_two_times_counts() {
     queue.add_after("a", hour);
     assert_eq!(drain(&queue).await, ["a"]);
     queue.done(&"a");
-    assert!(queue.is_idle(), "the later times do not count any more");
+    assert!(queue.is_idle(), "the later times are dropped");
 }
 
 #[test]
-fn failures_wait_longer_and_longer_up_to_a_limit() {
-    let waits: Vec<Duration> = (1..40).map(retry_after).collect();
+fn backoff_grows_up_to_a_limit() {
+    let waits: Vec<Duration> = (1..40).map(backoff).collect();
     assert!(waits.is_sorted(), "{waits:?}");
     assert_eq!(waits.first().map(Duration::as_millis), Some(5));
     assert_eq!(waits.get(1).map(Duration::as_millis), Some(10));
@@ -53,7 +53,7 @@ fn failures_wait_longer_and_longer_up_to_a_limit() {
 }
 
 #[tokio::test]
-async fn what_went_well_begins_anew() {
+async fn success_resets_backoff() {
     let queue = Queue::new();
     for _ in 0..30 {
         queue.add_failed("a");
@@ -64,7 +64,7 @@ async fn what_went_well_begins_anew() {
 }
 
 #[tokio::test]
-async fn many_workers_share_the_work_and_lose_none() {
+async fn concurrent_workers_lose_no_key() {
     let queue = Queue::new();
     let mut workers = tokio::task::JoinSet::new();
     for _ in 0..8 {

@@ -10,13 +10,14 @@ use crate::builtin::pod_identity::{self, Wants};
 use crate::resource::Resource;
 use crate::server::State;
 
-/// How often the account `default` is looked for: its controller makes it a little after the
+/// Number of lookups of the account `default`: its controller creates it shortly after the
 /// namespace.
-const TRIES: usize = 10;
-/// The shortest wait between looks, in milliseconds; as much comes on top by chance.
-const WAIT: u64 = 100;
+const MAX_LOOKUPS: usize = 10;
+/// Minimum wait between lookups, in milliseconds; jitter adds up to as much again.
+const MIN_WAIT_MS: u64 = 100;
 
-/// Gives a new pod its account, the token of it and its pull secrets, or refuses the pod.
+/// Sets the service account of a new pod, its token volume and its pull secrets, or rejects the
+/// pod.
 pub(super) async fn admit(attributes: &Attributes<'_>, object: &mut Value) -> Result<(), Status> {
     let Some(resource) = attributes.target.resource else {
         return Ok(());
@@ -52,13 +53,13 @@ async fn admit_pod(state: &State, namespace: &str, pod: &mut Value) -> Result<()
 async fn find(state: &State, namespace: &str, name: &str) -> Option<Value> {
     let key = format!("/registry/serviceaccounts/{namespace}/{name}");
     let tries = if name == pod_identity::DEFAULT {
-        TRIES
+        MAX_LOOKUPS
     } else {
         1
     };
     for attempt in 0..tries {
         if attempt > 0 {
-            let wait = Duration::from_millis(WAIT + state.random_below(WAIT));
+            let wait = Duration::from_millis(MIN_WAIT_MS + state.random_below(MIN_WAIT_MS));
             tokio::time::sleep(wait).await;
         }
         if let Some(entry) = state.store.get(&key) {

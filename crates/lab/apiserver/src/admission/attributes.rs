@@ -1,4 +1,4 @@
-//! What admission knows of a request besides the objects.
+//! The attributes of a request that admission uses besides the objects.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::request::{DeleteOptions, Propagation};
 use crate::resource::Resource;
 use crate::rest::Context;
 
-/// What is done to an object.
+/// The operation on an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operation {
-    /// POST, and writes that create what they did not find.
+    /// POST, and writes that create a missing object.
     Create,
     /// PUT and PATCH.
     Update,
@@ -23,7 +23,7 @@ pub(crate) enum Operation {
 }
 
 impl Operation {
-    /// As rules and reviews name it.
+    /// Its name in rules and reviews.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Create => "CREATE",
@@ -36,13 +36,13 @@ impl Operation {
 /// The option object of a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Options<'a> {
-    /// `CreateOptions` or `UpdateOptions`; patches show themselves as one of these.
+    /// `CreateOptions` or `UpdateOptions`; patches appear as one of these.
     Write(&'static str),
-    /// `DeleteOptions`, with the grace period that the kind made of it.
+    /// `DeleteOptions`, with the effective grace period of the kind.
     Delete(&'a DeleteOptions, Option<i64>),
 }
 
-/// What a request is for.
+/// The target of a request.
 #[derive(Clone)]
 pub(crate) struct Target<'a> {
     /// API group.
@@ -53,16 +53,16 @@ pub(crate) struct Target<'a> {
     pub(crate) plural: &'a str,
     /// Empty for the object itself.
     pub(crate) subresource: &'a str,
-    /// Kind of what is sent.
+    /// Kind of the sent object.
     pub(crate) kind: GroupVersionKind,
-    /// The resource; reviews, which nobody stores, have none.
+    /// The resource; reviews, which are not stored, have none.
     pub(crate) resource: Option<&'a Resource>,
-    /// Whether the objects at hand are those of the resource, not of a kind in front of it.
+    /// Whether the objects are those of the resource, not of a kind of its own such as a scale.
     pub(crate) whole: bool,
 }
 
 impl<'a> Target<'a> {
-    /// An object of a resource, or a part of it that shows the object.
+    /// An object of a resource, or a subresource with the object's kind.
     pub(crate) fn object(resource: &'a Resource, subresource: &'a str) -> Self {
         Self {
             group: &resource.info.gvk.group,
@@ -75,7 +75,7 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// A kind of its own below a resource, such as a scale or a binding.
+    /// A subresource with a kind of its own, such as a scale or a binding.
     pub(crate) fn below(
         resource: &'a Resource,
         subresource: &'a str,
@@ -93,13 +93,13 @@ impl<'a> Target<'a> {
         GroupResource::new(self.group, self.plural)
     }
 
-    /// Whether this is the main part of a built-in resource, which is what plugins are about.
+    /// Whether this is the main resource of a built-in kind, which plugins apply to.
     pub(crate) fn is_plain(&self) -> bool {
         self.subresource.is_empty() && self.whole
     }
 
-    /// Whether the objects configure admission; those are nobody's business, or a bad webhook
-    /// could not be removed any more.
+    /// Whether the objects configure admission; those are exempt, because otherwise a broken
+    /// webhook could not be removed.
     fn configures_admission(&self) -> bool {
         self.kind.group == "admissionregistration.k8s.io"
             && matches!(
@@ -119,23 +119,23 @@ impl<'a> Target<'a> {
 pub(crate) struct Attributes<'a> {
     /// The request.
     pub(crate) context: &'a Context,
-    /// What it is for.
+    /// Its target.
     pub(crate) target: Target<'a>,
-    /// What is done.
+    /// Its operation.
     pub(crate) operation: Operation,
-    /// Where; for namespaces their own name.
+    /// Its namespace; for namespaces their own name.
     pub(crate) namespace: &'a str,
-    /// To which object; empty when the name is still to be made, and for collections.
+    /// Its object; empty when the name is still to be generated, and for collections.
     pub(crate) name: &'a str,
-    /// With which options.
+    /// Its options.
     pub(crate) options: Options<'a>,
-    /// Nothing will be stored.
+    /// Whether it is a dry run.
     pub(crate) dry_run: bool,
 }
 
 impl Attributes<'_> {
-    /// The webhooks that may have to be asked; `None` for what the server does of its own accord
-    /// and for the configuration of admission.
+    /// The webhooks to consider; `None` for requests of the server itself and for the configuration
+    /// of admission.
     pub(crate) fn hooks(&self) -> Result<Option<Arc<Hooks>>, Status> {
         if self.context.internal || self.target.configures_admission() {
             return Ok(None);
@@ -147,7 +147,7 @@ impl Attributes<'_> {
             .map(Some)
     }
 
-    /// Where the request is: a namespace is in itself.
+    /// The namespace of the request; for a namespace its own name.
     pub(crate) fn namespace(&self) -> &str {
         if self.namespace.is_empty() && self.is_namespace() {
             self.name
@@ -156,12 +156,12 @@ impl Attributes<'_> {
         }
     }
 
-    /// Whether the request is for a namespace.
+    /// Whether the target is a namespace.
     pub(crate) fn is_namespace(&self) -> bool {
         self.target.group.is_empty() && self.target.plural == "namespaces"
     }
 
-    /// A refusal by a plugin, naming the object as well as it can be named yet.
+    /// A rejection by a plugin, which names the object as far as its name is known.
     pub(crate) fn forbidden(&self, object: &Value, why: &str) -> Status {
         let name = if self.name.is_empty() {
             Resource::display_name(object).into_owned()

@@ -1,4 +1,4 @@
-//! Asking one webhook.
+//! Calls one webhook.
 
 use std::time::Duration;
 
@@ -12,16 +12,16 @@ use uuid::Uuid;
 use super::attributes::Attributes;
 use super::hooks::Hook;
 use super::matching::Invocation;
-use super::review::{self, Answer, Unfit};
+use super::review::{self, Answer, InvalidResponse};
 use super::versions::Versioned;
 use crate::builtin::value::same;
 
-/// Why a webhook did not say yes.
+/// Why a webhook did not allow a request.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// It could not be asked, or did not answer: its failure policy decides.
+    /// The call failed: its failure policy decides.
     Call(String),
-    /// The request is refused, whatever the policy.
+    /// The request is rejected regardless of the policy.
     Refused(Box<Status>),
 }
 
@@ -32,7 +32,7 @@ impl From<Status> for Failure {
 }
 
 impl Failure {
-    /// The answer to the request; `None` when the failure is to be ignored.
+    /// The response to the request; `None` when the failure is to be ignored.
     pub(super) fn into_status(self, hook: &Hook) -> Option<Status> {
         match self {
             Self::Refused(status) => Some(*status),
@@ -49,7 +49,7 @@ impl Failure {
     }
 }
 
-/// Asks a webhook; its warnings go to the client whatever it says.
+/// Calls a webhook; its warnings are passed to the client in any case.
 pub(super) async fn ask(
     hook: &Hook,
     attributes: &Attributes<'_>,
@@ -80,8 +80,8 @@ pub(super) async fn ask(
         .map_err(|error| Failure::Call(error.text()))?;
     let answer = review::answer(version, &uid, mutating, &body).map_err(|unfit| {
         Failure::Call(match unfit {
-            Unfit::Unreadable(why) => format!("failed to call webhook: {why}"),
-            Unfit::Invalid(why) => format!("received invalid webhook response: {why}"),
+            InvalidResponse::Unreadable(why) => format!("failed to call webhook: {why}"),
+            InvalidResponse::Invalid(why) => format!("received invalid webhook response: {why}"),
         })
     })?;
     attributes.context.warn_all(answer.warnings.iter().cloned());
@@ -92,7 +92,7 @@ pub(super) async fn ask(
     }
 }
 
-/// A webhook gets its own time, but never more than is left of the request's.
+/// The timeout of a webhook, bounded by the deadline of the request.
 fn deadline(hook: &Hook, request: Instant) -> Instant {
     let longest = Duration::from_secs(30);
     request.min(Instant::now() + hook.timeout.unwrap_or(longest))
@@ -110,7 +110,7 @@ fn check_side_effects(hook: &Hook) -> Result<(), Failure> {
     }
 }
 
-/// Applies the patch of an answer; true when it changed anything.
+/// Applies the patch of a response; returns whether it changed the object.
 pub(super) fn patch(
     hook: &Hook,
     answer: &Answer,

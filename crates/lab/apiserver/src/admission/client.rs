@@ -1,9 +1,9 @@
-//! The HTTP client for webhooks. Its errors are worded as Go's client words them, because clients
-//! of the API see them.
+//! The HTTP client for webhooks. Its errors have the wording of Go's client, because API clients
+//! see them.
 
 mod connect;
+mod go_errors;
 mod pool;
-mod words;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,27 +24,27 @@ use crate::server::State;
 use connect::{Connected, Dialer};
 use pool::Pool;
 
-/// Longest answer that is read.
+/// Maximum length of a response.
 const ANSWER_LIMIT: usize = 16 << 20;
-/// Clients that are kept; more configurations than this at a time share nothing.
+/// Number of cached clients; further configurations get a client each call.
 const KEPT_CLIENTS: usize = 64;
-/// How often an answer may point elsewhere.
+/// Maximum number of redirects.
 const REDIRECTS: usize = 10;
-/// What an expired deadline is called.
+/// Message of an expired deadline.
 const EXPIRED: &str = "context deadline exceeded";
 
-/// Where a webhook is, and whose certificates are good for it.
+/// Address of a webhook and the certificate authorities it is verified against.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Endpoint {
-    /// Where.
-    pub(super) place: Place,
-    /// Authorities in PEM; empty for those of the system.
+    /// Address.
+    pub(super) place: Address,
+    /// Certificate authorities in PEM; empty for the system's.
     pub(super) authorities: Vec<u8>,
 }
 
-/// A place on the network or in the cluster.
+/// An address on the network or in the cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Place {
+pub(super) enum Address {
     /// A URL.
     Url(String),
     /// A Service.
@@ -60,7 +60,7 @@ pub(super) enum Place {
     },
 }
 
-/// Why there is no answer.
+/// Why there is no response.
 #[derive(Debug)]
 pub(super) enum CallError {
     /// The endpoint cannot be used.
@@ -70,7 +70,7 @@ pub(super) enum CallError {
 }
 
 impl CallError {
-    /// As it stands behind the name of the webhook.
+    /// The message after the name of the webhook.
     pub(super) fn text(&self) -> String {
         match self {
             Self::Setup(why) => format!("could not get REST client: {why}"),
@@ -79,7 +79,7 @@ impl CallError {
     }
 }
 
-/// Clients by endpoint; connections are used again.
+/// Clients by endpoint; connections are reused.
 #[derive(Default)]
 pub(crate) struct Clients {
     known: Mutex<Known>,
@@ -88,13 +88,14 @@ pub(crate) struct Clients {
 #[derive(Default)]
 struct Known {
     clients: HashMap<Endpoint, Arc<Client>>,
-    /// What all of them show to webhooks that ask for a certificate.
+    /// The client certificate for webhooks that request one.
     identity: Option<Identity>,
 }
 
 impl Clients {
-    /// Shows this certificate to every webhook that asks for one, from the next call on. A genuine server does so for
-    /// the webhooks that the `kubeConfigFile` of its AdmissionConfiguration names.
+    /// Sets the client certificate presented to every webhook that requests one, from the next call
+    /// on. kube-apiserver does so for the webhooks that the `kubeConfigFile` of its
+    /// AdmissionConfiguration names.
     pub(crate) fn present(&self, identity: Identity) -> Result<(), String> {
         connect::client_certificate(&identity)?;
         let mut known = self.known.lock();
@@ -103,7 +104,7 @@ impl Clients {
         Ok(())
     }
 
-    /// Posts a review and reads the answer.
+    /// Posts a review and reads the response.
     pub(super) async fn post(
         &self,
         state: &State,
@@ -145,8 +146,8 @@ struct Client {
 impl Client {
     fn new(endpoint: &Endpoint, identity: Option<&Identity>) -> Result<Self, String> {
         let (text, path, service) = match &endpoint.place {
-            Place::Url(url) => (url.clone(), None, None),
-            Place::Service {
+            Address::Url(url) => (url.clone(), None, None),
+            Address::Service {
                 namespace,
                 name,
                 path,
@@ -160,7 +161,7 @@ impl Client {
         let mut url = Url::parse(&text).map_err(|error| format!("Unparsable URL: {error}"))?;
         let path = clean(path.unwrap_or_else(|| url.path()));
         url.set_path(&path);
-        // Connections that carry one request at a time spread over all endpoints.
+        // HTTP/1.1 connections spread over all endpoints of a Service.
         let many = service.is_none() && connect::is_loopback(&url);
         Ok(Self {
             tls: Arc::new(connect::tls(&endpoint.authorities, many, identity)?),
@@ -209,7 +210,7 @@ impl Client {
         ))
     }
 
-    /// The URL as messages show it: the port of a Service is always there.
+    /// The URL in messages: the port of a Service is always included.
     fn shown(&self, url: &Url) -> String {
         let text = url.to_string();
         match &self.service {
@@ -221,8 +222,8 @@ impl Client {
         }
     }
 
-    /// One request on a connection that is there, or on a new one. A connection may have been
-    /// closed at the other end just now; that is no reason to fail.
+    /// Sends a request on a pooled connection, or on a new one. A pooled connection may just have
+    /// been closed by the peer; then the request is retried.
     async fn send(
         &self,
         state: &State,
@@ -234,8 +235,8 @@ impl Client {
         if let Some(connection) = self.pool.take(&authority) {
             let request = request(method, url, body.clone(), connection.is_multiplexed())?;
             match self.send_on(&authority, connection, request).await {
-                Err(error) if words::was_closed(&error) => {}
-                outcome => return outcome.map_err(|error| words::of_transport(&error)),
+                Err(error) if go_errors::was_closed(&error) => {}
+                outcome => return outcome.map_err(|error| go_errors::of_transport(&error)),
             }
         }
         let dialer = Dialer {
@@ -250,7 +251,7 @@ impl Client {
         let request = request(method, url, body, connection.is_multiplexed())?;
         self.send_on(&authority, connection, request)
             .await
-            .map_err(|error| words::of_transport(&error))
+            .map_err(|error| go_errors::of_transport(&error))
     }
 
     async fn send_on(
@@ -265,7 +266,7 @@ impl Client {
     }
 }
 
-/// A path without empty and relative steps, as Go's `path.Join` leaves it.
+/// A path normalized like Go's `path.Join`.
 fn clean(path: &str) -> String {
     let mut steps: Vec<&str> = Vec::new();
     for step in path.split('/') {
@@ -280,10 +281,10 @@ fn clean(path: &str) -> String {
     format!("/{}", steps.join("/"))
 }
 
-/// Whole seconds until a deadline, begun ones counted.
+/// Seconds until a deadline, rounded up.
 fn seconds_left(deadline: Instant) -> u64 {
     let left = deadline.saturating_duration_since(Instant::now());
-    // The clock went on since the deadline was set.
+    // Time has passed since the deadline was set.
     let left = left + std::time::Duration::from_millis(1);
     (left.as_secs() + u64::from(left.subsec_millis() > 1)).max(1)
 }
@@ -334,7 +335,7 @@ fn request(
         .map_err(|error| error.to_string())
 }
 
-/// Where an answer points, if it does, and how it says so.
+/// The target of a redirect, if the response is one, and its method.
 fn redirect(answer: &Response<Incoming>, url: &Url) -> Option<(Url, String)> {
     if !matches!(answer.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
         return None;
@@ -344,7 +345,7 @@ fn redirect(answer: &Response<Incoming>, url: &Url) -> Option<(Url, String)> {
     (next.scheme() == "https").then(|| (next, location.to_owned()))
 }
 
-/// Reads the body of a good answer; of others only what explains them.
+/// Reads the body of a successful response; of others only the error message.
 async fn read(answer: Response<Incoming>, deadline: Instant) -> Result<Bytes, String> {
     let (parts, body) = answer.into_parts();
     let body = http_body_util::Limited::new(body, ANSWER_LIMIT);
@@ -358,7 +359,7 @@ async fn read(answer: Response<Incoming>, deadline: Instant) -> Result<Bytes, St
                 "the answer is longer than {ANSWER_LIMIT} bytes"
             )));
         }
-        Ok(Err(error)) => return Err(unreadable(&words::of_body(error.as_ref()))),
+        Ok(Err(error)) => return Err(unreadable(&go_errors::of_body(error.as_ref()))),
         Ok(Ok(body)) => body.to_bytes(),
     };
     let code = parts.status.as_u16();
@@ -373,7 +374,7 @@ async fn read(answer: Response<Incoming>, deadline: Instant) -> Result<Bytes, St
         }
         return Ok(body);
     }
-    Err(words::of_status(code, &parts.headers, &body))
+    Err(go_errors::of_status(code, &parts.headers, &body))
 }
 
 #[cfg(test)]

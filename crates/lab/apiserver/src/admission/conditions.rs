@@ -1,20 +1,20 @@
-//! `matchConditions`: expressions that have to be true for a webhook to be asked.
+//! `matchConditions`: expressions that have to be true for a webhook to be called.
 
 use machinery::cel::{Environment, Expression, VarType};
 use serde_json::Value;
 
 use crate::builtin::value::Read;
 
-/// What all conditions of one webhook may cost (`RuntimeCELCostBudgetMatchConditions`).
+/// Cost budget of all conditions of one webhook (`RuntimeCELCostBudgetMatchConditions`).
 const BUDGET: u64 = 2_500_000;
 
-/// A condition, compiled. One that does not compile fails whenever it is looked at.
+/// A compiled condition. One that does not compile fails whenever it is evaluated.
 pub(super) struct Condition {
     source: String,
     program: Result<Expression, String>,
 }
 
-/// What expressions of webhooks and policies refer to; types are known when they are evaluated.
+/// Variables of the expressions of webhooks and policies; types are resolved at evaluation.
 pub(super) fn variables(params: bool) -> Environment {
     let mut environment = Environment::new();
     for name in ["object", "oldObject", "request", "namespaceObject"] {
@@ -36,7 +36,7 @@ impl Condition {
     }
 }
 
-/// Whether all conditions hold. One that does not is enough for no; otherwise failures count.
+/// Whether all conditions are true. A single false one suffices for no; otherwise errors count.
 pub(super) fn hold(conditions: &[Condition], values: &[(&str, &Value)]) -> Result<bool, String> {
     let mut budget = BUDGET;
     let mut failures = Vec::new();

@@ -1,4 +1,4 @@
-//! Asking all webhooks a request is for.
+//! Calls all webhooks that match a request.
 
 use std::collections::BTreeSet;
 
@@ -14,17 +14,17 @@ use super::matching::{self, Invocation};
 use super::review;
 use super::versions::Versioned;
 
-/// What the second round of mutating webhooks has to know of the first.
+/// State of the first round of mutating webhooks for the second one.
 #[derive(Debug, Default)]
 pub(super) struct Rounds {
     /// A webhook changed the object.
     pub(super) changed: bool,
     second: bool,
-    /// Webhooks that were asked and want to know of later changes.
+    /// Webhooks that were called and have to be reinvoked after later changes.
     asked: BTreeSet<String>,
-    /// Those that something changed for.
+    /// Webhooks to reinvoke.
     again: BTreeSet<String>,
-    /// What the last webhook of the round left.
+    /// The object after the last webhook of the round.
     left: Value,
 }
 
@@ -38,7 +38,7 @@ impl Rounds {
     }
 }
 
-/// Mutating webhooks, one after the other, each on what the one before it made.
+/// Calls mutating webhooks one after the other, each with the result of the previous one.
 pub(super) async fn mutate(
     attributes: &Attributes<'_>,
     hooks: &[Hook],
@@ -65,7 +65,7 @@ pub(super) async fn mutate(
         if !conditions_hold(hook, attributes, &invocation, versioned)? {
             continue;
         }
-        // Who was not asked in the first round is not asked in the second.
+        // Webhooks that were not called in the first round are not called in the second.
         if rounds.second && !rounds.again.contains(&hook.id) {
             continue;
         }
@@ -101,7 +101,8 @@ async fn ask_and_patch(
     call::patch(hook, &answer, versioned)
 }
 
-/// Validating webhooks, all at once; the first to refuse is heard, but everyone is waited for.
+/// Calls validating webhooks concurrently; the first rejection is returned, after all have
+/// finished.
 pub(super) async fn validate(
     attributes: &Attributes<'_>,
     hooks: &[Hook],
@@ -134,7 +135,7 @@ pub(super) async fn validate(
     refused.map_or(Ok(()), Err)
 }
 
-/// Whether the conditions of a webhook hold; failing ones follow its failure policy.
+/// Whether the conditions of a webhook hold; errors follow its failure policy.
 fn conditions_hold(
     hook: &Hook,
     attributes: &Attributes<'_>,

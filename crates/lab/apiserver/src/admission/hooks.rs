@@ -1,4 +1,4 @@
-//! The webhooks there are, read from their configurations once and again when these change.
+//! Webhooks, read from their configurations and again when these change.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -11,45 +11,45 @@ use base64::engine::general_purpose::STANDARD;
 use machinery::status::Status;
 use serde_json::Value;
 
-use super::client::{Clients, Endpoint, Place};
+use super::client::{Address, Clients, Endpoint};
 use super::conditions::{Condition, variables};
 use super::matching::Selection;
 use super::policies::Policy;
 use crate::builtin::value::Read;
 use crate::server::State;
 
-/// All webhooks, in the order they are called.
+/// All webhooks in call order.
 #[derive(Default)]
 pub(crate) struct Hooks {
-    /// Of `MutatingWebhookConfiguration`s.
+    /// From `MutatingWebhookConfiguration`s.
     pub(crate) mutating: Vec<Hook>,
-    /// Of `ValidatingWebhookConfiguration`s.
+    /// From `ValidatingWebhookConfiguration`s.
     pub(crate) validating: Vec<Hook>,
-    /// Policies that are bound.
+    /// Policies with bindings.
     pub(crate) policies: Vec<Policy>,
 }
 
 /// A webhook.
 pub(crate) struct Hook {
-    /// Its name, which errors show.
+    /// Its name, for errors.
     pub(super) name: String,
-    /// What tells it from all others, also from those of the same name.
+    /// Unique identity, because names may repeat.
     pub(super) id: String,
-    /// What it wants to see.
+    /// The requests it matches.
     pub(super) selection: Selection,
-    /// What else has to be true.
+    /// Its match conditions.
     pub(super) conditions: Vec<Condition>,
-    /// Whether a webhook that cannot be asked is as good as none.
+    /// Whether its failures are ignored (`failurePolicy: Ignore`).
     pub(super) ignore_failure: bool,
-    /// How long it gets.
+    /// Its timeout.
     pub(super) timeout: Option<Duration>,
-    /// What it does besides answering.
+    /// Its declared side effects.
     pub(super) side_effects: Option<String>,
-    /// Versions of reviews it reads.
+    /// Review versions it accepts.
     pub(super) versions: Vec<String>,
-    /// Whether it is asked again when others changed the object behind it.
+    /// Whether it is reinvoked after later changes of the object.
     pub(super) reinvoked: bool,
-    /// Where it is.
+    /// Its address.
     pub(super) endpoint: Endpoint,
 }
 
@@ -85,7 +85,7 @@ impl Hook {
 fn endpoint(config: &Value) -> Result<Endpoint, String> {
     let place = if config.has("service") {
         let service = config.at("service");
-        Place::Service {
+        Address::Service {
             namespace: service.text("namespace").to_owned(),
             name: service.text("name").to_owned(),
             path: service.text("path").to_owned(),
@@ -95,7 +95,7 @@ fn endpoint(config: &Value) -> Result<Endpoint, String> {
                 .unwrap_or(443),
         }
     } else {
-        Place::Url(config.text("url").to_owned())
+        Address::Url(config.text("url").to_owned())
     };
     Ok(Endpoint {
         place,
@@ -105,11 +105,11 @@ fn endpoint(config: &Value) -> Result<Endpoint, String> {
     })
 }
 
-/// Where webhooks come from, and the connections to them.
+/// The webhook configurations, and the connections to webhooks.
 pub(crate) struct HookSource {
-    /// How often configurations were written.
+    /// Number of writes of configurations.
     written: AtomicU64,
-    /// What was read last, and after how many writes.
+    /// The last webhooks read, and the number of writes before that.
     current: ArcSwap<(u64, Arc<Hooks>)>,
     /// Connections.
     pub(crate) clients: Clients,
@@ -118,7 +118,7 @@ pub(crate) struct HookSource {
 impl Default for HookSource {
     fn default() -> Self {
         Self {
-            // Nothing has been read yet, not even of an earlier run.
+            // Nothing has been read yet, including configurations of an earlier run.
             written: AtomicU64::new(1),
             current: ArcSwap::from_pointee((0, Arc::default())),
             clients: Clients::default(),
@@ -127,14 +127,14 @@ impl Default for HookSource {
 }
 
 impl HookSource {
-    /// Something in the group of admission was written.
+    /// Records a write in the admission group.
     pub(crate) fn changed(&self) {
         self.written.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// The webhooks as of now: a configuration counts from the moment its write is answered.
+    /// The current webhooks: a configuration is effective once its write is answered.
     pub(super) fn current(&self, state: &State) -> Result<Arc<Hooks>, Status> {
-        // Before the store is read: whatever is written later makes what is read now outdated.
+        // Loaded before the store is read: a later write then invalidates the result.
         let written = self.written.load(Ordering::SeqCst);
         let known = self.current.load();
         if known.0 == written {
@@ -152,8 +152,8 @@ impl HookSource {
 
 /// All objects of a kind, by name: names are keys, so they are sorted.
 ///
-/// A damaged one fails every request that admission has a say in: what it would have refused is not known, so nothing
-/// is let through. It can be deleted, which admission is not asked about.
+/// A damaged object fails every request subject to admission: it may have rejected it, so nothing
+/// is allowed. It can be deleted, because admission exempts its own configuration.
 fn objects(state: &State, plural: &str) -> Result<Vec<Arc<Value>>, Status> {
     let prefix = format!("/registry/{plural}/");
     let page = state

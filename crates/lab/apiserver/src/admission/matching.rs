@@ -1,4 +1,4 @@
-//! Whether a webhook is for a request: rules, selectors, and the same object under another version.
+//! Matching of webhooks to requests: rules, selectors, and equivalent versions.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::builtin::value::Read;
 use crate::resource::Resource;
 use crate::subresources;
 
-/// Which operations on which resources a webhook wants to see.
+/// Operations on resources that a webhook matches.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Rule {
     operations: Vec<String>,
@@ -20,22 +20,22 @@ pub(super) struct Rule {
     versions: Vec<String>,
     resources: Vec<String>,
     scope: String,
-    /// Names of objects; none are all of them.
+    /// Names of objects; empty matches all.
     names: Vec<String>,
 }
 
-/// Which requests something is for.
+/// The requests that a webhook or policy matches.
 #[derive(Debug, Clone)]
 pub(super) struct Selection {
     rules: Vec<Rule>,
     excluded: Vec<Rule>,
-    /// No rules are for everything rather than for nothing.
+    /// Whether no rules match all requests rather than none.
     all_without_rules: bool,
-    /// Whether rules are meant to the letter, rather than for other versions too.
+    /// Whether `matchPolicy` is `Exact`, rather than `Equivalent`.
     exact: bool,
-    /// Which namespaces it is for.
+    /// Namespace selector.
     namespaces: LabelSelector,
-    /// Which objects it is for.
+    /// Object selector.
     objects: LabelSelector,
 }
 
@@ -50,7 +50,7 @@ impl Selection {
         Self::read(constraints, "resourceRules")
     }
 
-    /// What a binding selects of what its policy does.
+    /// The narrowing of a policy by a binding.
     pub(super) fn of_binding(resources: &Value) -> Result<Self, String> {
         Ok(Self {
             all_without_rules: true,
@@ -75,15 +75,15 @@ impl Selection {
     }
 }
 
-/// What rules look at.
+/// Inputs of rules.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Asked<'a> {
+pub(super) struct RuleInputs<'a> {
     pub(super) operation: &'a str,
     pub(super) group: &'a str,
     pub(super) version: &'a str,
     pub(super) plural: &'a str,
     pub(super) subresource: &'a str,
-    /// Whether the object lives in a namespace, which a namespace itself does not.
+    /// Whether the object is namespaced; a namespace itself is not.
     pub(super) namespaced: bool,
 }
 
@@ -100,12 +100,12 @@ impl Rule {
         }
     }
 
-    /// Whether it is for objects of a name.
+    /// Whether it matches objects of a name.
     fn names(&self, name: &str) -> bool {
         self.names.is_empty() || self.names.iter().any(|known| known == name)
     }
 
-    pub(super) fn matches(&self, asked: &Asked<'_>) -> bool {
+    pub(super) fn matches(&self, asked: &RuleInputs<'_>) -> bool {
         let has =
             |list: &[String], wanted: &str| list.iter().any(|item| item == "*" || item == wanted);
         let in_scope = match self.scope.as_str() {
@@ -124,29 +124,29 @@ impl Rule {
     }
 }
 
-/// How a webhook is asked about a request.
+/// How a webhook is called for a request.
 #[derive(Clone)]
 pub(super) struct Invocation {
-    /// Group of the resource the rule names.
+    /// Group of the resource in the matching rule.
     pub(super) group: String,
     /// Its version.
     pub(super) version: String,
     /// Its plural.
     pub(super) plural: String,
-    /// The kind the webhook gets.
+    /// The kind sent to the webhook.
     pub(super) kind: GroupVersionKind,
     /// The resource to convert to, when it is not the requested one.
     pub(super) converted: Option<Arc<Resource>>,
 }
 
-/// Whether a selection fits a request, and under which version.
+/// Whether a selection matches a request, and in which version.
 pub(super) fn find(
     selection: &Selection,
     attributes: &Attributes<'_>,
     object: &Value,
     old: Option<&Value>,
 ) -> Result<Option<Invocation>, Status> {
-    // A namespace that is missing is only an error for those who would have been asked.
+    // A missing namespace is only an error for webhooks that would have been called.
     let in_namespace = namespace_matches(&selection.namespaces, attributes, object);
     if matches!(in_namespace, Ok(false)) || !object_matches(&selection.objects, object, old) {
         return Ok(None);
@@ -166,9 +166,9 @@ pub(super) fn find(
     }
 }
 
-fn asked<'a>(attributes: &'a Attributes<'_>) -> Asked<'a> {
+fn asked<'a>(attributes: &'a Attributes<'_>) -> RuleInputs<'a> {
     let target = &attributes.target;
-    Asked {
+    RuleInputs {
         operation: attributes.operation.as_str(),
         group: target.group,
         version: target.version,
@@ -178,7 +178,7 @@ fn asked<'a>(attributes: &'a Attributes<'_>) -> Asked<'a> {
     }
 }
 
-/// Asking in the words of the request.
+/// The invocation in the requested version.
 fn as_requested(attributes: &Attributes<'_>) -> Invocation {
     let target = &attributes.target;
     Invocation {
@@ -207,8 +207,8 @@ fn by_rules(rules: &[Rule], exact: bool, attributes: &Attributes<'_>) -> Option<
     equivalent(rules, attributes)
 }
 
-/// `matchPolicy: Equivalent`: the same objects are served under other versions, and a rule for one
-/// of these is meant for them all.
+/// `matchPolicy: Equivalent`: the same objects are served in other versions, and a rule for one of
+/// these matches them all.
 fn equivalent(rules: &[Rule], attributes: &Attributes<'_>) -> Option<Invocation> {
     let own = attributes.target.resource?;
     let snapshot = attributes.context.state.registry.snapshot();
@@ -224,7 +224,7 @@ fn equivalent(rules: &[Rule], attributes: &Attributes<'_>) -> Option<Invocation>
     for rule in rules.iter().filter(|rule| rule.names(attributes.name)) {
         for other in &others {
             let info = &other.info;
-            let same = Asked {
+            let same = RuleInputs {
                 group: &info.gvk.group,
                 version: &info.gvk.version,
                 plural: &info.plural,
@@ -253,7 +253,7 @@ fn equivalent(rules: &[Rule], attributes: &Attributes<'_>) -> Option<Invocation>
     None
 }
 
-/// Labels of the namespace of the request, or of the namespace that is written.
+/// Matches the labels of the request's namespace, or of the namespace that is written.
 fn namespace_matches(
     selector: &LabelSelector,
     attributes: &Attributes<'_>,
@@ -280,7 +280,7 @@ fn namespace_matches(
     Ok(selector.matches_object(&namespace))
 }
 
-/// It is enough that the object had the labels, or that it gets them.
+/// Matches if the old or the new object has the labels.
 pub(super) fn object_matches(
     selector: &LabelSelector,
     object: &Value,

@@ -17,7 +17,7 @@ use crate::server::State;
 /// Namespaces that cannot be deleted.
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 
-/// Plugins that complete an object, or refuse the request early, in upstream's order.
+/// Mutating plugins, which may also reject a request early, in upstream's order.
 pub(super) fn admit(
     attributes: &Attributes<'_>,
     object: &mut Value,
@@ -40,7 +40,7 @@ pub(super) fn admit(
     outcome.map_err(|why| refuse(object, &why))
 }
 
-/// Plugins that only look.
+/// Validating plugins.
 pub(super) fn validate(
     attributes: &Attributes<'_>,
     object: &Value,
@@ -60,13 +60,13 @@ pub(super) fn validate(
     outcome.map_err(|why| attributes.forbidden(object, &why))
 }
 
-/// Plugins are for whole objects of built-in kinds.
+/// The resource, if the plugins apply: they handle main resources of built-in kinds.
 fn builtin_object(attributes: &Attributes<'_>) -> Option<GroupResource> {
     let resource = attributes.target.resource?;
     (attributes.target.is_plain() && resource.custom.is_none()).then(|| resource.group_resource())
 }
 
-/// `NamespaceLifecycle`: the namespace of a new object has to be there and to stay.
+/// `NamespaceLifecycle`: the namespace of a new object has to exist and must not be terminating.
 fn namespace_lifecycle(attributes: &Attributes<'_>, object: &Value) -> Result<(), Status> {
     let Some(resource) = attributes.target.resource else {
         return Ok(());
@@ -107,7 +107,7 @@ fn namespace_stays(attributes: &Attributes<'_>, object: &Value) -> Result<(), St
     ))
 }
 
-/// A definition that is deleted for the first time stays until its instances are gone.
+/// Adds the finalizer of a CRD at its first deletion: it stays until its instances are gone.
 pub(crate) fn before_delete(resource: &Resource, object: &mut Value, now: Timestamp) {
     if resource.info.gvk.kind == "CustomResourceDefinition"
         && resource.info.gvk.group == "apiextensions.k8s.io"
@@ -117,16 +117,16 @@ pub(crate) fn before_delete(resource: &Resource, object: &mut Value, now: Timest
     }
 }
 
-/// An object that has been marked for deletion and waits.
+/// Adjusts an object that has been marked for deletion and waits.
 pub(crate) fn on_deleting(resource: &Resource, object: &mut Value) {
     if resource.info.gvk.group.is_empty() && resource.info.gvk.kind == "Namespace" {
         object["status"]["phase"] = "Terminating".into();
-        // Their end is not a matter of seconds.
+        // These kinds do not terminate after a grace period.
         meta::remove(object, "deletionGracePeriodSeconds");
     }
 }
 
-/// What admission may look up.
+/// Lookups of plugins.
 struct Objects<'a>(&'a State);
 
 impl Objects<'_> {

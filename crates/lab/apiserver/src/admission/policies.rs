@@ -1,4 +1,4 @@
-//! `ValidatingAdmissionPolicy`: rules that the server checks by itself, where they are bound.
+//! `ValidatingAdmissionPolicy`: CEL rules evaluated by the server, where they are bound.
 //!
 //! ```text
 //! policy matches -> binding matches -> for each parameter: conditions -> variables -> validations
@@ -21,9 +21,9 @@ use crate::builtin::value::Read;
 
 mod params;
 
-/// What the validations of one policy may cost for one parameter (`RuntimeCELCostBudget`).
+/// Cost budget of the validations of one policy per parameter (`RuntimeCELCostBudget`).
 const BUDGET: u64 = 10_000_000;
-/// Longest message an expression may make.
+/// Maximum length of a message expression's result.
 const MESSAGE_LIMIT: usize = 5 * 1024;
 
 /// A policy with its bindings.
@@ -51,7 +51,7 @@ struct Validation {
     reason: String,
 }
 
-/// Where a policy counts, and what follows from it.
+/// The scope of a policy, and its actions.
 pub(super) struct Binding {
     name: String,
     selection: Option<Selection>,
@@ -140,7 +140,7 @@ impl Policy {
     }
 }
 
-/// Something that speaks against a request.
+/// A failed validation.
 #[derive(Debug, PartialEq)]
 struct Objection {
     message: String,
@@ -148,7 +148,7 @@ struct Objection {
 }
 
 impl Objection {
-    /// A policy that cannot be evaluated.
+    /// The failure to evaluate a policy.
     fn failure(message: String) -> Self {
         Self {
             message,
@@ -157,7 +157,7 @@ impl Objection {
     }
 }
 
-/// Checks a request against all policies; the first objection that denies is the answer.
+/// Evaluates all policies; the first denial is the response.
 pub(super) fn enforce(
     attributes: &Attributes<'_>,
     policies: &[Policy],
@@ -226,7 +226,7 @@ impl Binding {
 }
 
 impl Policy {
-    /// What speaks against a request, for one parameter.
+    /// Failed validations for one parameter.
     fn objections(&self, values: &[(&str, &Value)]) -> Vec<Objection> {
         let failed = |why: String| {
             if self.ignore_failure {
@@ -262,8 +262,8 @@ impl Policy {
         objections
     }
 
-    /// The variables of the policy, each of which may use those before it, and why some have no
-    /// value. That is an error for whoever uses them, not before.
+    /// The variables of the policy, each of which may use earlier ones, and errors of those without
+    /// a value. An error only matters to expressions that use the variable.
     fn compose(
         &self,
         values: &[(&str, &Value)],
@@ -289,7 +289,7 @@ impl Policy {
     }
 }
 
-/// A variable that is missing because it has no value is explained by why that is.
+/// Replaces the error about a missing variable by the reason why it has no value.
 fn explained<'a>(why: &'a str, broken: &BTreeMap<String, String>) -> Cow<'a, str> {
     let missing = why.strip_prefix("no such key: ");
     match missing.and_then(|name| broken.get_key_value(name)) {
@@ -301,7 +301,8 @@ fn explained<'a>(why: &'a str, broken: &BTreeMap<String, String>) -> Cow<'a, str
 }
 
 impl Validation {
-    /// What an objection says: what an expression makes, else a fixed text, else the rule itself.
+    /// The message of a failed validation: a message expression's result, else a fixed text, else
+    /// the rule itself.
     fn message(&self, values: &[(&str, &Value)], budget: &mut u64) -> String {
         let made = self
             .message_rule
@@ -322,7 +323,7 @@ impl Validation {
     }
 }
 
-/// The namespace of a request; a namespace itself is in none here.
+/// The namespace of a request; null for a namespace itself.
 fn namespace_object(attributes: &Attributes<'_>) -> Value {
     if attributes.is_namespace() || attributes.namespace.is_empty() {
         return Value::Null;

@@ -1,4 +1,4 @@
-//! `AdmissionReview`: the question, and what is made of the answer.
+//! `AdmissionReview`: request and response.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,17 +13,17 @@ use super::matching::Invocation;
 use crate::auth::UserInfo;
 use crate::builtin::value::Read;
 
-/// Versions of reviews that are spoken, by preference of the webhook.
+/// Supported review versions.
 const VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 
-/// The first version a webhook lists that is known here.
+/// The first version in a webhook's list that is supported.
 pub(super) fn version(accepted: &[String]) -> Option<&'static str> {
     accepted
         .iter()
         .find_map(|version| VERSIONS.into_iter().find(|known| known == version))
 }
 
-/// The request part of a review, without uid and objects; it is also what conditions see.
+/// The request part of a review, without UID and objects; conditions see the same.
 pub(super) fn request(attributes: &Attributes<'_>, invocation: &Invocation) -> Map<String, Value> {
     let target = &attributes.target;
     let mut request = Map::new();
@@ -78,7 +78,7 @@ fn user_info(user: &UserInfo) -> Value {
     info.into()
 }
 
-/// The whole question.
+/// The whole review.
 pub(super) fn question(
     version: &str,
     uid: &str,
@@ -96,44 +96,44 @@ pub(super) fn question(
     }))
 }
 
-/// A webhook's answer.
+/// A webhook's response.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Answer {
-    /// Whether the request may go on.
+    /// Whether the request is allowed.
     pub(super) allowed: bool,
-    /// Why not.
+    /// The status of a denial.
     pub(super) result: Option<Status>,
     /// JSON patch; empty for none.
     pub(super) patch: Vec<u8>,
-    /// What kind of patch the webhook says it is.
+    /// The declared type of the patch.
     pub(super) patch_type: String,
-    /// Words for the client.
+    /// Warnings for the client.
     pub(super) warnings: Vec<String>,
 }
 
-/// Why an answer is none.
+/// Why a response is unusable.
 #[derive(Debug, PartialEq)]
-pub(super) enum Unfit {
-    /// It cannot be read.
+pub(super) enum InvalidResponse {
+    /// It does not parse.
     Unreadable(String),
-    /// It can be read and is wrong.
+    /// It parses, but is invalid.
     Invalid(String),
 }
 
-/// Reads and checks an answer.
+/// Parses and validates a response.
 pub(super) fn answer(
     version: &str,
     uid: &str,
     mutating: bool,
     body: &[u8],
-) -> Result<Answer, Unfit> {
-    let review = decode(version, body).map_err(Unfit::Unreadable)?;
+) -> Result<Answer, InvalidResponse> {
+    let review = decode(version, body).map_err(InvalidResponse::Unreadable)?;
     let response = review.at("response");
-    let invalid = |why: &str| Err(Unfit::Invalid(why.to_owned()));
+    let invalid = |why: &str| Err(InvalidResponse::Invalid(why.to_owned()));
     if response.is_null() {
         return invalid("webhook response was absent");
     }
-    let unreadable = |why: String| Unfit::Unreadable(why);
+    let unreadable = |why: String| InvalidResponse::Unreadable(why);
     let patch = STANDARD
         .decode(response.text("patch"))
         .map_err(|_| unreadable(base64_error(response.text("patch"))))?;
@@ -187,7 +187,7 @@ pub(super) fn answer(
     Ok(Answer {
         allowed: response.is_true("allowed"),
         result,
-        // Nobody looked at the type of a patch in the older version.
+        // The older version did not check the type of a patch.
         patch_type: if strict {
             patch_type.unwrap_or_default().to_owned()
         } else {
@@ -202,14 +202,14 @@ pub(super) fn answer(
     })
 }
 
-/// The words of Go's decoder for text that is not base64.
+/// Go's decoder error for invalid base64.
 fn base64_error(text: &str) -> String {
     let wrong = |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '='));
     let at = text.find(wrong).unwrap_or(text.len());
     format!("illegal base64 data at input byte {at}")
 }
 
-/// Reads a review; what is no JSON object is tried as YAML, as upstream's decoder does.
+/// Parses a review; what is no JSON object is tried as YAML, as upstream's decoder does.
 fn decode(version: &str, body: &[u8]) -> Result<Value, String> {
     let is_json = body.trim_ascii_start().starts_with(b"{");
     let parsed = if is_json {
@@ -247,7 +247,7 @@ fn decode(version: &str, body: &[u8]) -> Result<Value, String> {
     }
 }
 
-/// The refusal of a webhook, with its own code and reason as far as they are a refusal.
+/// The denial by a webhook, with its own code and reason as far as they denote an error.
 pub(super) fn denial(hook: &str, result: Option<Status>) -> Status {
     let mut status = result.unwrap_or_else(|| Status::failure(0, "", ""));
     "Status".clone_into(&mut status.kind);

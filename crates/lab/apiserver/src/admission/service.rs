@@ -1,6 +1,6 @@
-//! From a reference to a Service to an address somebody listens on.
+//! Resolves a reference to a Service to the address of an endpoint.
 //!
-//! There is no network of services behind this server, so the way goes straight to an endpoint, as
+//! There is no service network behind this server, so it connects to an endpoint directly, as
 //! kube-apiserver does with `--enable-aggregator-routing`.
 
 use std::ops::Bound;
@@ -86,7 +86,7 @@ fn slice_addresses(state: &State, namespace: &str, name: &str, port: &str) -> Ve
     addresses
 }
 
-/// An endpoint that does not say is ready; of several addresses the first counts.
+/// The ready condition defaults to true; of several addresses the first is used.
 fn ready_addresses(slice: &Value, port: u16) -> Vec<(String, u16)> {
     slice
         .items("endpoints")
@@ -97,7 +97,7 @@ fn ready_addresses(slice: &Value, port: u16) -> Vec<(String, u16)> {
         .collect()
 }
 
-/// Addresses in the older form.
+/// Addresses in legacy Endpoints.
 fn endpoint_addresses(endpoints: &Value, port: &str) -> Vec<(String, u16)> {
     let mut addresses = Vec::new();
     for subset in endpoints.items("subsets") {
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn only_endpoints_that_are_ready_are_asked() {
+    fn only_ready_endpoints_are_used() {
         let slice = json!({"endpoints": [
             {"addresses": ["192.0.2.1", "192.0.2.9"], "conditions": {"ready": true}},
             {"addresses": ["192.0.2.2"], "conditions": {"ready": false}},

@@ -2,11 +2,11 @@ use machinery::selector::LabelSelector;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::matching::{Asked, Rule, object_matches};
-use super::review::{self, Unfit};
+use super::matching::{Rule, RuleInputs, object_matches};
+use super::review::{self, InvalidResponse};
 
-fn asked() -> Asked<'static> {
-    Asked {
+fn asked() -> RuleInputs<'static> {
+    RuleInputs {
         operation: "UPDATE",
         group: "apps",
         version: "v1",
@@ -39,7 +39,7 @@ fn rule(change: &Value) -> Rule {
 #[case(json!({"resources": ["*/scale"]}), false)]
 #[case(json!({"scope": "Namespaced"}), true)]
 #[case(json!({"scope": "Cluster"}), false)]
-fn rules_match_word_by_word(#[case] change: Value, #[case] expected: bool) {
+fn rules_match_exactly(#[case] change: Value, #[case] expected: bool) {
     assert_eq!(rule(&change).matches(&asked()), expected, "{change}");
 }
 
@@ -49,8 +49,12 @@ fn rules_match_word_by_word(#[case] change: Value, #[case] expected: bool) {
 #[case("status", "*/status", true)]
 #[case("status", "*", false)]
 #[case("scale", "*/*", true)]
-fn parts_have_to_be_named(#[case] part: &str, #[case] resource: &str, #[case] expected: bool) {
-    let asked = Asked {
+fn subresources_have_to_be_named(
+    #[case] part: &str,
+    #[case] resource: &str,
+    #[case] expected: bool,
+) {
+    let asked = RuleInputs {
         subresource: part,
         ..asked()
     };
@@ -67,12 +71,12 @@ fn either_object_may_have_the_labels() {
     assert!(object_matches(&selector, &plain, Some(&red)));
     assert!(object_matches(&selector, &Value::Null, Some(&red)));
     assert!(!object_matches(&selector, &plain, Some(&plain)));
-    // Not even an absent object lacks labels it has to lack.
+    // Even an absent object does not match a negative selector.
     let without = LabelSelector::parse("!color").unwrap();
     assert!(!object_matches(&without, &Value::Null, None));
 }
 
-fn answered(version: &str, mutating: bool, response: &Value) -> Result<bool, Unfit> {
+fn answered(version: &str, mutating: bool, response: &Value) -> Result<bool, InvalidResponse> {
     let review = json!({
         "kind": "AdmissionReview",
         "apiVersion": format!("admission.k8s.io/{version}"),
@@ -83,35 +87,35 @@ fn answered(version: &str, mutating: bool, response: &Value) -> Result<bool, Unf
 }
 
 #[test]
-fn the_older_version_is_not_looked_at_closely() {
+fn v1beta1_responses_are_not_strictly_validated() {
     let odd = json!({"uid": "other", "allowed": true, "patch": "W10="});
     assert_eq!(answered("v1beta1", true, &odd), Ok(true));
     assert_eq!(
         answered("v1", true, &odd),
-        Err(Unfit::Invalid(
+        Err(InvalidResponse::Invalid(
             "expected response.uid=\"u\", got \"other\"".to_owned()
         ))
     );
 }
 
 #[test]
-fn validating_webhooks_change_nothing() {
+fn validating_webhooks_must_not_patch() {
     let patch = json!({"uid": "u", "allowed": true, "patch": "W10=", "patchType": "JSONPatch"});
     assert_eq!(answered("v1", true, &patch), Ok(true));
     assert_eq!(
         answered("v1", false, &patch),
-        Err(Unfit::Invalid(
+        Err(InvalidResponse::Invalid(
             "validating webhook may not return response.patch".to_owned()
         ))
     );
 }
 
 #[test]
-fn a_kind_of_its_own_is_no_review() {
+fn other_kinds_are_no_admission_review() {
     let body = br#"{"response": {"uid": "u", "allowed": true}}"#;
     assert_eq!(
         review::answer("v1", "u", false, body),
-        Err(Unfit::Invalid(
+        Err(InvalidResponse::Invalid(
             "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got /, Kind="
                 .to_owned()
         ))

@@ -1,4 +1,4 @@
-//! The objects of a request in the version a webhook asked for.
+//! The objects of a request in the version that a webhook matches.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use crate::resource::Resource;
 
 /// New and old object, in one version at a time.
 pub(super) struct Versioned<'a> {
-    /// What was requested; `None` for objects nobody stores.
+    /// The requested resource; `None` for objects that are not stored.
     own: Option<&'a Resource>,
-    /// Whether they are objects of the resource, which knows how to read them.
+    /// Whether they are objects of the resource, which can then decode them.
     pub(super) whole: bool,
-    /// The version they are in now, when it is not the requested one.
+    /// The current version of both, when it is not the requested one.
     current: Option<Arc<Resource>>,
     /// The new object; null for a delete.
     pub(super) object: Value,
@@ -33,7 +33,7 @@ impl<'a> Versioned<'a> {
         }
     }
 
-    /// Brings both into the version of an invocation.
+    /// Converts both to the version of an invocation.
     pub(super) fn convert(&mut self, invocation: &Invocation) {
         let Some(own) = self.own else {
             return;
@@ -58,7 +58,7 @@ impl<'a> Versioned<'a> {
         self.current = wanted.cloned();
     }
 
-    /// What decodes and completes objects of the present version.
+    /// The resource that decodes and defaults objects of the current version.
     pub(super) fn resource(&self) -> Option<&Resource> {
         self.current.as_deref().or(self.own)
     }

@@ -20,7 +20,7 @@ fn service(spec: &Value) -> Value {
 }
 
 #[test]
-fn addresses_are_free_ones() {
+fn allocated_addresses_are_free() {
     let first = allocate(service(&json!({"type": "ClusterIP"})), None, &[]).unwrap();
     assert_eq!(first["spec"]["clusterIP"], "10.0.0.2");
     assert_eq!(first["spec"]["clusterIPs"], json!(["10.0.0.2"]));
@@ -29,7 +29,7 @@ fn addresses_are_free_ones() {
 }
 
 #[test]
-fn addresses_asked_for_have_to_be_free_and_in_range() {
+fn requested_addresses_have_to_be_free_and_in_range() {
     let other = service(&json!({"type": "ClusterIP", "clusterIP": "10.0.0.9"}));
     let ask = |address: &str| {
         let spec = json!({"type": "ClusterIP", "clusterIP": address});
@@ -64,7 +64,7 @@ fn one_port_of_two_protocols_has_one_node_port() {
 }
 
 #[test]
-fn node_ports_asked_for_have_to_be_free_and_in_range() {
+fn requested_node_ports_have_to_be_free_and_in_range() {
     let other = service(&json!({"ports": [{"port": 1, "nodePort": 30_005}]}));
     let ask = |port: i64| {
         let spec = json!({"type": "NodePort", "ports": [{"port": 1, "nodePort": port}]});
@@ -82,7 +82,7 @@ fn node_ports_asked_for_have_to_be_free_and_in_range() {
 }
 
 #[test]
-fn a_change_of_type_allocates_what_is_missing_and_keeps_the_rest() {
+fn type_change_allocates_only_missing_values() {
     let old = service(&json!({"type": "ExternalName"}));
     let ports = json!([{"port": 80}]);
     let spec = json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local", "ports": ports});
@@ -96,7 +96,7 @@ fn a_change_of_type_allocates_what_is_missing_and_keeps_the_rest() {
 }
 
 #[test]
-fn load_balancers_may_do_without_node_ports() {
+fn load_balancers_may_disable_node_ports() {
     let spec = json!({
         "type": "LoadBalancer",
         "allocateLoadBalancerNodePorts": false,

@@ -1,4 +1,4 @@
-//! What somebody asks to be allowed, in the words authorization has for it.
+//! Authorization attributes of a request.
 
 use std::borrow::Cow;
 
@@ -9,16 +9,16 @@ use machinery::status::Status;
 use super::UserInfo;
 use crate::request::RequestInfo;
 
-/// A verb and what it is done to.
+/// A verb and its target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Attributes<'a> {
     /// Verb: one of RBAC's for resources, the method in lower case for paths.
     pub verb: Cow<'a, str>,
-    /// What it is done to.
+    /// Its target.
     pub target: Target<'a>,
 }
 
-/// What a verb is done to.
+/// The target of a verb.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target<'a> {
     /// A path that is no resource.
@@ -27,7 +27,7 @@ pub(crate) enum Target<'a> {
     Resource(Resource<'a>),
 }
 
-/// An object, a collection, or a part of an object; everything that does not apply is empty.
+/// An object, a collection, or a subresource; fields that do not apply are empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Resource<'a> {
     /// API group.
@@ -59,7 +59,7 @@ impl<'a> Attributes<'a> {
         }
     }
 
-    /// The namespace whose rules count besides those of the cluster.
+    /// The namespace whose rules apply besides the cluster-wide ones.
     pub(crate) fn namespace(&self) -> &str {
         match &self.target {
             Target::Path(_) => "",
@@ -67,7 +67,7 @@ impl<'a> Attributes<'a> {
         }
     }
 
-    /// The 403 for somebody who may not; `reason` is what the authorizer had to say, if anything.
+    /// The 403 for a user without permission; `reason` is the authorizer's, if any.
     pub(crate) fn forbidden(&self, user: &UserInfo, reason: &str) -> Status {
         let mut why = self.refusal(&user.name);
         if !reason.is_empty() {
@@ -99,7 +99,7 @@ impl<'a> Attributes<'a> {
                 )
             }
         };
-        // What upstream does so that no browser takes the answer for a page.
+        // As upstream, so that no browser renders the response as a page.
         text.replace('&', "&amp;")
             .replace('<', "&lt;")
             .replace('>', "&gt;")
@@ -125,13 +125,14 @@ impl<'a> From<&'a RequestInfo> for Attributes<'a> {
                 target: Target::Path(info.path.as_str().into()),
             };
         };
-        // A selector by name makes a collection of one object: who may list that one may.
+        // A field selector on the name makes a collection request one for that object, so
+        // permissions by name apply.
         let name = if path.name.is_empty() {
             info.selected_name.as_str()
         } else {
             path.name.as_str()
         };
-        // A namespace is in itself as far as authorization goes, so that its own admins may read it.
+        // For authorization a namespace is in itself, so that its own admins may read it.
         let namespace = if path.group.is_empty() && path.resource == "namespaces" {
             path.name.as_str()
         } else {

@@ -12,7 +12,7 @@ use super::token_file::StaticTokens;
 use super::{AUTHENTICATED, UserInfo};
 use crate::store::Store;
 
-/// Everything that can tell who is asking.
+/// Authenticators of the server.
 pub struct Authenticator {
     issuer: String,
     key: SigningKey,
@@ -29,12 +29,12 @@ impl Authenticator {
         }
     }
 
-    /// In whose name tokens are issued; also their default audience.
+    /// The issuer of tokens; also their default audience.
     pub fn issuer(&self) -> &str {
         &self.issuer
     }
 
-    /// Who is asking. No credentials make an anonymous user, wrong ones a 401.
+    /// Authenticates a request. Missing credentials yield the anonymous user, invalid ones a 401.
     pub(crate) fn authenticate(
         &self,
         store: &Store,
@@ -55,7 +55,7 @@ impl Authenticator {
             .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
             .map(|(_, token)| token.trim());
         match token {
-            // Another scheme, or a scheme alone, is no credential of ours.
+            // Other schemes, or a scheme alone, are ignored.
             None | Some("") => Ok(UserInfo::anonymous()),
             Some(token) => match self.by_token(store, token, &[], now) {
                 Ok((user, _)) => Ok(user),
@@ -64,7 +64,8 @@ impl Authenticator {
         }
     }
 
-    /// Whose token this is and for which of the wanted audiences (none wanted: the server's own).
+    /// The user of a token, and the matching audiences of those requested (none requested: the
+    /// server's own).
     pub(crate) fn by_token(
         &self,
         store: &Store,
@@ -108,7 +109,7 @@ impl Authenticator {
     }
 }
 
-/// Common name and organisations of a certificate.
+/// The user of a certificate: common name and organisations.
 fn by_certificate(peer: &PeerCertificates) -> Option<UserInfo> {
     let (_, certificate) = X509Certificate::from_der(peer.0.first()?).ok()?;
     let subject = certificate.subject();

@@ -1,8 +1,8 @@
-//! Whether somebody may: RBAC over the roles and bindings in the store.
+//! RBAC over the roles and bindings in the store.
 //!
-//! They are kept in memory, indexed by user and group, and follow the store's log: a request first
-//! looks whether there is anything new in it, so that a binding counts for the first request after
-//! the one that made it.
+//! They are kept in memory, indexed by user and group, and follow the store's log: every request
+//! first reads new entries, so that a binding is effective for the first request after the one that
+//! created it.
 
 #[cfg(test)]
 mod tests;
@@ -16,13 +16,13 @@ use super::rbac::{Decision, Kind, Policy};
 use super::{MASTERS, UserInfo};
 use crate::store::{Store, StoreError, Watch};
 
-/// Decides what users may do.
+/// The RBAC authorizer.
 pub(crate) struct Authorizer {
     store: Store,
     followed: RwLock<Followed>,
 }
 
-/// The policy and the places in the log up to which it has been read.
+/// The policy, and the log positions up to which it has been read.
 struct Followed {
     policy: Policy,
     watches: [(Kind, Watch); 4],
@@ -37,9 +37,9 @@ impl Authorizer {
         })
     }
 
-    /// Whether somebody may do it.
+    /// Authorizes a request.
     pub(crate) fn authorize(&self, user: &UserInfo, attributes: &Attributes<'_>) -> Decision {
-        // As upstream, whose authorizer for this group has no reason to give.
+        // As upstream, whose authorizer for this group gives no reason.
         if user.is_in(MASTERS) {
             return Decision {
                 allowed: true,
@@ -49,7 +49,7 @@ impl Authorizer {
         self.with_policy(|policy| policy.decide(user, attributes))
     }
 
-    /// Uses the policy as it is after every write that has been answered.
+    /// Calls `use_it` with the policy as of the last answered write.
     pub(crate) fn with_policy<T>(&self, use_it: impl FnOnce(&Policy) -> T) -> T {
         let followed = self.followed.read();
         if !followed.is_behind() {
@@ -62,7 +62,7 @@ impl Authorizer {
         }
         let mut followed = RwLockUpgradableReadGuard::upgrade(followed);
         if let Err(error) = followed.catch_up() {
-            // History was forgotten before it was read, so all is read anew.
+            // The log was compacted before it was read, so all is read anew.
             tracing::debug!(%error, "reading all roles and bindings again");
             match Followed::read(&self.store) {
                 Ok(anew) => *followed = anew,
@@ -75,7 +75,7 @@ impl Authorizer {
 
 impl Followed {
     fn read(store: &Store) -> Result<Self, StoreError> {
-        // The place in the log first: what happens during the lists is read twice rather than never.
+        // The log position first: changes during the lists are read twice rather than never.
         let from = store.revision();
         let watch = |kind: Kind| Ok::<_, StoreError>((kind, store.watch(&prefix(kind), from)?));
         let [a, b, c, d] = Kind::ALL;
@@ -84,7 +84,7 @@ impl Followed {
         for kind in Kind::ALL {
             let page = store.list(&prefix(kind), Bound::Unbounded, 0, None)?;
             for entry in &page.entries {
-                // A damaged role or binding allows nothing; the others are in force.
+                // A damaged role or binding grants nothing; the others stay in force.
                 if entry.damage().is_none() {
                     policy.put(kind, &*entry.object()?);
                 }
@@ -115,7 +115,7 @@ impl Followed {
     }
 }
 
-/// Where the objects of a kind are kept.
+/// Key prefix of a kind.
 fn prefix(kind: Kind) -> String {
     format!("/registry/{}/", kind.plural())
 }

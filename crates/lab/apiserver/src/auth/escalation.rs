@@ -1,5 +1,5 @@
-//! Nobody gives others more than they have (`pkg/registry/rbac`): who writes a role needs its rules
-//! or the verb `escalate`, who writes a binding the rules of its role or the verb `bind`.
+//! Privilege escalation prevention (`pkg/registry/rbac`): writing a role requires its rules or the
+//! verb `escalate`, writing a binding the rules of its role or the verb `bind`.
 
 use machinery::json::go_quote;
 use machinery::meta;
@@ -16,7 +16,7 @@ use crate::rest::Context;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// Checks a role or binding that is about to be written; `live` is what it replaces. Other kinds pass.
+/// Checks a role or binding to be written; `live` is its current state. Other kinds pass.
 pub(crate) fn confirm_no_escalation(
     context: &Context,
     resource: &Resource,
@@ -41,7 +41,7 @@ pub(crate) fn confirm_no_escalation(
     }
 }
 
-/// Whether nothing changes but what garbage collection changes.
+/// Whether only fields change that garbage collection changes.
 fn only_for_collector(object: &Value, live: &Value) -> bool {
     let rest = |object: &Value| {
         let mut rest = object.clone();
@@ -96,7 +96,7 @@ fn role(
             object,
         )?;
         if gathers(object) || live.is_some_and(gathers) {
-            // Such a role can become anything.
+            // An aggregated role can get any rules.
             let (rules, _) = policy.rules_for(&context.user, namespace);
             if !uncovered(&rules, &everything()).is_empty() {
                 let why = "must have cluster-admin privileges to use the aggregationRule";
@@ -175,7 +175,7 @@ fn refuse(resource: &Resource, object: &Value, why: &str) -> Status {
     Status::forbidden(Some(&resource.group_resource()), meta::name(object), why)
 }
 
-/// Upstream's storage takes the missing role for a missing object of the kind that is written.
+/// Upstream's storage reports the missing role as a missing object of the written kind.
 fn no_such_role(error: &NoSuchRole, resource: &Resource) -> Status {
     let RoleRef { kind, name } = &error.0;
     match kind.as_str() {

@@ -1,4 +1,4 @@
-//! Acting as somebody else (`Impersonate-*` headers).
+//! Impersonation (`Impersonate-*` headers).
 
 mod modes;
 #[cfg(test)]
@@ -22,23 +22,23 @@ const USER: &str = "impersonate-user";
 const GROUP: &str = "impersonate-group";
 const UID: &str = "impersonate-uid";
 const EXTRA: &str = "impersonate-extra-";
-/// Users whose mode is remembered, as many as upstream does.
-const REMEMBERED: usize = 10_000;
+/// Number of users whose mode is cached, as upstream.
+const MODE_CACHE_SIZE: usize = 10_000;
 
-/// Whether somebody may do something.
+/// Checks a permission of a user.
 pub(crate) type May<'a> = dyn Fn(&UserInfo, &Attributes<'_>) -> Decision + 'a;
 
-/// Lets users act as others if rules allow it.
+/// Impersonation of users, as RBAC rules allow it.
 ///
-/// There are several ways to allow it, from the narrowest to the oldest. The way that worked last
-/// for a user is tried first, which decides what a refusal speaks of.
+/// There are several modes, from the narrowest to the legacy one. The mode that last succeeded for
+/// a user is tried first, which determines the message of a denial.
 #[derive(Default)]
 pub(crate) struct Impersonation {
     last: Mutex<HashMap<String, Mode>>,
 }
 
 impl Impersonation {
-    /// The user a request is made as: the one asking, or whom they ask to be.
+    /// The effective user of a request: the authenticated or the impersonated one.
     pub(crate) fn resolve(
         &self,
         asking: UserInfo,
@@ -68,14 +68,14 @@ impl Impersonation {
 
     fn remember(&self, name: String, mode: Mode) {
         let mut last = self.last.lock();
-        if last.len() >= REMEMBERED && !last.contains_key(&name) {
+        if last.len() >= MODE_CACHE_SIZE && !last.contains_key(&name) {
             last.clear();
         }
         last.insert(name, mode);
     }
 }
 
-/// What the headers say, and nothing else.
+/// The user in the headers.
 fn wanted(headers: &HeaderMap) -> Result<Option<UserInfo>, Status> {
     let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     let first = |name: &str| headers.get(name).map(text).unwrap_or_default();
@@ -85,7 +85,7 @@ fn wanted(headers: &HeaderMap) -> Result<Option<UserInfo>, Status> {
         groups: headers.get_all(GROUP).iter().map(text).collect(),
         ..UserInfo::default()
     };
-    // Names of headers are lower case already, as keys of extra values have to be.
+    // Header names are lower case already, as keys of extra values have to be.
     for (name, value) in headers {
         let Some(key) = name.as_str().strip_prefix(EXTRA) else {
             continue;
@@ -111,7 +111,7 @@ fn only_name(user: &UserInfo) -> bool {
     user.uid.is_empty() && user.groups.is_empty() && user.extra.is_empty()
 }
 
-/// A user as Go's `%#v` shows it.
+/// A user in Go's `%#v` format.
 fn go_syntax(user: &UserInfo) -> String {
     let texts = |texts: &[String]| {
         let quoted: Vec<String> = texts.iter().map(|text| go_quote(text)).collect();

@@ -1,6 +1,6 @@
-//! Role-based access control: what rules allow, who has which, and what granting them takes.
+//! Role-based access control: rules, bindings, and the permissions needed to grant them.
 //!
-//! Everything here is a function of the roles and bindings there are; `authorizer` keeps them current.
+//! Everything here is a function of the roles and bindings; `authorizer` keeps them current.
 //!
 //! ```text
 //! user, groups --> bindings that name them --> the roles those refer to --> rules --> allowed?
@@ -18,7 +18,7 @@ pub(crate) use policy::{Kind, NoSuchRole, Policy, RoleRef, missing_roles};
 
 use super::attributes::{Attributes, Resource, Target};
 
-/// What stands for everything in a rule.
+/// The wildcard in a rule.
 const ALL: &str = "*";
 
 /// One rule of a role: all of its verbs on all of its resources, or on all of its paths.
@@ -30,14 +30,14 @@ pub(crate) struct Rule {
     pub groups: Vec<String>,
     /// Plurals, `plural/subresource` or `*/subresource`.
     pub resources: Vec<String>,
-    /// Names the rule is limited to; none mean all.
+    /// Names the rule is limited to; empty means all.
     pub names: Vec<String>,
-    /// Paths that are no resources; a star at the end stands for any rest.
+    /// Non-resource paths; a star at the end matches any rest.
     pub urls: Vec<String>,
 }
 
 impl Rule {
-    /// Reads a rule of a role; what is not there is empty.
+    /// Parses a rule of a role; missing fields are empty.
     pub(crate) fn read(rule: &Value) -> Self {
         let texts = |field: &str| -> Vec<String> {
             let list = rule.get(field).and_then(Value::as_array);
@@ -59,7 +59,7 @@ impl Rule {
         rules.into_iter().flatten().map(Self::read).collect()
     }
 
-    /// The rule as the API shows it; what is empty is left out.
+    /// The rule as the API returns it, without empty fields.
     pub(crate) fn write(&self) -> Value {
         let mut object = Map::new();
         object.insert("verbs".to_owned(), json!(self.verbs));
@@ -76,7 +76,7 @@ impl Rule {
         Value::Object(object)
     }
 
-    /// Whether the rule allows it.
+    /// Whether the rule allows a request.
     pub(crate) fn allows(&self, attributes: &Attributes<'_>) -> bool {
         matches(&self.verbs, &attributes.verb)
             && match &attributes.target {
@@ -114,21 +114,21 @@ fn matches(texts: &[String], text: &str) -> bool {
     texts.iter().any(|known| known == ALL || known == text)
 }
 
-/// Whether a path of a rule stands for another one, which may be a path of a rule itself.
+/// Whether a path of a rule includes another one, which may itself be a path of a rule.
 fn url_covers(url: &str, path: &str) -> bool {
     url == path || (url.ends_with('*') && path.starts_with(url.trim_end_matches('*')))
 }
 
-/// What an authorizer says.
+/// An authorization decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Decision {
-    /// Whether it may be done.
+    /// Whether the request is allowed.
     pub allowed: bool,
-    /// Why it may, or what kept the authorizer from finding out.
+    /// Why it is allowed, or the authorizer's errors.
     pub reason: String,
 }
 
-/// Several errors as one, each once (`errors.NewAggregate`).
+/// Several errors as one, without duplicates (`errors.NewAggregate`).
 pub(crate) fn aggregate(errors: &[String]) -> String {
     let mut distinct: Vec<&str> = Vec::new();
     for error in errors {

@@ -1,4 +1,4 @@
-//! Service account tokens: JWTs signed with a key of the server's own (ES256).
+//! Service account tokens: JWTs signed with the server's own key (ES256).
 
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::{AUTHENTICATED, UserInfo};
 use crate::store::Store;
 
-/// What a token says.
+/// The claims of a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenClaims {
     /// Namespace of the account.
@@ -23,22 +23,22 @@ pub struct TokenClaims {
     pub name: String,
     /// Uid of the account.
     pub uid: String,
-    /// For whom the token is meant.
+    /// Audiences of the token.
     pub audiences: Vec<String>,
-    /// Since when.
+    /// Time of issue.
     pub issued: Timestamp,
-    /// Until when.
+    /// Expiry.
     pub expires: Timestamp,
-    /// Kind, name and uid of an object the token dies with.
+    /// Kind, name and UID of the object the token is bound to.
     pub bound: Option<(String, String, String)>,
-    /// Name and uid of the node of that object; the uid is empty for a node nobody knows.
+    /// Name and UID of the node of that object; the UID is empty for an unknown node.
     pub node: Option<(String, String)>,
-    /// What tells the token from all others.
+    /// Unique ID of the token.
     pub id: String,
 }
 
 impl TokenClaims {
-    /// The user the token makes its bearer.
+    /// The user the token authenticates.
     pub(crate) fn user(&self) -> UserInfo {
         let mut user = UserInfo {
             name: format!("system:serviceaccount:{}:{}", self.namespace, self.name),
@@ -70,7 +70,7 @@ impl TokenClaims {
         user
     }
 
-    /// A token is worth nothing once its account or the object it is bound to is gone.
+    /// A token is invalid once its account or its bound object is gone.
     pub(crate) fn check_objects(&self, store: &Store) -> Result<(), String> {
         let alive = |key: String, uid: &str| {
             store
@@ -108,7 +108,7 @@ pub struct SigningKey {
 }
 
 impl SigningKey {
-    /// A new key, in PKCS#8, to be kept.
+    /// A new key, in PKCS#8, for the caller to store.
     pub fn generate() -> Result<Vec<u8>, String> {
         EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new())
             .map(|document| document.as_ref().to_vec())
@@ -163,7 +163,7 @@ impl SigningKey {
         ))
     }
 
-    /// Reads a token of ours; the error says what is wrong with it.
+    /// Verifies a token of this server; the error says why it is invalid.
     pub(crate) fn verify(
         &self,
         token: &str,
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_says_what_was_signed_until_it_expires() {
+    fn token_is_valid_until_it_expires() {
         let key = SigningKey::from_pkcs8(&SigningKey::generate().unwrap()).unwrap();
         let token = key.sign(&claims(), "https://issuer").unwrap();
         let at = |second| {
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bearer_is_known_by_account_pod_and_node() {
+    fn token_user_has_account_pod_and_node() {
         let user = claims().user();
         let extra: Vec<(&str, &str)> = user
             .extra
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_and_changed_tokens_are_refused() {
+    fn foreign_and_modified_tokens_are_rejected() {
         let key = SigningKey::from_pkcs8(&SigningKey::generate().unwrap()).unwrap();
         let other = SigningKey::from_pkcs8(&SigningKey::generate().unwrap()).unwrap();
         let token = other.sign(&claims(), "i").unwrap();

@@ -1,10 +1,10 @@
-//! `--token-auth-file`: `token,user,uid,"group1,group2"` a line, as kube-apiserver reads it.
+//! `--token-auth-file`: one `token,user,uid,"group1,group2"` per line, as kube-apiserver reads it.
 
 use std::collections::HashMap;
 
 use super::{AUTHENTICATED, UserInfo};
 
-/// A token file that cannot be used.
+/// Errors in a token file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TokenFileError {
     /// Too few columns.
@@ -14,10 +14,10 @@ pub enum TokenFileError {
     Columns {
         /// Line number from 1.
         line: usize,
-        /// Columns there are.
+        /// Number of columns.
         found: usize,
     },
-    /// A quoted column that does not end.
+    /// An unterminated quoted column.
     #[error("line {line} of the token file has a quoted column without an end")]
     Quote {
         /// Line number from 1.
@@ -25,12 +25,12 @@ pub enum TokenFileError {
     },
 }
 
-/// Tokens that stand for fixed users.
+/// Static tokens and their users.
 #[derive(Debug, Clone, Default)]
 pub struct StaticTokens(HashMap<String, UserInfo>);
 
 impl StaticTokens {
-    /// Reads the text of a token file. Lines with an empty token are passed over, as upstream does.
+    /// Parses a token file. Lines with an empty token are skipped, as upstream does.
     pub fn parse(text: &str) -> Result<Self, TokenFileError> {
         let mut tokens = HashMap::new();
         for (index, line) in text.lines().enumerate() {
@@ -82,7 +82,7 @@ impl StaticTokens {
     }
 }
 
-/// Splits a CSV line; `None` when a quote does not end.
+/// Splits a CSV line; `None` for an unterminated quote.
 fn split_columns(line: &str) -> Option<Vec<String>> {
     let mut columns = Vec::new();
     let mut characters = line.chars().peekable();
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_lines_are_named() {
+    fn malformed_lines_are_reported() {
         let error = StaticTokens::parse("a,b,c\nt,u\n").unwrap_err();
         assert_eq!(error, TokenFileError::Columns { line: 2, found: 2 });
         let error = StaticTokens::parse("t,u,1,\"devs").unwrap_err();

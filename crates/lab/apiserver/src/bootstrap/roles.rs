@@ -1,6 +1,6 @@
-//! The roles and bindings every cluster has, and keeping them up at every start as kube-apiserver
-//! does (`component-helpers/auth/rbac/reconciliation`): what somebody took away comes back, what
-//! somebody added stays, and whoever wants neither annotates the object.
+//! Default roles and bindings, reconciled at every start as in kube-apiserver
+//! (`component-helpers/auth/rbac/reconciliation`): removed rules are restored, added ones kept; an
+//! annotation on the object disables both.
 
 mod reconcile;
 mod table;
@@ -19,10 +19,10 @@ use crate::resource::Resource;
 use crate::rest::{Changed, Context, UpdateJob, create_internal, record_update, update_object};
 use crate::server::Refused;
 
-/// Creates what is missing and mends what is there.
+/// Creates missing objects and reconciles existing ones.
 pub(super) async fn ensure(context: &Context) -> Result<(), Status> {
     let objects = table::read(table::TEXT).map_err(|why| Status::internal(&why))?;
-    // Roles and bindings do not look at each other, and together they cost one sync of the disk.
+    // Roles and bindings are independent, and written concurrently they cost one fsync.
     futures::future::try_join_all(objects.iter().map(|object| ensure_one(context, object))).await?;
     Ok(())
 }

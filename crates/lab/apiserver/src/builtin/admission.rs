@@ -1,5 +1,5 @@
-//! What built-in admission does to new objects, before webhooks see them: the plugins that are on
-//! by default and need no controller.
+//! Built-in admission of objects, before webhooks: the plugins that are enabled by default and need
+//! no controller.
 
 use machinery::gvk::GroupResource;
 use machinery::json::go_quote;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::builtin::resources;
 use crate::builtin::value::{Read, keep, object_at, same, set};
 
-/// Cluster-scoped objects that admission looks at.
+/// Cluster-scoped objects that admission reads.
 pub(crate) trait Lookup {
     /// One object by name.
     fn get(&self, resource: &GroupResource, name: &str) -> Option<Value>;
@@ -16,7 +16,7 @@ pub(crate) trait Lookup {
     fn list(&self, resource: &GroupResource) -> Vec<Value>;
 }
 
-/// Completes a new object, or says why it is refused. Runs again when a webhook has changed the
+/// Mutates a new object, or returns why it is rejected. Runs again when a webhook has changed the
 /// object.
 pub(crate) fn admit_create(
     resource: &GroupResource,
@@ -41,7 +41,7 @@ pub(crate) fn admit_create(
     Ok(())
 }
 
-/// Completes a changed object.
+/// Mutates a changed object.
 pub(crate) fn admit_update(resource: &GroupResource, object: &mut Value, old: &Value) {
     if (resource.group.as_str(), resource.resource.as_str()) != ("", "pods") {
         return;
@@ -54,7 +54,7 @@ pub(crate) fn admit_update(resource: &GroupResource, object: &mut Value, old: &V
     }
 }
 
-/// Looks at a new object that its kind has no objection to.
+/// Validates a new object that is valid for its kind.
 pub(crate) fn validate_create(
     resource: &GroupResource,
     object: &Value,
@@ -67,7 +67,7 @@ pub(crate) fn validate_create(
     }
 }
 
-/// Looks at a changed object that its kind has no objection to.
+/// Validates a changed object that is valid for its kind.
 pub(crate) fn validate_update(
     resource: &GroupResource,
     object: &Value,
@@ -81,7 +81,7 @@ pub(crate) fn validate_update(
     }
 }
 
-/// `DefaultTolerationSeconds`: pods stay on a node that is gone for five minutes.
+/// `DefaultTolerationSeconds`: pods stay on an unreachable node for five minutes.
 fn default_tolerations(pod: &mut Value) {
     let mut tolerations = pod.items("spec.tolerations").to_vec();
     let before = tolerations.len();
@@ -111,7 +111,7 @@ fn priority_classes() -> GroupResource {
     GroupResource::new("scheduling.k8s.io", "priorityclasses")
 }
 
-/// Of several default classes the one with the lowest priority counts.
+/// Of several default classes the one with the lowest priority is used.
 fn default_priority_class(lookup: &dyn Lookup) -> Option<Value> {
     let classes = lookup.list(&priority_classes()).into_iter();
     classes
@@ -119,7 +119,7 @@ fn default_priority_class(lookup: &dyn Lookup) -> Option<Value> {
         .min_by_key(|class| class.number("value"))
 }
 
-/// There is one default class at most, and an update may keep it that.
+/// There may be one default class only; updating that one is allowed.
 fn only_default(class: &Value, lookup: &dyn Lookup) -> Result<(), String> {
     if !class.is_true("globalDefault") {
         return Ok(());
@@ -133,7 +133,7 @@ fn only_default(class: &Value, lookup: &dyn Lookup) -> Result<(), String> {
     }
 }
 
-/// `Priority`: the number behind the name of a class.
+/// `Priority`: resolves the priority class to its value.
 fn priority(pod: &mut Value, lookup: &dyn Lookup) -> Result<(), String> {
     let named = pod.text("spec.priorityClassName").to_owned();
     let class = if named.is_empty() {
@@ -187,7 +187,7 @@ fn named_class(pod: &Value, lookup: &dyn Lookup) -> Result<Option<Value>, String
     class.map(Some).ok_or_else(missing)
 }
 
-/// Whether two lists of resources are the same amounts, however they are written.
+/// Whether two resource lists are equal as quantities.
 fn same_amounts(left: &Value, right: &Value) -> bool {
     let amounts = |list: &Value| -> Vec<_> {
         let entries = list.entries("").into_iter();
@@ -198,7 +198,7 @@ fn same_amounts(left: &Value, right: &Value) -> bool {
     amounts(left) == amounts(right)
 }
 
-/// `RuntimeClass`, validating: the overhead of a pod is that of its class.
+/// `RuntimeClass`, validating: the overhead of a pod has to be that of its class.
 fn check_overhead(pod: &Value, lookup: &dyn Lookup) -> Result<(), String> {
     match named_class(pod, lookup)? {
         Some(class) if class.has("overhead") => {
@@ -213,7 +213,7 @@ fn check_overhead(pod: &Value, lookup: &dyn Lookup) -> Result<(), String> {
     }
 }
 
-/// `RuntimeClass`: overhead and scheduling of the class go into the pod.
+/// `RuntimeClass`: copies overhead and scheduling of the class to the pod.
 fn runtime_class(pod: &mut Value, lookup: &dyn Lookup) -> Result<(), String> {
     let Some(class) = named_class(pod, lookup)? else {
         return Ok(());
@@ -277,7 +277,7 @@ fn merge_tolerations(all: &[Value]) -> Vec<Value> {
     merged
 }
 
-/// Whether everything the one tolerates the other does too.
+/// Whether one toleration includes the other.
 fn covers(wide: &Value, narrow: &Value) -> bool {
     if same(wide, narrow) {
         return true;
@@ -302,7 +302,8 @@ fn covers(wide: &Value, narrow: &Value) -> bool {
     }
     match wide.text("operator") {
         "Exists" => true,
-        // One that leaves its operator out is never covered by this, although it means `Equal` too.
+        // As upstream, a toleration without an operator is never covered, although it means
+        // `Equal`.
         "" | "Equal" => {
             narrow.text("operator") == "Equal" && wide.text("value") == narrow.text("value")
         }
@@ -310,7 +311,7 @@ fn covers(wide: &Value, narrow: &Value) -> bool {
     }
 }
 
-/// `TaintNodesByCondition`: a node takes no pods until it says that it is ready.
+/// `TaintNodesByCondition`: a new node accepts no pods until it is ready.
 fn taint_new_node(node: &mut Value) {
     let key = "node.kubernetes.io/not-ready";
     let mut taints = node.items("spec.taints").to_vec();
@@ -321,7 +322,7 @@ fn taint_new_node(node: &mut Value) {
     }
 }
 
-/// `StorageObjectInUseProtection`: what is in use cannot go.
+/// `StorageObjectInUseProtection`: adds the protection finalizer.
 fn protect(object: &mut Value, finalizer: &str) {
     let mut finalizers = object.items("metadata.finalizers").to_vec();
     if !finalizers.iter().any(|known| known == finalizer) {
@@ -330,7 +331,7 @@ fn protect(object: &mut Value, finalizer: &str) {
     }
 }
 
-/// The newest of the objects that are marked as default; by name when they are of one age.
+/// The newest of the objects marked as default; among equals by name.
 fn newest_default(objects: Vec<Value>, marks: &[&str]) -> Option<Value> {
     let marked = |object: &Value| {
         marks
@@ -347,7 +348,7 @@ fn newest_default(objects: Vec<Value>, marks: &[&str]) -> Option<Value> {
     defaults.into_iter().next()
 }
 
-/// `DefaultStorageClass`: claims that name no class get the default one.
+/// `DefaultStorageClass`: sets the default class of claims without one.
 fn default_storage_class(claim: &mut Value, lookup: &dyn Lookup) {
     let named = claim.has("spec.storageClassName")
         || claim
@@ -366,7 +367,7 @@ fn default_storage_class(claim: &mut Value, lookup: &dyn Lookup) {
     }
 }
 
-/// `PersistentVolumeClaimResize`: claims grow once they are bound, and if their class allows it.
+/// `PersistentVolumeClaimResize`: only bound claims can grow, and only if their class allows it.
 fn resize(claim: &Value, old: &Value, lookup: &dyn Lookup) -> Result<(), &'static str> {
     let size = |claim: &Value| resources::quantity(claim.at("spec.resources.requests.storage"));
     if size(claim) <= size(old) {
@@ -400,7 +401,7 @@ fn storage_class(claim: &Value) -> &str {
         .unwrap_or_else(|| claim.text("spec.storageClassName"))
 }
 
-/// `DefaultIngressClass`: ingresses that name no class get the default one, if it is one.
+/// `DefaultIngressClass`: sets the default class of ingresses without one, if it is unambiguous.
 fn default_ingress_class(ingress: &mut Value, lookup: &dyn Lookup) {
     let named = ingress.has("spec.ingressClassName")
         || ingress.annotation("kubernetes.io/ingress.class").is_some();

@@ -9,7 +9,7 @@ use machinery::field::{FieldError, Path};
 use serde_json::{Value, json};
 
 use crate::builtin::check;
-use crate::builtin::entry::{AGE, Column, Entry, Errors, Facts, NAME, column};
+use crate::builtin::entry::{AGE, Capabilities, Column, Entry, Errors, NAME, column};
 use crate::builtin::print;
 use crate::builtin::value::{Read, fill, items_mut};
 
@@ -27,10 +27,10 @@ const WEBHOOK_COLUMNS: &[Column] = &[
 const MUTATING: Entry = Entry {
     categories: &["api-extensions"],
     namespaced: false,
-    facts: Facts {
+    capabilities: Capabilities {
         generation: true,
         conditional_update: true,
-        ..Facts::NONE
+        ..Capabilities::NONE
     },
     default: |configuration| webhook::default(configuration, true),
     prepare_create: |_, _| (),
@@ -63,7 +63,7 @@ const VALIDATING: Entry = Entry {
     ..MUTATING
 };
 
-/// Rules apply to objects of both scopes unless they say otherwise.
+/// Rules apply to objects of both scopes by default.
 fn default_rules(owner: &mut Value, list: &str) {
     for rule in items_mut(owner, list) {
         fill(rule, "scope", "*");

@@ -1,18 +1,17 @@
-//! The `apiextensions.k8s.io` group: names and tables; definitions are checked by whoever serves
-//! custom resources.
+//! The `apiextensions.k8s.io` group: names and tables; CRDs are validated by the `custom` module.
 
-use crate::builtin::entry::{Entry, Facts, keep_other_part};
+use crate::builtin::entry::{Capabilities, Entry, keep_other_part};
 
 /// All kinds of the group.
 pub(crate) const ENTRIES: &[Entry] = &[Entry {
     short_names: &["crd", "crds"],
     categories: &["api-extensions"],
     namespaced: false,
-    facts: Facts {
+    capabilities: Capabilities {
         generation: true,
         status: true,
         conditional_update: true,
-        ..Facts::NONE
+        ..Capabilities::NONE
     },
     prepare_update: keep_other_part,
     status_resets: &["metadata", "spec"],

@@ -1,4 +1,4 @@
-//! The `apps` group, and rules its kinds share with others that make pods.
+//! The `apps` group, and rules shared by all kinds with pod templates.
 
 pub(crate) mod controller_revision;
 pub(crate) mod daemon_set;
@@ -26,10 +26,10 @@ pub(crate) const ENTRIES: &[Entry] = &[
     stateful_set::ENTRY,
 ];
 
-/// Where the name of a workload ends up.
+/// Where the name of a workload is used.
 pub(crate) const POD_NAMES: &str = "Pod names and hostnames";
 
-/// A template whose labels the selector does not select.
+/// The error for a template whose labels the selector does not match.
 pub(crate) fn selector_mismatch(template: &Path, own: &Value) -> FieldError {
     FieldError::invalid(
         &template.child("metadata").child("labels"),
@@ -38,7 +38,7 @@ pub(crate) fn selector_mismatch(template: &Path, own: &Value) -> FieldError {
     )
 }
 
-/// Pods that are replaced when they end must not end by themselves.
+/// Pods of these workloads have to restart always.
 pub(crate) fn check_always_restarts(path: &Path, template: &Value, owner: &str) -> Errors {
     let mut errors = Errors::new();
     let path = path.child("spec");
@@ -72,7 +72,7 @@ pub(crate) fn check_selector_and_template(path: &Path, spec: &Value) -> Errors {
     }
     let path = path.child("template");
     let own = template.at("metadata.labels");
-    // An absent selector selects nothing; only an empty one is not held against the labels.
+    // An absent selector matches nothing; only an empty one is not compared with the labels.
     let selects = selector.is_null() || !labels::is_empty(selector);
     if selects && !labels::matches(selector, own) {
         errors.push(selector_mismatch(&path, own));
@@ -82,7 +82,7 @@ pub(crate) fn check_selector_and_template(path: &Path, spec: &Value) -> Errors {
     errors
 }
 
-/// A selector that has to be there and select something.
+/// A selector that is required and must not be empty.
 pub(crate) fn check_selector(path: &Path, selector: &Value, owner: &str) -> Errors {
     if selector.is_null() {
         return vec![FieldError::required(path, "")];

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use machinery::field::{FieldError, Path};
 use serde_json::{Value, json};
 
-use crate::builtin::entry::{AGE, Column, Entry, Errors, Facts, NAME, column};
+use crate::builtin::entry::{AGE, Capabilities, Column, Entry, Errors, NAME, column};
 use crate::builtin::value::{Read, existing, fill, set};
 use crate::builtin::{apps, check, print, resources};
 use crate::kind::Part;
@@ -19,9 +19,9 @@ pub(crate) use v1::{to_v1, to_v2};
 const AUTOSCALER: Entry = Entry {
     short_names: &["hpa"],
     categories: &["all"],
-    facts: Facts {
+    capabilities: Capabilities {
         status: true,
-        ..Facts::NONE
+        ..Capabilities::NONE
     },
     default,
     prepare_create: |object, _| {
@@ -56,7 +56,7 @@ const COLUMNS: &[Column] = &[
     AGE,
 ];
 
-/// Who asks for nothing gets 80 percent of the CPU.
+/// The default metric is 80 percent CPU utilization.
 fn default_metrics(object: &mut Value) {
     if object.count("spec.metrics") == 0 {
         let target = json!({ "type": "Utilization", "averageUtilization": 80 });
@@ -124,10 +124,10 @@ fn check_spec(object: &Value, old: Option<&Value>) -> Errors {
     errors
 }
 
-/// What the apiVersion of a reference may be.
+/// Requirements for the apiVersion of a reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TargetVersion {
-    /// Anything: it was there before.
+    /// None: the reference is unchanged.
     Any,
     /// Well-formed.
     WellFormed,
@@ -136,7 +136,7 @@ enum TargetVersion {
 }
 
 impl TargetVersion {
-    /// Of all kinds in the core group only replication controllers can be scaled.
+    /// In the core group only replication controllers can be scaled.
     fn of(target: &Value, was: Option<&Value>) -> Self {
         let unchanged = |was: &Value| {
             ["apiVersion", "kind"]

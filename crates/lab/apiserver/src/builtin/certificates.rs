@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use x509_parser::pem::Pem;
 use x509_parser::prelude::FromDer as _;
 
-use crate::builtin::entry::{AGE, Column, Entry, Errors, Facts, NAME, column};
+use crate::builtin::entry::{AGE, Capabilities, Column, Entry, Errors, NAME, column};
 use crate::builtin::value::{Read, items_mut, keep, remove, set};
 use crate::builtin::{check, print};
 use crate::kind::{Part, WriteContext};
@@ -17,9 +17,9 @@ pub(crate) const ENTRIES: &[Entry] = &[REQUEST];
 const REQUEST: Entry = Entry {
     short_names: &["csr"],
     namespaced: false,
-    facts: Facts {
+    capabilities: Capabilities {
         status: true,
-        ..Facts::NONE
+        ..Capabilities::NONE
     },
     prepare_create: |request, context| {
         for field in ["uid", "groups", "extra"] {
@@ -118,7 +118,7 @@ fn prepare_update(new: &mut Value, old: &Value, part: Part<'_>, context: WriteCo
     }
 }
 
-/// Conditions that do not say when they came get the time of this write.
+/// Sets the time of conditions without one to that of this write.
 fn stamp(new: &mut Value, old: &Value, context: WriteContext<'_>) {
     let now = format_time(context.now);
     for condition in items_mut(new, "status.conditions") {
@@ -205,7 +205,7 @@ fn check_request(request: &Value) -> Errors {
     errors
 }
 
-/// The request itself has to be one block of PEM with a PKCS#10 request inside.
+/// The request has to be one PEM block with a PKCS#10 request.
 fn check_csr(encoded: &str) -> Result<(), String> {
     use base64::Engine as _;
     let wrong = || "PEM block type must be CERTIFICATE REQUEST".to_owned();
@@ -224,7 +224,7 @@ fn check_csr(encoded: &str) -> Result<(), String> {
         .map_err(|error| format!("asn1: structure error: {error}"))
 }
 
-/// A signer is a path behind a domain.
+/// A signer name has a path after the domain.
 fn check_signer(path: &Path, name: &str) -> Errors {
     if name.is_empty() {
         return vec![FieldError::required(path, "")];

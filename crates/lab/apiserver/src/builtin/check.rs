@@ -1,5 +1,5 @@
-//! Checks that many kinds share, with the error texts of
-//! `apimachinery/pkg/util/validation` and `pkg/apis/core/validation`.
+//! Checks shared by many kinds, with the error texts of `apimachinery/pkg/util/validation` and
+//! `pkg/apis/core/validation`.
 
 use machinery::field::{FieldError, Path};
 use machinery::names;
@@ -8,9 +8,9 @@ use serde_json::Value;
 use crate::builtin::entry::Errors;
 use crate::builtin::value::{Read, same};
 
-/// What immutable fields say.
+/// Message of immutable fields.
 pub(crate) const IMMUTABLE: &str = "field is immutable";
-/// What counts say that must not be negative.
+/// Message of counts that must not be negative.
 pub(crate) const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
 
 /// Protocols of ports, in the order messages list them.
@@ -35,7 +35,7 @@ pub(crate) fn invalid_each(
         .collect()
 }
 
-/// Any name at all; the kind checks it elsewhere or not.
+/// Accepts any name; the kind validates it elsewhere or not at all.
 pub(crate) fn any_name(_: &str, _: bool) -> Vec<String> {
     Vec::new()
 }
@@ -73,7 +73,7 @@ pub(crate) fn not_negative(path: &Path, value: Option<i64>) -> Errors {
     }
 }
 
-/// A field that must stay what it is.
+/// An immutable field.
 pub(crate) fn immutable(path: &Path, new: &Value, old: &Value) -> Errors {
     if same(new, old) {
         Vec::new()
@@ -183,7 +183,7 @@ pub(crate) fn count_or_percent(path: &Path, value: &Value) -> Errors {
     }
 }
 
-/// A percentage of at most everything.
+/// A percentage of at most 100.
 pub(crate) fn at_most_all(path: &Path, value: &Value) -> Errors {
     match value.as_str().and_then(percent) {
         Some(percent) if percent > 100 => {

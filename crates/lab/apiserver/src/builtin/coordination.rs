@@ -3,7 +3,7 @@
 use machinery::field::{FieldError, Path};
 use serde_json::Value;
 
-use crate::builtin::entry::{AGE, Entry, Errors, Facts, NAME, column};
+use crate::builtin::entry::{AGE, Capabilities, Entry, Errors, NAME, column};
 use crate::builtin::value::Read;
 use crate::builtin::{check, print};
 
@@ -11,10 +11,10 @@ use crate::builtin::{check, print};
 pub(crate) const ENTRIES: &[Entry] = &[LEASE];
 
 const LEASE: Entry = Entry {
-    facts: Facts {
+    capabilities: Capabilities {
         create_on_update: true,
         conditional_update: true,
-        ..Facts::NONE
+        ..Capabilities::NONE
     },
     prepare_create: |_, _| (),
     prepare_update: |_, _, _, _| (),

@@ -1,12 +1,12 @@
-//! Unified diffs with three lines of context, found the way Python's `difflib` finds them: messages
-//! of kube-apiserver carry such diffs and are compared as text.
+//! Unified diffs with three lines of context, by the algorithm of Python's `difflib`: messages of
+//! kube-apiserver contain such diffs and are compared as text.
 
 use std::collections::HashMap;
 
-/// Lines around a change that are shown with it.
+/// Number of context lines.
 const CONTEXT: usize = 3;
 
-/// A stretch of lines: what to do with `old[from..to]` and `new[start..end]`.
+/// An edit that replaces `old[from..to]` by `new[start..end]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Edit {
     equal: bool,
@@ -49,7 +49,7 @@ pub(crate) fn unified(old: &str, new: &str) -> String {
     out
 }
 
-/// Lines as a hunk header counts them.
+/// A line range in a hunk header.
 fn range(start: usize, end: usize) -> String {
     match end - start {
         0 => format!("{start},0"),
@@ -117,13 +117,13 @@ fn edits(old: &[&str], new: &[&str]) -> Vec<Edit> {
     edits
 }
 
-/// Stretches both texts have, in order and as long as possible.
+/// The matching blocks of both texts, in order and as long as possible.
 fn matching_blocks(old: &[&str], new: &[&str]) -> Vec<(usize, usize, usize)> {
     let mut lines: HashMap<&str, Vec<usize>> = HashMap::new();
     for (j, line) in new.iter().enumerate() {
         lines.entry(line).or_default().push(j);
     }
-    // Lines that are everywhere say nothing about where things moved.
+    // Very frequent lines are useless as anchors.
     if new.len() >= 200 {
         let most = new.len() / 100 + 1;
         lines.retain(|_, places| places.len() <= most);

@@ -3,7 +3,9 @@
 use machinery::field::{FieldError, Path};
 use serde_json::Value;
 
-use crate::builtin::entry::{AGE, Column, Entry, Errors, Facts, NAME, column, content_changed};
+use crate::builtin::entry::{
+    AGE, Capabilities, Column, Entry, Errors, NAME, column, content_changed,
+};
 use crate::builtin::value::{Read, fill, items_mut, same};
 use crate::builtin::{check, ip, print};
 
@@ -11,9 +13,9 @@ use crate::builtin::{check, ip, print};
 pub(crate) const ENTRIES: &[Entry] = &[SLICE];
 
 const SLICE: Entry = Entry {
-    facts: Facts {
+    capabilities: Capabilities {
         generation: true,
-        ..Facts::NONE
+        ..Capabilities::NONE
     },
     default: |slice| {
         for port in items_mut(slice, "ports") {

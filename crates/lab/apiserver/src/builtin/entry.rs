@@ -63,29 +63,29 @@ pub(crate) const NAME: Column = Column {
 /// Time since creation.
 pub(crate) const AGE: Column = column("Age", "string", machinery::table::AGE_DESCRIPTION);
 
-/// How far the REST layer goes with a kind.
+/// Supported operations of a kind.
 #[derive(Debug, Clone, Copy)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "independent facts of a kind, named by upstream"
+    reason = "independent capabilities of a kind, named by upstream"
 )]
-pub(crate) struct Facts {
+pub(crate) struct Capabilities {
     /// `metadata.generation` is kept.
     pub(crate) generation: bool,
-    /// There is a status subresource.
+    /// It has a status subresource.
     pub(crate) status: bool,
-    /// There is a scale subresource.
+    /// It has a scale subresource.
     pub(crate) scale: bool,
     /// PUT creates.
     pub(crate) create_on_update: bool,
     /// PUT needs a resourceVersion.
     pub(crate) conditional_update: bool,
-    /// DELETE answers with the object.
+    /// DELETE returns the object.
     pub(crate) delete_returns_object: bool,
 }
 
-impl Facts {
-    /// Nothing special.
+impl Capabilities {
+    /// No special operations.
     pub(crate) const NONE: Self = Self {
         generation: false,
         status: false,
@@ -99,7 +99,7 @@ impl Facts {
 /// Reads the value of a selectable field.
 pub(crate) type Selectable = (&'static str, fn(&Value) -> String);
 
-/// Everything about a built-in kind that is not its types.
+/// Properties and rules of a built-in kind, besides its type.
 #[derive(Clone, Copy)]
 pub(crate) struct Entry {
     pub(crate) group: &'static str,
@@ -110,18 +110,18 @@ pub(crate) struct Entry {
     pub(crate) short_names: &'static [&'static str],
     pub(crate) categories: &'static [&'static str],
     pub(crate) namespaced: bool,
-    pub(crate) facts: Facts,
+    pub(crate) capabilities: Capabilities,
     /// Fills in defaults.
     pub(crate) default: fn(&mut Value),
     /// Initial state of a new object.
     pub(crate) prepare_create: fn(&mut Value, WriteContext<'_>),
-    /// What an update of each part may not touch.
+    /// Restores the fields that an update of each part may not change.
     pub(crate) prepare_update: fn(&mut Value, &Value, Part<'_>, WriteContext<'_>),
     /// Checks of a new object.
     pub(crate) validate: fn(&Value) -> Errors,
     /// Checks of a changed object.
     pub(crate) validate_update: fn(&Value, &Value, Part<'_>) -> Errors,
-    /// What is worth saying about a write that succeeds.
+    /// Warnings about a successful write.
     pub(crate) warnings: fn(&Value, Option<&Value>) -> Vec<String>,
     /// The form of names.
     pub(crate) name: fn(&str, bool) -> Vec<String>,
@@ -140,7 +140,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// A namespaced kind that does nothing special.
+    /// A namespaced kind with the default rules.
     pub(crate) const fn new(
         group: &'static str,
         version: &'static str,
@@ -157,7 +157,7 @@ impl Entry {
             short_names: &[],
             categories: &[],
             namespaced: true,
-            facts: Facts::NONE,
+            capabilities: Capabilities::NONE,
             default: |_| (),
             prepare_create: drop_status,
             prepare_update: keep_other_part,
@@ -179,7 +179,7 @@ impl Entry {
 
 const CREATED: Column = column("Created At", "date", "When the object was created");
 
-/// A new object has no status yet.
+/// Drops the status of a new object.
 pub(crate) fn drop_status(object: &mut Value, _: WriteContext<'_>) {
     remove(object, "status");
 }

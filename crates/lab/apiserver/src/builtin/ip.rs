@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use machinery::field::{FieldError, Path};
 
-/// Reads an address the way old releases did: octets may have leading zeros.
+/// Parses an address as old releases did: octets may have leading zeros.
 pub(crate) fn parse_sloppy(text: &str) -> Option<IpAddr> {
     if let Ok(address) = text.parse() {
         return Some(address);
@@ -31,7 +31,7 @@ pub(crate) fn parse_sloppy(text: &str) -> Option<IpAddr> {
     Some(IpAddr::V4(Ipv4Addr::from(bytes)))
 }
 
-/// Whether the text is an IPv6 address; an IPv4 address in IPv6 clothes is not.
+/// Whether the text is an IPv6 address; an IPv4-mapped one is not.
 pub(crate) fn is_v6(text: &str) -> bool {
     matches!(
         parse_sloppy(text).map(|ip| ip.to_canonical()),
@@ -39,7 +39,7 @@ pub(crate) fn is_v6(text: &str) -> bool {
     )
 }
 
-/// Errors in an address; addresses the old object had are let through.
+/// Errors in an address; addresses of the old object are accepted.
 pub(crate) fn check(path: &Path, text: &str, existing: &[&str]) -> Vec<FieldError> {
     if existing.contains(&text) {
         return Vec::new();
@@ -74,7 +74,7 @@ pub(crate) fn check_canonical(path: &Path, text: &str) -> Vec<FieldError> {
     errors
 }
 
-/// Addresses that can never be an endpoint.
+/// Errors for addresses that cannot be an endpoint.
 pub(crate) fn check_endpoint(path: &Path, text: &str) -> Vec<FieldError> {
     let Some(address) = parse_sloppy(text) else {
         return vec![FieldError::invalid(
@@ -147,7 +147,7 @@ pub(crate) fn is_strict_subset(inner: (IpAddr, u8), outer: (IpAddr, u8)) -> bool
         && masked(inner.0, outer.1) == masked(outer.0, outer.1)
 }
 
-/// Errors in a range; ranges the old object had are let through.
+/// Errors in a range; ranges of the old object are accepted.
 pub(crate) fn check_cidr(path: &Path, text: &str, existing: &[&str]) -> Vec<FieldError> {
     if existing.contains(&text) {
         return Vec::new();

@@ -8,7 +8,7 @@ use crate::builtin::check;
 use crate::builtin::entry::Errors;
 use crate::builtin::value::Read;
 
-/// What a requirement of a label selector may ask.
+/// Operators of a label selector requirement.
 const OPERATORS: [&str; 4] = ["In", "NotIn", "Exists", "DoesNotExist"];
 
 /// Errors in a map of labels.
@@ -71,8 +71,7 @@ pub(crate) fn is_empty(selector: &Value) -> bool {
     selector.count("matchLabels") + selector.count("matchExpressions") == 0
 }
 
-/// The selector as something that can be asked; an absent one selects nothing, an empty one
-/// everything.
+/// The parsed selector; an absent one matches nothing, an empty one everything.
 fn readable(selector: &Value) -> Option<LabelSelector> {
     if selector.is_null() {
         return Some(LabelSelector::nothing());
@@ -80,18 +79,18 @@ fn readable(selector: &Value) -> Option<LabelSelector> {
     LabelSelector::from_label_selector_object(selector).ok()
 }
 
-/// Whether a selector could be read at all (`LabelSelectorAsSelector`).
+/// Whether a selector parses (`LabelSelectorAsSelector`).
 pub(crate) fn is_readable(selector: &Value) -> bool {
     readable(selector).is_some()
 }
 
-/// Whether a selector selects something with these labels.
+/// Whether a selector matches these labels.
 pub(crate) fn matches(selector: &Value, labels: &Value) -> bool {
     let value_of = |key: &str| labels.get(key).and_then(Value::as_str);
     readable(selector).is_some_and(|selector| selector.matches(value_of))
 }
 
-/// The string form of a selector, requirements in key order; `None` when it cannot be read.
+/// The string form of a selector, requirements in key order; `None` when it does not parse.
 pub(crate) fn format(selector: &Value) -> Option<String> {
     readable(selector).map(|selector| selector.to_string())
 }

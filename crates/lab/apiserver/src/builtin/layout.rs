@@ -1,7 +1,8 @@
 //! Objects in the form of the internal types.
 //!
-//! A few messages of kube-apiserver print a value as Go sees it inside: Go names, declaration order,
-//! zero values included. Clients compare these texts, so they are made here.
+//! Some messages of kube-apiserver print a value in its internal Go representation: Go names,
+//! declaration order, zero values included. Clients compare these texts, so they are reproduced
+//! here.
 
 mod tables;
 
@@ -132,7 +133,7 @@ fn of_shape(shape: &str, value: &Value, owner: &Value) -> Ordered {
     }
 }
 
-/// Label selectors keep their served names and leave out what is empty.
+/// Label selectors keep their served names and omit empty fields.
 fn selector(value: &Value) -> Ordered {
     if value.is_null() {
         return leaf(value);

@@ -5,7 +5,7 @@ mod ingress;
 use machinery::field::{FieldError, Path};
 use serde_json::{Value, json};
 
-use crate::builtin::entry::{AGE, Entry, Errors, Facts, NAME, column};
+use crate::builtin::entry::{AGE, Capabilities, Entry, Errors, NAME, column};
 use crate::builtin::value::{Read, fill, items_mut, set};
 use crate::builtin::{check, ip, labels, print};
 
@@ -16,9 +16,9 @@ pub(crate) const ENTRIES: &[Entry] = &[ingress::CLASS, ingress::INGRESS, POLICY]
 
 const POLICY: Entry = Entry {
     short_names: &["netpol"],
-    facts: Facts {
+    capabilities: Capabilities {
         generation: true,
-        ..Facts::NONE
+        ..Capabilities::NONE
     },
     default: |policy| {
         fill(policy, "spec.podSelector", json!({}));

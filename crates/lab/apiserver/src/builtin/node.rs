@@ -3,7 +3,7 @@
 use machinery::field::{FieldError, Path};
 use serde_json::Value;
 
-use crate::builtin::entry::{AGE, Entry, Errors, Facts, NAME, column};
+use crate::builtin::entry::{AGE, Capabilities, Entry, Errors, NAME, column};
 use crate::builtin::pod_spec::{scheduling, validate};
 use crate::builtin::value::{Read, existing};
 use crate::builtin::{check, labels, layout, print, resources};
@@ -13,10 +13,10 @@ pub(crate) const ENTRIES: &[Entry] = &[RUNTIME_CLASS];
 
 const RUNTIME_CLASS: Entry = Entry {
     namespaced: false,
-    facts: Facts {
+    capabilities: Capabilities {
         create_on_update: true,
         conditional_update: true,
-        ..Facts::NONE
+        ..Capabilities::NONE
     },
     default: |class| {
         resources::round_up(existing(class, "overhead.podFixed").and_then(Value::as_object_mut));

@@ -1,33 +1,33 @@
-//! Who a pod is: what its service account means for it.
+//! Service accounts of pods.
 
 use machinery::meta;
 use serde_json::{Value, json};
 
 use crate::builtin::value::{Read, items_mut, set};
 
-/// The account of pods that name none.
+/// The service account of pods that name none.
 pub(crate) const DEFAULT: &str = "default";
-/// What volumes with the token begin with.
+/// Name prefix of token volumes.
 const VOLUME: &str = "kube-api-access-";
-/// Where programs look for the token.
+/// Mount path of the token.
 const MOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-/// A little over an hour: tokens of this lifetime are honoured for longer, with a warning.
+/// Slightly over an hour: tokens of this lifetime are accepted for longer, with a warning.
 const EXPIRATION: u64 = 3607;
-/// Asks that pods use only the secrets their account names.
+/// Annotation that restricts pods to the secrets their account names.
 const ENFORCE: &str = "kubernetes.io/enforce-mountable-secrets";
-/// Marks pods that a node runs of its own accord and only shows to the server.
+/// Annotation of mirror pods, which a kubelet runs from static manifests.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// What a new pod needs.
+/// The service account a new pod needs.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Wants {
-    /// Nothing.
+    /// None.
     Nothing,
     /// The account of this name.
     Account(String),
 }
 
-/// What a new pod needs; why it is refused if it cannot have it.
+/// The service account a new pod needs, or why it is rejected.
 pub(crate) fn wants(pod: &Value) -> Result<Wants, String> {
     let named = pod.text("spec.serviceAccountName");
     if pod.annotation(MIRROR).is_none() {
@@ -50,7 +50,7 @@ pub(crate) fn wants(pod: &Value) -> Result<Wants, String> {
     Err(refused.to_owned())
 }
 
-/// Gives a pod what its account has.
+/// Applies a service account to a pod.
 pub(crate) fn admit(
     pod: &mut Value,
     name: &str,
@@ -58,7 +58,7 @@ pub(crate) fn admit(
     random: impl FnMut() -> u32,
 ) -> Result<(), String> {
     set(pod, "spec.serviceAccountName", name);
-    // The older name of the same field.
+    // The deprecated name of the same field.
     set(pod, "spec.serviceAccount", name);
     if mounts_token(pod, account) {
         mount_token(pod, random);
@@ -82,7 +82,7 @@ fn is_true(text: &str) -> bool {
     matches!(text, "1" | "t" | "T" | "true" | "TRUE" | "True")
 }
 
-/// The pod has the first word, then the account.
+/// The pod's setting takes precedence over the account's.
 fn mounts_token(pod: &Value, account: &Value) -> bool {
     let own = pod.at("spec.automountServiceAccountToken").as_bool();
     let others = account.at("automountServiceAccountToken").as_bool();
@@ -102,7 +102,7 @@ fn mount_token(pod: &mut Value, random: impl FnMut() -> u32) {
     for list in ["spec.initContainers", "spec.containers"] {
         for container in items_mut(pod, list) {
             let mut mounts = container.items("volumeMounts").to_vec();
-            // What is mounted there already stays.
+            // An existing mount at this path is kept.
             if mounts.iter().any(|mount| mount.text("mountPath") == MOUNT) {
                 continue;
             }
@@ -118,7 +118,7 @@ fn mount_token(pod: &mut Value, random: impl FnMut() -> u32) {
     }
 }
 
-/// The token, the certificate of the server, and the namespace.
+/// The volume with token, certificate authority and namespace.
 fn token_volume(name: &str) -> Value {
     let namespace = json!({ "apiVersion": "v1", "fieldPath": "metadata.namespace" });
     json!({
@@ -139,7 +139,7 @@ fn token_volume(name: &str) -> Value {
     })
 }
 
-/// Refuses secrets that the account does not name.
+/// Rejects secrets that the account does not name.
 fn limit(pod: &Value, account: &Value) -> Result<(), String> {
     let name = account.name();
     let mountable = |secret: &str| {
@@ -209,7 +209,7 @@ fn projections(pod: &Value) -> Vec<&Value> {
         .collect()
 }
 
-/// Whether a pod names a secret: for pulling, in variables, or in the volumes that are still common.
+/// Whether a pod references a secret: for image pulls, in environment variables, or in volumes.
 fn uses_secrets(pod: &Value) -> bool {
     let lists = [
         "spec.initContainers",

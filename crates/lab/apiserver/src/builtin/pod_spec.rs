@@ -19,7 +19,7 @@ use crate::builtin::value::Read;
 pub(crate) const CONTAINER_FIELDS: [&str; 3] =
     ["initContainers", "containers", "ephemeralContainers"];
 
-/// Whether an init container keeps running beside the others.
+/// Whether an init container is a sidecar.
 pub(crate) fn is_sidecar(container: &Value) -> bool {
     container.text("restartPolicy") == "Always"
 }

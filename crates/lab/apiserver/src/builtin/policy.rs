@@ -3,7 +3,7 @@
 use machinery::field::Path;
 use serde_json::{Value, json};
 
-use crate::builtin::entry::{AGE, Column, Entry, Errors, Facts, NAME, column};
+use crate::builtin::entry::{AGE, Capabilities, Column, Entry, Errors, NAME, column};
 use crate::builtin::value::{Read, set};
 use crate::builtin::{apps, check, labels, layout, print};
 use crate::kind::Part;
@@ -13,11 +13,11 @@ pub(crate) const ENTRIES: &[Entry] = &[DISRUPTION_BUDGET];
 
 const DISRUPTION_BUDGET: Entry = Entry {
     short_names: &["pdb"],
-    facts: Facts {
+    capabilities: Capabilities {
         generation: true,
         status: true,
         conditional_update: true,
-        ..Facts::NONE
+        ..Capabilities::NONE
     },
     prepare_create: |budget, _| {
         let status = json!({

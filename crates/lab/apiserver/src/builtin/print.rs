@@ -37,7 +37,7 @@ pub(crate) fn name_and_age(object: &Value, now: Timestamp) -> Vec<Value> {
     vec![object.name().into(), age(object, now)]
 }
 
-/// A text, or what stands for an empty one.
+/// A text, or a placeholder for an empty one.
 pub(crate) fn or(text: &str, otherwise: &str) -> Value {
     if text.is_empty() {
         otherwise.into()
@@ -46,7 +46,7 @@ pub(crate) fn or(text: &str, otherwise: &str) -> Value {
     }
 }
 
-/// A text that may be absent, or what stands for that.
+/// An optional text, or a placeholder.
 pub(crate) fn maybe(text: Option<&str>, otherwise: &str) -> Value {
     text.unwrap_or(otherwise).into()
 }
@@ -82,7 +82,7 @@ pub(crate) fn label_set(map: &Value) -> Value {
     or(&pairs.join(","), "<none>")
 }
 
-/// A list with what goes beyond `max` counted only.
+/// A list truncated to `max` entries, with the number of further ones.
 pub(crate) fn some_of(list: &[String], count: usize, max: usize, empty: &str) -> Value {
     let shown = list.iter().take(max).cloned().collect::<Vec<_>>().join(",");
     if count > max {
@@ -92,7 +92,7 @@ pub(crate) fn some_of(list: &[String], count: usize, max: usize, empty: &str) ->
     }
 }
 
-/// A flag in words.
+/// A boolean as text.
 pub(crate) fn flag(value: &Value) -> Value {
     match value.as_bool() {
         Some(true) => "True".into(),

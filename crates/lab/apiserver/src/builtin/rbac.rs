@@ -5,7 +5,7 @@ use machinery::field::{FieldError, Path};
 use machinery::names::name_is_path_segment;
 use serde_json::Value;
 
-use crate::builtin::entry::{AGE, Column, Entry, Errors, Facts, NAME, column, wide};
+use crate::builtin::entry::{AGE, Capabilities, Column, Entry, Errors, NAME, column, wide};
 use crate::builtin::value::{Read, fill_empty, items_mut};
 use crate::builtin::{check, labels, layout, print};
 
@@ -15,9 +15,9 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 pub(crate) const ENTRIES: &[Entry] = &[CLUSTER_ROLE_BINDING, CLUSTER_ROLE, ROLE_BINDING, ROLE];
 
 const BASE: Entry = Entry {
-    facts: Facts {
+    capabilities: Capabilities {
         create_on_update: true,
-        ..Facts::NONE
+        ..Capabilities::NONE
     },
     prepare_create: |_, _| (),
     prepare_update: |_, _, _, _| (),

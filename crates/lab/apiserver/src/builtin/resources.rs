@@ -11,7 +11,7 @@ use crate::builtin::check;
 use crate::builtin::entry::Errors;
 use crate::builtin::value::Read;
 
-/// Reads a quantity; what cannot be read counts as zero, decoding has refused it before.
+/// Parses a quantity; an invalid one counts as zero, decoding has rejected it before.
 pub(crate) fn quantity(value: &Value) -> Quantity {
     value
         .as_str()
@@ -24,7 +24,7 @@ pub(crate) fn nothing() -> Quantity {
     Quantity::from_i64(0, Format::DecimalSi)
 }
 
-/// Whether the amount is a whole number, as far as thousandths tell.
+/// Whether the quantity is an integer, at a precision of thousandths.
 pub(crate) fn is_whole(amount: &Quantity) -> bool {
     amount.milli_value() % 1000 == 0
 }
@@ -88,7 +88,7 @@ fn is_extended(name: &str) -> bool {
         && names::is_qualified_name(&format!("requests.{name}")).is_empty()
 }
 
-/// Resources of which more may be requested than there is.
+/// Resources that may be overcommitted.
 pub(crate) fn may_overcommit(name: &str) -> bool {
     is_native(name) && !is_huge_page(name)
 }
@@ -123,7 +123,7 @@ pub(crate) fn check_container_name(path: &Path, name: &str) -> Errors {
     errors
 }
 
-/// Errors in the name of a resource that pods as a whole ask for.
+/// Errors in the name of a pod-level resource.
 pub(crate) fn check_pod_level_name(path: &Path, name: &str) -> Errors {
     let errors = check_name(path, name);
     if !errors.is_empty() || matches!(name, "cpu" | "memory") || is_huge_page(name) {
@@ -146,12 +146,12 @@ pub(crate) fn check_quota_name(path: &Path, name: &str) -> Errors {
     errors
 }
 
-/// Resources quotas know.
+/// Resources known to quotas.
 pub(crate) fn is_standard_quota(name: &str) -> bool {
     (STANDARD.contains(&name) && name != "storage") || is_quota_huge_page(name)
 }
 
-/// Errors in an amount: not negative, whole where things are counted.
+/// Errors in a quantity: negative, or fractional for countable resources.
 pub(crate) fn check_amount(path: &Path, name: &str, value: &Value) -> Errors {
     let mut errors = Errors::new();
     let amount = quantity(value);
@@ -172,7 +172,7 @@ pub(crate) fn check_amount(path: &Path, name: &str, value: &Value) -> Errors {
     errors
 }
 
-/// An amount that has to be more than nothing.
+/// A quantity that has to be positive.
 pub(crate) fn check_positive(path: &Path, value: &Value) -> Errors {
     if quantity(value).sign() > 0 {
         Vec::new()
@@ -304,7 +304,7 @@ fn check_claims(path: &Path, claims: &[Value], known: &[&str]) -> Errors {
     errors
 }
 
-/// Rounds amounts up to thousandths, as defaulting does with every resource list.
+/// Rounds quantities up to thousandths, as defaulting does with every resource list.
 pub(crate) fn round_up(list: Option<&mut Map<String, Value>>) {
     for value in list.into_iter().flat_map(|list| list.values_mut()) {
         if let Some(amount) = value
@@ -312,7 +312,7 @@ pub(crate) fn round_up(list: Option<&mut Map<String, Value>>) {
             .and_then(|text| text.parse::<Quantity>().ok())
         {
             let rounded = Quantity::from_milli(amount.milli_value(), amount.format());
-            // Amounts too large to count in thousandths have no such fractions.
+            // Quantities too large to count in thousandths have no such fractions.
             if rounded > amount && amount.milli_value() < i64::MAX {
                 *value = Value::String(rounded.to_string());
             }

@@ -3,7 +3,7 @@
 use machinery::field::{FieldError, Path};
 use serde_json::{Value, json};
 
-use crate::builtin::entry::{AGE, Column, Entry, Errors, Facts, NAME, column};
+use crate::builtin::entry::{AGE, Capabilities, Column, Entry, Errors, NAME, column};
 use crate::builtin::value::{Read, fill};
 use crate::builtin::{check, print};
 
@@ -13,9 +13,9 @@ pub(crate) const ENTRIES: &[Entry] = &[PRIORITY_CLASS];
 const PRIORITY_CLASS: Entry = Entry {
     short_names: &["pc"],
     namespaced: false,
-    facts: Facts {
+    capabilities: Capabilities {
         generation: true,
-        ..Facts::NONE
+        ..Capabilities::NONE
     },
     default: |class| {
         fill(class, "value", 0);
@@ -23,7 +23,7 @@ const PRIORITY_CLASS: Entry = Entry {
     },
     prepare_create: |_, _| (),
     prepare_update: |_, _, _, _| (),
-    // Nothing that may change starts a new generation.
+    // No permitted change starts a new generation.
     new_generation: |_, _| false,
     validate,
     validate_update: |new, old, _| {
@@ -72,10 +72,10 @@ const COLUMNS: &[Column] = &[
     ),
 ];
 
-/// The highest priority that users may define; what is above is the system's.
+/// The highest priority of user-defined classes; higher ones are reserved for the system.
 pub(crate) const HIGHEST_USER_PRIORITY: i64 = 1_000_000_000;
 
-/// Classes that belong to the system, and their priorities.
+/// System priority classes and their values.
 const SYSTEM_CLASSES: &[(&str, i64)] = &[
     ("system-cluster-critical", 2 * HIGHEST_USER_PRIORITY),
     ("system-node-critical", 2 * HIGHEST_USER_PRIORITY + 1000),

@@ -6,7 +6,7 @@ use machinery::field::{FieldError, Path};
 use serde_json::{Value, json};
 
 use crate::builtin::core::volumes::check_driver_name;
-use crate::builtin::entry::{AGE, Column, Entry, Errors, Facts, NAME, column};
+use crate::builtin::entry::{AGE, Capabilities, Column, Entry, Errors, NAME, column};
 use crate::builtin::pod_spec::{defaults, warnings};
 use crate::builtin::value::{Read, existing, fill, keep, set};
 use crate::builtin::{check, labels, print, resources};
@@ -20,9 +20,9 @@ pub(crate) const ENTRIES: &[Entry] = &[driver::DRIVER, driver::NODE, CAPACITY, C
 const CLASS: Entry = Entry {
     short_names: &["sc"],
     namespaced: false,
-    facts: Facts {
+    capabilities: Capabilities {
         delete_returns_object: true,
-        ..Facts::NONE
+        ..Capabilities::NONE
     },
     default: |class| {
         fill(class, "reclaimPolicy", "Delete");
@@ -177,9 +177,9 @@ fn check_topologies(path: &Path, class: &Value) -> Errors {
 }
 
 const CAPACITY: Entry = Entry {
-    facts: Facts {
+    capabilities: Capabilities {
         conditional_update: true,
-        ..Facts::NONE
+        ..Capabilities::NONE
     },
     prepare_create: |_, _| (),
     prepare_update: |_, _, _, _| (),
@@ -227,11 +227,11 @@ const CAPACITY: Entry = Entry {
 
 const ATTACHMENT: Entry = Entry {
     namespaced: false,
-    facts: Facts {
+    capabilities: Capabilities {
         status: true,
         conditional_update: true,
         delete_returns_object: true,
-        ..Facts::NONE
+        ..Capabilities::NONE
     },
     default: |attachment| {
         if let Some(spec) = existing(attachment, "spec.source.inlineVolumeSpec") {

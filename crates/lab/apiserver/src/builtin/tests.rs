@@ -1,4 +1,4 @@
-//! Kinds as the REST layer meets them: decoded, defaulted, prepared, checked, shown.
+//! Built-in kinds as the REST layer uses them: decode, default, prepare, validate, print.
 
 use std::sync::Arc;
 
@@ -71,7 +71,7 @@ pub(super) fn create_errors(given: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Errors of changing an object as a merge of top-level paths.
+/// Errors of updating an object with these top-level paths.
 pub(super) fn update_errors(old: &Value, changes: &[(&str, Value)]) -> Vec<String> {
     let (_, strategy) = find(old);
     let old = created(old);
@@ -85,14 +85,14 @@ pub(super) fn update_errors(old: &Value, changes: &[(&str, Value)]) -> Vec<Strin
     findings.errors.iter().map(ToString::to_string).collect()
 }
 
-/// What was created on a genuine server, and what it stored.
+/// Objects created on kube-apiserver, and their stored form.
 #[test]
-fn new_objects_are_stored_as_a_genuine_server_stores_them() {
+fn new_objects_are_stored_as_in_kube_apiserver() {
     for line in include_str!("tests/created.jsonl").lines() {
         let case: Value = serde_json::from_str(line).unwrap();
         let mut given = case.at("given").clone();
         if case.at("given").text("kind") == "Service" {
-            // The server hands out the address.
+            // The server allocates the address.
             set(&mut given, "spec.clusterIP", "10.0.0.128");
         }
         let mut object = created(&given);
@@ -201,12 +201,12 @@ fn rules_survive_empty_objects() {
         "webhooks[0].admissionReviewVersions: Required value: must specify one of v1, v1beta1",
     ]
 )]
-fn mistakes_are_named_in_upstream_words(#[case] given: Value, #[case] expected: &[&str]) {
+fn validation_errors_match_upstream(#[case] given: Value, #[case] expected: &[&str]) {
     assert_eq!(create_errors(&given), expected);
 }
 
 #[test]
-fn fixed_fields_stay() {
+fn immutable_fields_are_rejected() {
     let class = json!({
         "apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": { "name": "r" },
         "handler": "h",
@@ -263,7 +263,7 @@ fn admitted(spec: &Value) -> Result<Value, String> {
 }
 
 #[test]
-fn a_runtime_class_brings_its_overhead_and_its_nodes() {
+fn runtime_class_adds_overhead_and_scheduling() {
     let pod = admitted(&json!({ "runtimeClassName": "win" })).unwrap();
     assert_eq!(pod.at("spec.overhead"), &json!({ "memory": "100Mi" }));
     assert_eq!(
@@ -311,7 +311,7 @@ fn a_runtime_class_brings_its_overhead_and_its_nodes() {
 #[case("Bound", "fixed", "2Gi", Some(RESIZE))]
 #[case("Bound", "fixed", "1Gi", None)]
 #[case("Bound", "", "2Gi", Some(RESIZE))]
-fn claims_grow_if_their_class_allows_it(
+fn claims_expand_if_their_class_allows_it(
     #[case] phase: &str,
     #[case] class: &str,
     #[case] size: &str,

@@ -1,14 +1,14 @@
-//! Reading and writing objects whose types have been checked.
+//! Access to objects whose types have been checked.
 //!
 //! Paths are dotted (`spec.template.spec`); keys that contain dots, such as labels, are looked up
-//! with [`Read::entry`]. Reading something absent gives Go's zero value, which is what the rules that
-//! are followed here were written against.
+//! with [`Read::entry`]. Missing fields read as Go's zero value, which the implemented rules were
+//! written against.
 
 use serde_json::{Map, Value};
 
 static NULL: Value = Value::Null;
 
-/// Reads below a value; what is absent reads as nothing, empty or zero.
+/// Reads below a value; missing fields read as null, empty or zero.
 pub(crate) trait Read {
     /// The value at a path, `Null` when absent.
     fn at(&self, path: &str) -> &Value;
@@ -30,11 +30,11 @@ pub(crate) trait Read {
     fn map(&self, path: &str) -> Option<&Map<String, Value>>;
     /// The entries of a map, in key order.
     fn entries(&self, path: &str) -> Vec<(&str, &Value)>;
-    /// One entry of a map, whatever its key contains.
+    /// One entry of a map, with any key.
     fn entry(&self, path: &str, key: &str) -> Option<&Value>;
-    /// Whether there is something that is not null.
+    /// Whether the field is present and not null.
     fn has(&self, path: &str) -> bool;
-    /// How many items or entries there are.
+    /// Number of items or entries.
     fn count(&self, path: &str) -> usize;
     /// An annotation.
     fn annotation(&self, key: &str) -> Option<&str>;
@@ -123,7 +123,7 @@ impl Read for Value {
     }
 }
 
-/// What is at a path, if it is there.
+/// The value at a path, if it is present.
 pub(crate) fn existing<'a>(value: &'a mut Value, path: &str) -> Option<&'a mut Value> {
     let mut here = value;
     for key in path.split('.') {
@@ -132,7 +132,7 @@ pub(crate) fn existing<'a>(value: &'a mut Value, path: &str) -> Option<&'a mut V
     (!here.is_null()).then_some(here)
 }
 
-/// The object at a path, made when absent; `None` when something else is in the way.
+/// The object at a path, created when absent; `None` when a value of another type is in the way.
 pub(crate) fn object_at<'a>(
     value: &'a mut Value,
     path: &str,
@@ -147,7 +147,7 @@ pub(crate) fn object_at<'a>(
     here.as_object_mut()
 }
 
-/// The items of a list for changing; nothing when there is no list.
+/// The items of a list, mutably; empty when there is no list.
 pub(crate) fn items_mut<'a>(value: &'a mut Value, path: &str) -> &'a mut [Value] {
     existing(value, path)
         .and_then(Value::as_array_mut)
@@ -163,7 +163,7 @@ pub(crate) fn set(value: &mut Value, path: &str, new: impl Into<Value>) {
     }
 }
 
-/// Takes away what is at a path.
+/// Removes the value at a path.
 pub(crate) fn remove(value: &mut Value, path: &str) {
     let (parent, key) = split(path);
     let parent = if parent.is_empty() {
@@ -190,7 +190,7 @@ pub(crate) fn fill_empty(value: &mut Value, path: &str, default: impl Into<Value
     }
 }
 
-/// Makes a field what it is in another object, absence included.
+/// Copies a field from another object; removes it if it is absent there.
 pub(crate) fn keep(value: &mut Value, old: &Value, path: &str) {
     match old.at(path) {
         Value::Null => remove(value, path),
@@ -198,7 +198,7 @@ pub(crate) fn keep(value: &mut Value, old: &Value, path: &str) {
     }
 }
 
-/// Whether Go would call this the zero value of its type.
+/// Whether this is the zero value of its Go type.
 pub(crate) fn is_zero(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -210,7 +210,7 @@ pub(crate) fn is_zero(value: &Value) -> bool {
     }
 }
 
-/// Whether two values mean the same: absent, null and empty collections are alike
+/// Whether two values are semantically equal: absent, null and empty collections are equal
 /// (`apiequality.Semantic.DeepEqual`).
 pub(crate) fn same(left: &Value, right: &Value) -> bool {
     match (left, right) {
@@ -232,7 +232,7 @@ pub(crate) fn same(left: &Value, right: &Value) -> bool {
     }
 }
 
-/// Null and empty lists. Empty objects count too: a struct without fields set is written either way.
+/// Null and empty lists. Empty objects count too: an empty struct is serialized either way.
 fn is_nothing(value: &Value) -> bool {
     match value {
         Value::Null => true,

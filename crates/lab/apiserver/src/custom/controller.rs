@@ -1,5 +1,4 @@
-//! What happens to definitions behind the API: names are accepted, versions served, instances of
-//! deleted definitions removed.
+//! The CRD controller: accepts names, serves versions, removes the instances of deleted CRDs.
 
 use std::collections::HashMap;
 use std::ops::Bound;
@@ -20,17 +19,17 @@ use crate::kind::Part;
 use crate::request::DeleteOptions;
 use crate::resource::Resource;
 use crate::rest::{
-    Asked, Changed, Context, UpdateJob, delete_object, record_update, update_object,
+    Changed, Context, Requested, UpdateJob, delete_object, record_update, update_object,
 };
 use crate::server::State;
 use crate::store::StoreError;
 
-/// Finalizer that keeps a definition until its instances are gone.
+/// Finalizer that keeps a CRD until its instances are gone.
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
-/// How soon a definition whose instances have finalizers is looked at again.
+/// Delay before a CRD whose instances have finalizers is processed again.
 const CLEANUP_RETRY: Duration = Duration::from_millis(25);
 
-/// Serves the definitions there are, then follows them until the store closes.
+/// Serves the existing CRDs, then follows their changes until the store closes.
 pub(crate) async fn follow(state: Arc<State>) {
     let snapshot = state.registry.snapshot();
     let Some(resource) = snapshot
@@ -75,12 +74,12 @@ async fn run(state: Arc<State>, resource: Arc<Resource>, mut compiled: Compiled,
     }
 }
 
-/// Brings everything in line with the definitions there are; true when something is still to do.
+/// Reconciles all CRDs; returns whether work is left.
 async fn sync(state: &Arc<State>, resource: &Arc<Resource>, compiled: &mut Compiled) -> bool {
     let mut definitions = match read_all(state, resource) {
         Ok(definitions) => definitions,
         Err(status) => {
-            tracing::error!(%status, "reading definitions failed");
+            tracing::error!(%status, "cannot list CRDs");
             return true;
         }
     };
@@ -93,7 +92,7 @@ async fn sync(state: &Arc<State>, resource: &Arc<Resource>, compiled: &mut Compi
             unsettled.push(index);
         }
     }
-    // First served, then said to be: whoever reads that a kind is established can use it.
+    // Served before it is reported: a client that reads Established can use the kind at once.
     compiled.serve(state, &definitions);
     let mut again = false;
     for (index, definition) in definitions.iter().enumerate() {
@@ -109,10 +108,10 @@ async fn sync(state: &Arc<State>, resource: &Arc<Resource>, compiled: &mut Compi
         };
         match outcome {
             Ok(pending) => again |= pending,
-            // Changed meanwhile: its event brings us back.
+            // Changed meanwhile: its event triggers another pass.
             Err(status) if matches!(status.code, 404 | 409) => {}
             Err(status) => {
-                tracing::warn!(definition = meta::name(definition), %status, "a definition is not settled");
+                tracing::warn!(definition = meta::name(definition), %status, "cannot update the status of a CRD");
                 again = true;
             }
         }
@@ -126,19 +125,20 @@ fn read_all(state: &State, resource: &Resource) -> Result<Vec<Value>, Status> {
         .list(&resource.prefix, Bound::Unbounded, 0, None)
         .map_err(|error| Status::internal(&error.to_string()))?;
     let mut entries = page.entries;
-    // Who came first keeps a name.
+    // The oldest CRD keeps a name.
     entries.sort_by_key(|entry| entry.create_revision);
-    // Without its definition a resource is not served; its objects stay, and are back when it is created again.
+    // The resource of a damaged CRD is not served; its objects stay, and are back when the CRD is
+    // created again.
     entries.retain(|entry| entry.damage().is_none());
     entries.iter().map(|entry| resource.read(entry)).collect()
 }
 
-/// Resources of definitions, compiled once for each state of a definition that matters to them.
+/// Resources of CRDs, compiled once for each relevant state.
 #[derive(Default)]
 struct Compiled(HashMap<String, (Value, Vec<Arc<Resource>>)>);
 
 impl Compiled {
-    /// Serves what the definitions say.
+    /// Serves the resources of the CRDs.
     fn serve(&mut self, state: &State, definitions: &[Value]) {
         let mut changed = self.0.len() != definitions.len();
         let mut next = HashMap::with_capacity(definitions.len());
@@ -161,7 +161,7 @@ impl Compiled {
     }
 }
 
-/// What a definition's resources depend on.
+/// The fields of a CRD that its resources depend on.
 fn fingerprint(definition: &Value) -> Value {
     json!([
         meta::uid(definition),
@@ -172,7 +172,7 @@ fn fingerprint(definition: &Value) -> Value {
     ])
 }
 
-/// The status of a definition whose names are accepted and which is established, if it is another.
+/// The status of a CRD with accepted names and Established condition, if it differs.
 fn settled(definition: &Value, all: &[Value]) -> Option<Value> {
     let accepted = accept(definition, all);
     let now = Timestamp::now();
@@ -207,7 +207,7 @@ fn settled(definition: &Value, all: &[Value]) -> Option<Value> {
     (changed || status != definition["status"]).then_some(status)
 }
 
-/// What a first delete does to a definition: its instances go before it does.
+/// Marks a CRD as terminating: its instances are deleted first.
 pub(crate) fn mark_terminating(definition: &mut Value, now: Timestamp) {
     let mut finalizers: Vec<String> = meta::finalizers(definition)
         .into_iter()
@@ -229,7 +229,7 @@ pub(crate) fn mark_terminating(definition: &mut Value, now: Timestamp) {
     );
 }
 
-/// Removes the instances of a deleted definition, then lets it go.
+/// Deletes the instances of a deleted CRD, then removes its finalizer.
 async fn finalize(
     state: &Arc<State>,
     resource: &Resource,
@@ -258,7 +258,7 @@ async fn finalize(
                     namespace,
                     name,
                     &DeleteOptions::default(),
-                    Asked::Nobody,
+                    Requested::Nobody,
                 )
                 .await
                 {
@@ -313,7 +313,7 @@ async fn write_status(
     update_object(&context, &job, &change).await.map(|_| ())
 }
 
-/// Sets a condition; true when it differs from what there was.
+/// Sets a condition; returns whether it changed.
 fn set_condition(
     status: &mut Value,
     kind: &str,

@@ -11,9 +11,9 @@ use super::strategy::CustomStrategy;
 use crate::kind::Strategy as _;
 use crate::resource::Conversion;
 
-/// All versions of a definition.
+/// All versions of a CRD.
 pub(crate) struct Versions {
-    /// `apiVersion` of what is stored.
+    /// `apiVersion` of the stored objects.
     pub(crate) storage: String,
     /// Behaviour by `apiVersion`.
     pub(crate) all: Vec<(String, Arc<CustomStrategy>)>,
@@ -32,12 +32,13 @@ impl Versions {
 pub(crate) struct CustomConversion {
     /// `apiVersion` served.
     pub(crate) served: String,
-    /// All there are.
+    /// All versions.
     pub(crate) versions: Arc<Versions>,
-    /// Nothing to do on reading: one version, and no defaults that older objects might lack.
+    /// Whether reading needs no conversion: one version, and no defaults that older objects might
+    /// lack.
     verbatim: bool,
-    /// What objects are marked with that are written in this very version, defaults and all: nothing is
-    /// to be done on reading those. Versions that are not stored have none.
+    /// Mark of objects written in this version with all its defaults: reading them needs no
+    /// conversion. Versions that are not stored have none.
     form: Option<u64>,
 }
 
@@ -80,7 +81,7 @@ impl Conversion for CustomConversion {
         if self.form.is_some()
             && let Some(strategy) = self.versions.find(&self.served)
         {
-            // The form is a promise. Admission may have taken away what was filled in before it.
+            // The mark guarantees the defaults, but admission may have removed some of them.
             strategy.default(&mut object);
         }
         object

@@ -19,7 +19,7 @@ use crate::kind::{Decoded, Findings, Grace, KindInfo, Part, ScalePaths, Strategy
 use crate::registry::compare_versions;
 use crate::resource::{CustomTraits, Resource};
 
-/// The behaviour of CustomResourceDefinitions: a built-in kind with checks of its own.
+/// The strategy of CustomResourceDefinitions: a built-in kind with additional validation.
 pub(crate) struct DefinitionStrategy(pub(crate) Arc<dyn Strategy>);
 
 fn checks() -> Checks<'static> {
@@ -86,7 +86,7 @@ impl Strategy for DefinitionStrategy {
         }
     }
 
-    /// The name has to follow from the names inside, which is checked with them.
+    /// The name is derived from the names in the spec and validated with them.
     fn validate_name(&self, _name: &str, _prefix: bool) -> Vec<String> {
         Vec::new()
     }
@@ -124,7 +124,7 @@ impl Strategy for DefinitionStrategy {
     }
 }
 
-/// The resources a definition serves, one for each served version; none until it is established.
+/// The resources of a CRD, one for each served version; none until it is established.
 pub(crate) fn resources_of(definition: &Value) -> Vec<Arc<Resource>> {
     let established = crd::is_condition_true(definition, "Established");
     if !established {
@@ -147,7 +147,7 @@ pub(crate) fn resources_of(definition: &Value) -> Vec<Arc<Resource>> {
         match strategy_of(spec, version) {
             Ok(strategy) => all.push((api_version, Arc::new(strategy))),
             Err(error) => {
-                tracing::warn!(definition = meta::name(definition), %error, "a version is not served");
+                tracing::warn!(definition = meta::name(definition), %error, "a CRD version is not served");
             }
         }
     }

@@ -1,9 +1,9 @@
-//! Which names of a definition are accepted (`apiextensions-apiserver/pkg/controller/status`).
+//! Acceptance of a CRD's names (`apiextensions-apiserver/pkg/controller/status`).
 
 use machinery::meta;
 use serde_json::{Value, json};
 
-/// The outcome for one definition.
+/// The outcome for one CRD.
 pub(super) struct Accepted {
     /// Names in use.
     pub(super) names: Value,
@@ -11,7 +11,7 @@ pub(super) struct Accepted {
     pub(super) condition: (&'static str, &'static str, String),
 }
 
-/// Takes the names a definition asks for, as far as no other definition of the group has them.
+/// Accepts the names of a CRD, unless another CRD of the group has them.
 pub(super) fn accept(definition: &Value, others: &[Value]) -> Accepted {
     let wanted = &definition["spec"]["names"];
     let current = &definition["status"]["acceptedNames"];
@@ -55,7 +55,7 @@ pub(super) fn accept(definition: &Value, others: &[Value]) -> Accepted {
         match problem {
             None => names[field] = value,
             Some(message) => {
-                // What was accepted before stays.
+                // Names accepted before are kept.
                 if let Some(old) = current.get(field) {
                     names[field] = old.clone();
                 }

@@ -1,4 +1,4 @@
-//! What the scale subresource demands of every write to the object it is part of.
+//! Validation of the scale subresource's fields on every write of the object.
 
 #[cfg(test)]
 mod tests;
@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use crate::kind::{Part, ScalePaths};
 
-/// Checks what the paths of a scale subresource lead to (`ValidateScaleSpec`,
-/// `ValidateScaleStatus`). Absent is fine, another type is not.
+/// Checks the values at the paths of a scale subresource (`ValidateScaleSpec`,
+/// `ValidateScaleStatus`). They may be absent, but must not have another type.
 pub(super) fn check(paths: &ScalePaths, object: &Value, part: Part<'_>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if part != Part::Status {
@@ -50,7 +50,7 @@ fn check_selector(path: &str, object: &Value) -> Option<FieldError> {
     Some(FieldError::invalid(&Path::new(path), "", why))
 }
 
-/// What is at a path of plain fields; an error when something on the way is no object.
+/// The value at a path of plain fields; an error when a value on the path is no object.
 fn nested<'a>(path: &str, object: &'a Value) -> Result<Option<&'a Value>, String> {
     let mut value = object;
     let mut so_far = String::new();

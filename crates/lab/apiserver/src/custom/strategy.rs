@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 use super::scale;
 use crate::kind::{Decoded, Findings, Part, ScalePaths, Strategy, WriteContext};
 
-/// What one version of a definition says.
+/// One version of a CRD.
 pub(crate) struct CustomStrategy {
     pub(crate) schema: CompiledSchema,
     pub(crate) rules: CompiledRules,
@@ -25,9 +25,9 @@ pub(crate) struct CustomStrategy {
     pub(crate) columns: Vec<PrinterColumn>,
     pub(crate) selectable: Vec<String>,
     pub(crate) has_status: bool,
-    /// Where replicas are, for definitions with a scale subresource.
+    /// Paths of the scale subresource, if the CRD has one.
     pub(crate) scale: Option<ScalePaths>,
-    /// Whether unknown fields stay because the definition is of the old kind.
+    /// Whether unknown fields are preserved (`spec.preserveUnknownFields`).
     pub(crate) preserve_unknown: bool,
 }
 
@@ -76,7 +76,7 @@ impl CustomStrategy {
     }
 }
 
-/// Metadata of objects embedded in others, whose names are just path segments.
+/// Metadata of embedded objects, whose names are just path segments.
 pub(crate) fn check_embedded_meta(
     metadata: &Value,
     namespaced: bool,
@@ -90,14 +90,14 @@ pub(crate) fn check_embedded_meta(
     )
 }
 
-/// A copy of an object without one of its fields, which may be long.
+/// A copy of an object without one field, which may be large.
 fn without(object: &Map<String, Value>, field: &str) -> Map<String, Value> {
     let kept = object.iter().filter(|(name, _)| *name != field);
     kept.map(|(name, value)| (name.clone(), value.clone()))
         .collect()
 }
 
-/// Brings metadata into its canonical form; returns the paths of fields that were dropped.
+/// Normalizes metadata; returns the paths of dropped fields.
 fn decode_metadata(object: &mut Value) -> Result<Vec<String>, String> {
     let Some(fields) = object.as_object_mut() else {
         return Ok(Vec::new());
@@ -160,7 +160,7 @@ impl Strategy for CustomStrategy {
             return;
         };
         if part == Part::Status {
-            // Everything stays but status and who owns it.
+            // Only the status and its managed fields may change.
             let managed = fields
                 .get_mut("metadata")
                 .and_then(Value::as_object_mut)
@@ -185,7 +185,7 @@ impl Strategy for CustomStrategy {
         }
     }
 
-    /// Anything outside metadata counts, and outside status where that is a subresource.
+    /// Any field outside metadata counts, and outside status where that is a subresource.
     fn new_generation(&self, new: &Value, old: &Value, _part: Part<'_>) -> bool {
         let (Some(new), Some(old)) = (new.as_object(), old.as_object()) else {
             return false;
@@ -258,7 +258,7 @@ impl Strategy for CustomStrategy {
     }
 }
 
-/// The warning for a version on its way out.
+/// The warning for a deprecated version.
 pub(crate) fn deprecation(
     version: &Value,
     api_version: &str,

@@ -8,7 +8,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn new_files_and_folders_are_for_their_owner_alone() {
+fn new_files_and_folders_are_owner_only() {
     let folder = tempfile::tempdir().unwrap();
     let below = folder.path().join("a/b");
     make_folder(&below).unwrap();
@@ -52,7 +52,7 @@ fn readable_file_is_narrowed() {
 }
 
 #[test]
-fn nothing_is_left_beside_a_file() {
+fn no_temporary_file_is_left_behind() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kubeconfig");
     write(&path, b"one").unwrap();

@@ -1,4 +1,4 @@
-//! From method and path to what is asked (`apiserver/pkg/endpoints/request/requestinfo.go`).
+//! From method and path to verb and target (`apiserver/pkg/endpoints/request/requestinfo.go`).
 
 use http::Method;
 use machinery::names::name_is_path_segment;
@@ -7,14 +7,14 @@ use percent_encoding::percent_decode_str;
 
 use super::options::Query;
 
-/// What a request wants done. The names are RBAC's.
+/// The verb of a request, named as in RBAC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Verb {
     /// Read one object.
     Get,
     /// Read a collection.
     List,
-    /// Follow a collection.
+    /// Watch a collection.
     Watch,
     /// POST.
     Create,
@@ -26,12 +26,12 @@ pub(crate) enum Verb {
     Delete,
     /// DELETE without one.
     DeleteCollection,
-    /// Anything else; resources answer 405.
+    /// Any other method; resources respond with 405.
     Other,
 }
 
 impl Verb {
-    /// Whether it changes anything.
+    /// Whether it is a write.
     pub(crate) fn is_write(self) -> bool {
         matches!(
             self,
@@ -39,7 +39,7 @@ impl Verb {
         )
     }
 
-    /// The name as authorization and error messages use it.
+    /// The name in authorization and error messages.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Get => "get",
@@ -55,7 +55,7 @@ impl Verb {
     }
 }
 
-/// A resource path taken apart.
+/// A parsed resource path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ResourcePath {
     /// API group, empty for core.
@@ -70,30 +70,31 @@ pub(crate) struct ResourcePath {
     pub name: String,
     /// Subresource, empty for the object itself.
     pub subresource: String,
-    /// Segments behind the subresource; only proxies have any.
+    /// Segments after the subresource; only proxies have any.
     pub rest: Vec<String>,
 }
 
-/// What a request is about.
+/// Verb and target of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RequestInfo {
     /// Verb.
     pub verb: Verb,
-    /// Method as sent; authorization knows paths that are no resources by it.
+    /// Method as sent; authorization of non-resource paths uses it as the verb.
     pub method: Method,
     /// Path, unescaped.
     pub path: String,
-    /// The parts of a resource path, `None` for everything else.
+    /// The parsed resource path, `None` for other paths.
     pub resource: Option<ResourcePath>,
-    /// The name that the field selector of a list or watch asks for; authorization takes it for
-    /// the name of the object.
+    /// The name in the field selector of a list or watch; authorization uses it as the name of the
+    /// object.
     pub selected_name: String,
 }
 
 impl RequestInfo {
     /// Reads method, path and query.
     pub(crate) fn parse(method: &Method, path: &str, query: &Query) -> Self {
-        // Before it is split, as upstream does: an escaped slash is a slash to authorization too.
+        // Decoded before it is split, as upstream: an escaped slash is a slash to authorization
+        // too.
         let path = percent_decode_str(path).decode_utf8_lossy();
         let mut info = Self {
             verb: plain_verb(method),
@@ -136,8 +137,8 @@ impl RequestInfo {
         let mut namespace = String::new();
         if segments.first().is_some_and(|s| s == "namespaces") && segments.len() > 1 {
             namespace.clone_from(&segments[1]);
-            // `namespaces/x`, `namespaces/x/status` and `namespaces/x/finalize` are about the
-            // namespace itself; anything deeper is inside it.
+            // `namespaces/x`, `namespaces/x/status` and `namespaces/x/finalize` address the
+            // namespace itself; longer paths are inside it.
             let about_itself = segments.len() == 2
                 || (segments.len() == 3 && matches!(segments[2].as_str(), "status" | "finalize"));
             if !about_itself {
@@ -169,7 +170,7 @@ impl RequestInfo {
             }
         }
         if path.resource == "namespaces" && path.group.is_empty() {
-            // A namespace is cluster scoped; its own name is not the namespace it lives in.
+            // A namespace is cluster scoped: its name is not the namespace of the request.
             path.namespace = String::new();
         }
         info.resource = Some(path);
@@ -177,7 +178,7 @@ impl RequestInfo {
     }
 }
 
-/// The one name a list is limited to, if all of its selectors can be read.
+/// The one name a list is limited to, if all its selectors parse.
 fn selected_name(query: &Query) -> String {
     let fields = query.text("fieldSelector");
     if fields.is_empty() || LabelSelector::parse(query.text("labelSelector")).is_err() {

@@ -1,4 +1,4 @@
-//! Query parameters and option objects, with the checks the API makes on them
+//! Query parameters and option objects, with their validation
 //! (`apimachinery/pkg/apis/meta/{v1,internalversion}/validation`).
 
 use machinery::field::{FieldError, Path};
@@ -11,7 +11,7 @@ use serde_json::Value;
 pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Reads the part of the URL behind the question mark.
+    /// Parses the query part of a URL.
     pub(crate) fn parse(query: Option<&str>) -> Self {
         Self(
             url::form_urlencoded::parse(query.unwrap_or_default().as_bytes())
@@ -28,7 +28,7 @@ impl Query {
             .map(|(_, value)| value.as_str())
     }
 
-    /// First value, absent and empty alike being empty.
+    /// First value; empty when absent.
     pub(crate) fn text(&self, name: &str) -> &str {
         self.get(name).unwrap_or_default()
     }
@@ -42,8 +42,8 @@ impl Query {
             .collect()
     }
 
-    /// A boolean as the API reads it: absent, `false` and `0` are false, everything else is true
-    /// (a parameter without a value too).
+    /// A boolean as the API parses it: absent, `false` and `0` are false, all else is true
+    /// (including a parameter without a value).
     pub(crate) fn flag(&self, name: &str) -> bool {
         self.get(name)
             .is_some_and(|value| !matches!(value, "false" | "0"))
@@ -74,7 +74,7 @@ impl Query {
     }
 }
 
-/// How a given resourceVersion is meant on a list.
+/// Meaning of a resourceVersion on a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum VersionMatch {
     /// Exactly that one.
@@ -90,7 +90,7 @@ pub(crate) struct ListOptions {
     pub label_selector: String,
     /// Field selector as sent.
     pub field_selector: String,
-    /// Follow changes.
+    /// Whether to watch.
     pub watch: bool,
     /// Send bookmarks.
     pub allow_bookmarks: bool,
@@ -102,9 +102,9 @@ pub(crate) struct ListOptions {
     pub timeout_seconds: Option<i64>,
     /// Page size.
     pub limit: i64,
-    /// Where the page starts.
+    /// Continue token of the page.
     pub continue_token: String,
-    /// Start a watch with the present state.
+    /// Whether a watch starts with the current state.
     pub send_initial_events: Option<bool>,
 }
 
@@ -209,19 +209,19 @@ impl ListOptions {
     }
 }
 
-/// What to do with fields nobody knows and keys given twice.
+/// Handling of unknown fields and duplicate keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum FieldValidation {
     /// Drop them silently.
     Ignore,
-    /// Drop them and say so.
+    /// Drop them with a warning.
     #[default]
     Warn,
-    /// Refuse the request.
+    /// Reject the request.
     Strict,
 }
 
-/// Which write a [`WriteOptions`] belongs to; only the error texts and allowed options differ.
+/// The write a [`WriteOptions`] belongs to; only the error texts and allowed options differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WriteKind {
     /// POST.
@@ -247,11 +247,11 @@ impl WriteKind {
 /// Options of create, update and patch.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct WriteOptions {
-    /// Go through everything but store nothing.
+    /// Process the request without storing it.
     pub dry_run: bool,
-    /// Name for ownership, empty when not given.
+    /// Field manager, empty when not given.
     pub field_manager: String,
-    /// What to do with unknown fields.
+    /// Handling of unknown fields.
     pub field_validation: FieldValidation,
     /// Take conflicting fields.
     pub force: bool,
@@ -308,7 +308,7 @@ impl WriteOptions {
     }
 }
 
-/// Only `All` is a dry run that anyone knows.
+/// Parses `dryRun`; only `All` is valid.
 fn check_dry_run(values: &[String], errors: &mut Vec<FieldError>) -> bool {
     if values.iter().any(|value| value != "All") || values.len() > 1 {
         let shown = Value::from(values.to_vec());
@@ -321,7 +321,7 @@ fn check_dry_run(values: &[String], errors: &mut Vec<FieldError>) -> bool {
     !values.is_empty()
 }
 
-/// A number in a body of options, which is not checked against a schema.
+/// A number in a body of options, which is not validated by a schema.
 fn body_integer(body: &Value, field: &str) -> Result<Option<i64>, Status> {
     match body.get(field) {
         None | Some(Value::Null) => Ok(None),
@@ -343,18 +343,18 @@ fn body_integer(body: &Value, field: &str) -> Result<Option<i64>, Status> {
     }
 }
 
-/// What happens to dependents.
+/// Handling of dependents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Propagation {
-    /// They go first, the owner waits.
+    /// They are deleted first, the owner waits.
     Foreground,
-    /// The owner goes at once, they follow.
+    /// The owner is deleted at once, they follow.
     Background,
     /// They stay.
     Orphan,
 }
 
-/// What has to be true of an object for it to be deleted.
+/// Preconditions of a delete.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Preconditions {
     /// Expected uid.
@@ -366,20 +366,20 @@ pub(crate) struct Preconditions {
 /// Options of delete.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DeleteOptions {
-    /// How long the object may take to end.
+    /// Grace period of the object.
     pub grace_period_seconds: Option<i64>,
     /// Preconditions.
     pub preconditions: Preconditions,
-    /// What happens to dependents.
+    /// Handling of dependents.
     pub propagation: Option<Propagation>,
-    /// The older form of `propagation`.
+    /// The deprecated form of `propagation`.
     pub orphan_dependents: Option<bool>,
-    /// Go through everything but delete nothing.
+    /// Process the request without deleting.
     pub dry_run: bool,
 }
 
 impl DeleteOptions {
-    /// Reads options from the body, or from the query when there is no body.
+    /// Parses options from the body, or from the query when there is no body.
     pub(crate) fn parse(query: &Query, body: Option<&Value>) -> Result<Self, Status> {
         let mut errors = Vec::new();
         let (policy, dry_run, mut options) = if let Some(body) = body {

@@ -1,4 +1,4 @@
-//! Autoscalers are served in two versions from one store, which keeps the newer form.
+//! Autoscalers are served in two versions from one store, in the newer form.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::types;
 
 /// One of the two views.
 pub(crate) struct AutoscalerView {
-    /// Whether this is v2, which is what is stored.
+    /// Whether this is v2, the stored version.
     pub(crate) newer: bool,
 }
 

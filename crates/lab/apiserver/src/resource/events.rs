@@ -1,4 +1,4 @@
-//! Events are served in two groups from one store, which keeps the older form.
+//! Events are served in two groups from one store, in the older form.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ const EVENTS: &str = "events.k8s.io/v1";
 
 /// One of the two views.
 pub(crate) struct EventView {
-    /// Whether this is the view of the core group, which is what is stored.
+    /// Whether this is the view of the core group, the stored form.
     pub(crate) core: bool,
 }
 

@@ -1,21 +1,21 @@
-//! Stored bytes with a hole for the revision.
+//! Encoded objects with a placeholder for the revision.
 //!
-//! The revision is known only to the writer, one object at a time; everything else of the encoding
-//! is done before, on the caller's own time.
+//! Only the writer knows the revision, one object at a time; all other encoding happens before,
+//! concurrently in the callers.
 
 use bytes::Bytes;
 use machinery::json;
 use serde_json::{Map, Value};
 
-/// An encoded object that lacks nothing but its resourceVersion.
+/// An encoded object that lacks only its resourceVersion.
 pub(crate) struct Template {
     head: Vec<u8>,
     tail: Vec<u8>,
 }
 
 impl Template {
-    /// Encodes an object. With `type_first` kind and apiVersion lead, as Go writes built-in kinds;
-    /// otherwise all keys are in order, as it writes custom resources.
+    /// Encodes an object. With `type_first` kind and apiVersion come first, as Go writes built-in
+    /// kinds; otherwise all keys are sorted, as for custom resources.
     pub(crate) fn new(object: &Value, type_first: bool) -> Self {
         let empty = Map::new();
         let fields = object.as_object().unwrap_or(&empty);

@@ -1,4 +1,4 @@
-//! PATCH that applies: server-side apply of an object or of its status.
+//! Server-side apply of an object or of its status.
 
 use http::{Response, StatusCode};
 use machinery::json;
@@ -20,11 +20,11 @@ use crate::respond::Body;
 /// A configuration to apply.
 struct Config {
     object: Value,
-    /// What the YAML reader has to say about keys given twice.
+    /// The YAML parser's errors about duplicate keys.
     strict_error: Option<String>,
 }
 
-/// Applies a configuration; an object that does not exist is created.
+/// Applies a configuration; a missing object is created.
 pub(super) async fn apply(
     context: &Context,
     resource: &Resource,
@@ -38,7 +38,7 @@ pub(super) async fn apply(
     let ownership = Ownership::new(context, resource, &options.field_manager, part);
     let merged = |live: Option<&Value>| {
         let merged = ownership.apply(context, resource, live, &config.object, options.force)?;
-        // Keys given twice are found only after conflicts, as upstream does.
+        // Duplicate keys are reported after conflicts, as upstream.
         report_duplicates(context, &config, options.field_validation)?;
         let mut object = resource.strategy.decode_applied(merged).map_err(|why| {
             Status::plain_500(format!("failed to convert the merged object: {why}"))
@@ -52,7 +52,7 @@ pub(super) async fn apply(
         .get(&resource.key(namespace, name))
         .is_some();
     if !exists {
-        // Nothing is created through a part.
+        // Subresources do not create objects.
         if part != Part::Main {
             return Err(resource.not_found(name));
         }
@@ -65,7 +65,7 @@ pub(super) async fn apply(
     let change = |live: &Value| {
         let mut object = merged(Some(live))?;
         match_namespace(resource, namespace, &mut object)?;
-        // An object that exists need not be named again.
+        // The name of an existing object may be omitted.
         if !meta::name(&object).is_empty() {
             check_name(name, &object)?;
         }
@@ -82,7 +82,7 @@ fn read(content: &Content) -> Result<Config, Status> {
         ))
     })?;
     if decoded.value.is_null() {
-        // Nothing decodes to an object of no type.
+        // An empty body decodes to an object without type.
         return Err(Status::bad_request("invalid object type: /, Kind="));
     }
     if !decoded.value.is_object() {
@@ -118,7 +118,7 @@ fn report_duplicates(
     Ok(())
 }
 
-/// What only a new object is checked for, and given.
+/// Validation and initialization of a new object.
 fn new_object(
     resource: &Resource,
     namespace: &str,

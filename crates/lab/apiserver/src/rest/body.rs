@@ -1,4 +1,4 @@
-//! Reading and decoding bodies.
+//! Bodies: reading and decoding.
 
 use bytes::{Bytes, BytesMut};
 use http_body::Body as HttpBody;
@@ -14,10 +14,10 @@ use crate::request::FieldValidation;
 use crate::resource::Resource;
 use crate::types;
 
-/// Largest body that is read.
+/// Maximum size of a body.
 pub(crate) const BODY_LIMIT: usize = 3 * 1024 * 1024;
 
-/// A body and how it is written.
+/// A body and its media type.
 pub(crate) struct Content {
     /// Media type without parameters.
     pub(crate) media_type: String,
@@ -26,9 +26,9 @@ pub(crate) struct Content {
 }
 
 /// How much of a body over the limit is read and dropped, so that a client that writes first and
-/// reads then gets to see the answer.
+/// reads afterwards gets the response.
 const DRAIN_LIMIT: usize = 64 * 1024 * 1024;
-/// Most bytes of a body that is ignored because the request is refused, and how long they may take.
+/// Maximum bytes of the body of a rejected request that are drained, and for how long.
 const IGNORED_LIMIT: usize = 256 << 10;
 const IGNORED_TIME: std::time::Duration = std::time::Duration::from_secs(1);
 
@@ -62,8 +62,8 @@ where
     }
 }
 
-/// Takes in a little of a body nobody will look at (as much as Go's server does), so that the
-/// connection can be used again. Whoever is slow about it gets another connection.
+/// Drains a little of an unused body (as much as Go's server does), so that the connection can be
+/// reused. A slow client gets a new connection.
 pub(crate) async fn drain<B>(body: B)
 where
     B: HttpBody<Data = Bytes>,
@@ -78,7 +78,7 @@ where
             }
         }
     };
-    // Running out of time is as good an end as any.
+    // On timeout the connection is closed.
     let _ = tokio::time::timeout(IGNORED_TIME, all).await;
 }
 
@@ -184,7 +184,7 @@ pub(crate) fn decode_object(
     }
     if api_version != resource.api_version() {
         if resource.custom.is_some() && same_group_kind(gvk, &api_version, &kind) {
-            // Without a schema for the version nothing but the type and metadata is known.
+            // Without a schema for the version only the type and metadata are known.
             let known = ["apiVersion", "kind", "metadata"];
             let unknown: Vec<String> = fields
                 .keys()
@@ -215,7 +215,7 @@ pub(crate) fn decode_object(
     Ok(decoded.object)
 }
 
-/// Says what a strict decoder found, as loudly as was asked for.
+/// Reports strict decoding errors as the field validation requires.
 fn report(
     context: &Context,
     validation: FieldValidation,
@@ -237,7 +237,7 @@ fn same_group_kind(gvk: &GroupVersionKind, api_version: &str, kind: &str) -> boo
     group == Some(gvk.group.as_str()) && kind == gvk.kind
 }
 
-/// An object that cannot become one of the resource's kind.
+/// The error for an object of another kind.
 fn unfit(version: &str, kind: &str, wanted: &str, why: &str) -> Status {
     Status::bad_request(format!(
         "{kind} in version {} cannot be handled as a {wanted}: {why}",
@@ -253,8 +253,8 @@ fn unknown_kind(api_version: &str, kind: &str) -> String {
     )
 }
 
-/// Version and kind of a document that could not be read for a number that is too large. Wrong
-/// syntax is not read here either.
+/// Version and kind of a document that failed to parse because of a number out of range; `None` for
+/// invalid syntax.
 fn type_of_unreadable(bytes: &[u8]) -> Option<(String, String)> {
     #[derive(serde::Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -267,7 +267,7 @@ fn type_of_unreadable(bytes: &[u8]) -> Option<(String, String)> {
     Some((version.to_owned(), found.kind))
 }
 
-/// What the YAML reader has to say about keys given twice: a heading, then a line for each.
+/// The YAML parser's errors about duplicate keys: a heading, then a line for each.
 pub(crate) fn yaml_findings(text: Option<&str>) -> Vec<String> {
     text.into_iter()
         .flat_map(|text| text.lines().skip(1))
@@ -275,7 +275,7 @@ pub(crate) fn yaml_findings(text: Option<&str>) -> Vec<String> {
         .collect()
 }
 
-/// What a strict decoder finds, in its words.
+/// Strict decoding errors in Go's wording.
 pub(crate) fn strict_findings(duplicates: &[String], unknown: &[String]) -> Vec<String> {
     let quoted = |what: &str, path: &String| format!("{what} field {}", json::go_quote(path));
     duplicates

@@ -1,4 +1,4 @@
-//! What a handler knows of the request it serves.
+//! The context of a request for its handler.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,25 +22,25 @@ use crate::server::State;
 pub(crate) struct Context {
     /// The server.
     pub state: Arc<State>,
-    /// What is asked.
+    /// Verb and target.
     pub info: RequestInfo,
-    /// With which parameters.
+    /// Query parameters.
     pub query: Query,
-    /// And headers.
+    /// Headers.
     pub headers: HeaderMap,
-    /// By whom.
+    /// User.
     pub user: UserInfo,
-    /// When.
+    /// Time of the request.
     pub now: Timestamp,
-    /// Whether the server itself wants something, which is nobody else's business.
+    /// Whether the request is the server's own, which is exempt from authorization and webhooks.
     pub internal: bool,
-    /// Until when there has to be an answer.
+    /// Deadline of the response.
     pub deadline: Instant,
     warnings: Mutex<Vec<String>>,
 }
 
 impl Context {
-    /// Puts a context together.
+    /// Creates a context.
     pub(crate) fn new(
         state: Arc<State>,
         info: RequestInfo,
@@ -63,7 +63,7 @@ impl Context {
         }
     }
 
-    /// A context for what the server does of its own accord.
+    /// A context for the server's own requests.
     pub(crate) fn internal(state: Arc<State>, now: Timestamp) -> Self {
         let mut headers = HeaderMap::new();
         headers.insert(USER_AGENT, HeaderValue::from_static("kube-apiserver"));
@@ -84,7 +84,7 @@ impl Context {
         }
     }
 
-    /// Whether the request may be made; the 403 if not.
+    /// Authorizes the request; the error is its 403.
     pub(crate) fn authorize(&self) -> Result<(), Status> {
         auth::authorize(
             &self.state.authorizer,
@@ -93,18 +93,18 @@ impl Context {
         )
     }
 
-    /// Whether an update that finds nothing may create what it would have updated.
+    /// Authorizes the creation of a missing object by an update.
     pub(crate) fn authorize_creation(&self) -> Result<(), Status> {
         let creation = Attributes::from(&self.info).with_verb("create");
         auth::authorize(&self.state.authorizer, &self.user, &creation)
     }
 
-    /// Adds a warning to the answer.
+    /// Adds a warning to the response.
     pub(crate) fn warn(&self, text: impl Into<String>) {
         self.warnings.lock().push(text.into());
     }
 
-    /// Adds several.
+    /// Adds warnings to the response.
     pub(crate) fn warn_all(&self, texts: impl IntoIterator<Item = String>) {
         self.warnings.lock().extend(texts);
     }
@@ -132,13 +132,13 @@ impl Context {
         }
     }
 
-    /// The representation the client asked for.
+    /// The requested representation.
     pub(crate) fn representation(&self, resource: &Resource) -> Result<Representation, Status> {
         let watch = self.info.verb == Verb::Watch;
         negotiate(&self.headers, resource.custom.is_none(), watch)
     }
 
-    /// How to write an answer.
+    /// The form of a response.
     pub(crate) fn form(&self, representation: Representation) -> Form {
         let pretty = self
             .query

@@ -22,7 +22,7 @@ use crate::respond::Body;
 use crate::server::Refused;
 use crate::store::Expect;
 
-/// How often another name is generated when the first one is taken.
+/// Number of attempts to generate a name that is not taken.
 const NAME_TRIES: usize = 8;
 
 /// POST to a collection.
@@ -47,14 +47,14 @@ pub(crate) async fn create(
     object_response(context, resource, StatusCode::CREATED, created)
 }
 
-/// What the server alone decides, once admission has let the object in.
+/// Sets the fields that the server owns, after admission.
 fn fill_system_fields(object: &mut Value, context: &Context) {
     wipe_system_fields(object);
     meta::set_uid(object, &Uuid::new_v4().to_string());
     meta::set_creation_timestamp(object, context.now);
 }
 
-/// What clients may not decide.
+/// Clears the fields that clients must not set.
 pub(crate) fn wipe_system_fields(object: &mut Value) {
     for field in [
         "uid",
@@ -67,7 +67,7 @@ pub(crate) fn wipe_system_fields(object: &mut Value) {
     }
 }
 
-/// Puts the namespace of the request into the object, or refuses another one.
+/// Sets the namespace of the request in the object, or rejects another one.
 pub(crate) fn match_namespace(
     resource: &Resource,
     namespace: &str,
@@ -92,7 +92,7 @@ pub(crate) fn match_namespace(
     ))
 }
 
-/// From a decoded, owned object to a stored one.
+/// Stores a decoded object with managed fields.
 pub(crate) async fn create_object(
     context: &Context,
     resource: &Resource,
@@ -138,7 +138,7 @@ pub(crate) async fn create_object(
         if generated && !base.is_empty() {
             let name = meta::generate_name(&base, || context.state.random());
             meta::set_name(&mut object, &name);
-            // Some defaults come from the name.
+            // Some defaults depend on the name.
             resource.strategy.default(&mut object);
         }
         validate(context, resource, &object)?;
@@ -223,7 +223,7 @@ fn validate(context: &Context, resource: &Resource, object: &Value) -> Result<()
     Ok(())
 }
 
-/// Repeated owner references go, with a word about it.
+/// Removes duplicate owner references, with a warning.
 pub(super) fn dedup_owners(context: &Context, object: &mut Value, after_admission: bool) {
     let dropped = meta::dedup_owner_references(object);
     if !dropped.is_empty() {
@@ -231,7 +231,7 @@ pub(super) fn dedup_owners(context: &Context, object: &mut Value, after_admissio
     }
 }
 
-/// Finalizers of custom resources should say whose they are; those that were there are let be.
+/// Warns about unqualified finalizers of custom resources; existing ones are ignored.
 pub(super) fn warn_of_finalizers(
     context: &Context,
     resource: &Resource,
@@ -251,9 +251,9 @@ pub(super) fn warn_of_finalizers(
     );
 }
 
-/// Finalizers of built-in kinds have to say whose they are (`validateKubeFinalizerName`).
+/// Finalizers of built-in kinds have to be qualified (`validateKubeFinalizerName`).
 pub(super) fn unqualified_finalizers(resource: &Resource, object: &Value) -> Vec<FieldError> {
-    // Definitions are of another server, with rules of its own.
+    // CRDs are validated by upstream's extension server, which has other rules.
     if resource.custom.is_some() || resource.info.gvk.group == "apiextensions.k8s.io" {
         return Vec::new();
     }
@@ -270,7 +270,7 @@ pub(super) fn unqualified_finalizers(resource: &Resource, object: &Value) -> Vec
         .collect()
 }
 
-/// A custom resource of another kind passes decoding, and fails here under its own name.
+/// A custom resource of another kind passes decoding, and is rejected here.
 pub(super) fn type_errors(resource: &Resource, object: &Value) -> Result<(), Status> {
     let expected = &resource.info.gvk.kind;
     let kind = object
@@ -289,7 +289,7 @@ pub(super) fn type_errors(resource: &Resource, object: &Value) -> Result<(), Sta
     ))
 }
 
-/// Creates an object the server itself needs, as if it had been posted.
+/// Creates an object of the server's own, as if it had been posted.
 pub(crate) async fn create_internal(context: &Context, object: Value) -> Result<Value, Status> {
     let api_version = meta::api_version(&object);
     let snapshot = context.state.registry.snapshot();

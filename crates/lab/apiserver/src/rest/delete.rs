@@ -24,18 +24,18 @@ use crate::respond::{self, Body};
 use crate::server::Refused;
 use crate::store::{Entry, Expect};
 
-/// Finalizer of a delete that waits for dependents.
+/// Finalizer of a foreground deletion.
 const FOREGROUND: &str = "foregroundDeletion";
-/// Finalizer of a delete that leaves dependents behind.
+/// Finalizer of an orphaning deletion.
 const ORPHAN: &str = "orphan";
 
-/// What deleting a job without a policy is told.
+/// Warning for deleting a job without a propagation policy.
 const JOB_ORPHANS: &str = "child pods are preserved by default when jobs are deleted; set \
     propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning";
 
-/// What a delete came to.
+/// The outcome of a delete.
 pub(crate) enum Deletion {
-    /// The object is gone; this is how it was last.
+    /// The object is gone; this is its last state.
     Done(Value),
     /// The object waits for its grace period or its finalizers.
     Pending(Value),
@@ -50,7 +50,7 @@ pub(crate) async fn delete(
     content: &Content,
 ) -> Result<Response<Body>, Status> {
     let options = read_options(context, content)?;
-    let asked = Asked::For(name);
+    let asked = Requested::For(name);
     match delete_object(context, resource, namespace, name, &options, asked).await? {
         Deletion::Pending(object) => object_response(context, resource, StatusCode::OK, object),
         Deletion::Done(object) if resource.info.delete_returns_object => {
@@ -70,7 +70,7 @@ pub(crate) async fn delete(
     }
 }
 
-/// DELETE of a collection: everything that matches, and the list of it.
+/// DELETE of a collection: all matching objects, and the list of them.
 pub(crate) async fn delete_collection(
     context: &Context,
     resource: &Resource,
@@ -88,15 +88,15 @@ pub(crate) async fn delete_collection(
             meta::namespace(&object).to_owned(),
             meta::name(&object).to_owned(),
         );
-        // Whoever deletes a collection names nobody.
-        let asked = Asked::For("");
+        // A collection request has no name.
+        let asked = Requested::For("");
         match delete_object(context, resource, &namespace, &name, &options, asked).await {
             Ok(_) => items.push(object),
             Err(status) if status.code == 404 => {}
             Err(status) => return Err(status),
         }
     }
-    // They are not listed, but a collection that was emptied has nothing left.
+    // Damaged objects are not listed, but deleting a collection removes them as well.
     for entry in &page.damaged {
         match delete_damaged(context, resource, entry, &options).await {
             Ok(_) => {}
@@ -159,23 +159,23 @@ fn read_options(context: &Context, content: &Content) -> Result<DeleteOptions, S
     DeleteOptions::parse(&context.query, Some(&body))
 }
 
-/// Whether somebody asked for a delete.
+/// Whether a client requested a delete.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Asked<'a> {
-    /// Yes, under this name, so admission has a say.
+pub(crate) enum Requested<'a> {
+    /// Requested under this name, so admission applies.
     For(&'a str),
-    /// No, it is part of something else.
+    /// Implied by another operation.
     Nobody,
 }
 
-/// Deletes one object as far as its grace period and finalizers let it.
+/// Deletes one object as far as its grace period and finalizers allow.
 pub(crate) async fn delete_object(
     context: &Context,
     resource: &Resource,
     namespace: &str,
     name: &str,
     options: &DeleteOptions,
-    asked: Asked<'_>,
+    asked: Requested<'_>,
 ) -> Result<Deletion, Status> {
     let state = &context.state;
     let key = resource.key(namespace, name);
@@ -190,7 +190,7 @@ pub(crate) async fn delete_object(
         let live = resource.read(&entry)?;
         check_preconditions(resource, name, &live, &options.preconditions)?;
         let step = next_step(resource, &live, options.grace_period_seconds, context.now);
-        if let (Asked::For(asked), false) = (asked, matches!(step, Step::Wait)) {
+        if let (Requested::For(asked), false) = (asked, matches!(step, Step::Wait)) {
             let grace = match step {
                 Step::Grace { seconds, .. } => Some(seconds),
                 _ => None,
@@ -245,7 +245,7 @@ pub(crate) async fn delete_object(
             Err(Refused::Race(_)) => continue,
             Err(Refused::Failed(status)) => return Err(*status),
         };
-        // A grace period of nothing is written down once, for watchers, and is then over.
+        // A grace period of zero is recorded once, for watchers, and is then over.
         if has_finalizers || !matches!(step, Step::Grace { seconds: 0, .. }) {
             return Ok(Deletion::Pending(stored));
         }
@@ -254,10 +254,10 @@ pub(crate) async fn delete_object(
 
 /// Deletes an object that cannot be read.
 ///
-/// Nothing is known of it but its name: no finalizers to wait for, no grace period, nothing that admission could judge.
-/// kube-apiserver does the same with `ignoreStoreReadErrorWithClusterBreakingPotential` (alpha, off by default); the
-/// option is accepted here and not needed, since the damage is in one file on one machine and not in a key that a
-/// restarted KMS plugin brings back.
+/// Only its name is known: there are no finalizers to wait for, no grace period, and no content for
+/// admission. kube-apiserver does the same with `ignoreStoreReadErrorWithClusterBreakingPotential`
+/// (alpha, off by default); the option is accepted here and not needed, since the damage is in one
+/// local file and not in a key that a restarted KMS plugin brings back.
 async fn delete_damaged(
     context: &Context,
     resource: &Resource,
@@ -271,7 +271,8 @@ async fn delete_damaged(
         Status::conflict(&GroupResource::new(&gvk.group, &gvk.kind), &name, why)
     };
     if options.preconditions.uid.is_some() {
-        // The garbage collector asks for a uid, so that it deletes no other object of that name.
+        // The garbage collector has a precondition on the UID, so that it deletes no other object
+        // of that name.
         return Err(conflict(
             "the UID in the precondition cannot be compared: the stored object is damaged",
         ));
@@ -300,26 +301,26 @@ async fn delete_damaged(
         .await
     {
         Ok(()) => Ok(Deletion::Done(husk)),
-        // Nothing writes a damaged object but another delete.
+        // Only another delete writes a damaged object.
         Err(Refused::Race(_)) => Err(resource.not_found(&name)),
         Err(Refused::Failed(status)) => Err(*status),
     }
 }
 
-/// How a delete goes on with an object.
+/// The next step of a delete.
 #[derive(Debug, Clone, Copy)]
 enum Step {
-    /// Nothing holds it but finalizers.
+    /// Only finalizers can block it.
     Remove,
-    /// It is on its way already, and no sooner end was asked for.
+    /// It is being deleted already, and the new grace period is not shorter.
     Wait,
-    /// It gets until then.
+    /// It gets this grace period.
     Grace { seconds: i64, ends: Timestamp },
 }
 
 /// `rest.BeforeDelete`.
 fn next_step(resource: &Resource, live: &Value, requested: Option<i64>, now: Timestamp) -> Step {
-    // Less than nothing is a second.
+    // Negative values mean one second.
     let requested = requested.map(|seconds| if seconds < 0 { 1 } else { seconds });
     let Grace::Seconds(seconds) = resource.strategy.grace(live, requested) else {
         return Step::Remove;
@@ -346,7 +347,7 @@ fn next_step(resource: &Resource, live: &Value, requested: Option<i64>, now: Tim
                     ends: end,
                 }
             } else {
-                // The time is up, but whoever ends it has yet to be told.
+                // The grace period is over, but its kubelet has not been notified yet.
                 Step::Grace {
                     seconds: shorter.min(1),
                     ends: now,
@@ -357,14 +358,15 @@ fn next_step(resource: &Resource, live: &Value, requested: Option<i64>, now: Tim
     }
 }
 
-/// A time some seconds later. Clients may ask for more seconds than there are until the last time that can be
-/// written, the end of the year 9999.
+/// A time some seconds later, capped at the end of the year 9999, the last time that can be
+/// written.
 fn after(time: Timestamp, seconds: i64) -> Timestamp {
     time.saturating_add(SignedDuration::from_secs(seconds))
         .unwrap_or(Timestamp::MAX)
 }
 
-/// Kinds from before cascading deletes: nothing said, their pods stay.
+/// Kinds that orphan their pods by default, for compatibility with the time before cascading
+/// deletes.
 fn orphans_by_default(resource: &Resource) -> bool {
     let gvk = &resource.info.gvk;
     resource.custom.is_none()

@@ -9,7 +9,7 @@ use super::represent::stored_response;
 use crate::resource::Resource;
 use crate::respond::Body;
 
-/// GET of an object, or of its status, which is the whole object as well.
+/// GET of an object, or of its status, which returns the whole object as well.
 pub(crate) async fn get(
     context: &Context,
     resource: &Resource,
@@ -17,7 +17,7 @@ pub(crate) async fn get(
     name: &str,
 ) -> Result<Response<Body>, Status> {
     let version = context.query.text("resourceVersion");
-    // A list says 400 to this; a get has no words of its own for it.
+    // A list responds with 400 to this; a get has no specific error for it.
     parse_version(version).map_err(|status| {
         let message = status
             .message

@@ -1,4 +1,4 @@
-//! Reading collections, page by page, each page from the same revision.
+//! Lists in pages, each page from the same revision.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -24,24 +24,24 @@ use crate::resource::Resource;
 use crate::respond::{self, Body};
 use crate::store::{Entry, StoreError};
 
-/// As Go's `base64.RawURLEncoding`, which does not mind odd bits at the end.
+/// Like Go's `base64.RawURLEncoding`, which ignores trailing bits.
 const TOKEN: GeneralPurpose =
     GeneralPurpose::new(&URL_SAFE, NO_PAD.with_decode_allow_trailing_bits(true));
 
-/// How long a read waits for a revision that is not there yet.
+/// How long a read waits for a future revision.
 const FUTURE_VERSION_WAIT: Duration = Duration::from_secs(3);
 
 /// One page of a collection.
 pub(crate) struct Page {
-    /// What is on it.
+    /// Its entries.
     pub(crate) entries: Vec<Arc<Entry>>,
-    /// What belongs on it and is damaged. Selectors cannot be applied to it, so it matches none.
+    /// Damaged entries in its range. Selectors cannot be evaluated on them, so they match none.
     pub(crate) damaged: Vec<Arc<Entry>>,
-    /// The revision it shows.
+    /// Its revision.
     pub(crate) revision: u64,
-    /// Where the next one starts, empty on the last.
+    /// Start of the next page, empty on the last.
     pub(crate) continue_token: String,
-    /// How many are left, when that is known.
+    /// Number of remaining entries, if known.
     pub(crate) remaining: Option<usize>,
 }
 
@@ -115,7 +115,7 @@ fn read_all(resource: &Resource, entries: &[Arc<Entry>]) -> Result<Vec<Value>, S
     entries.iter().map(|entry| resource.read(entry)).collect()
 }
 
-/// The list document, put together from stored bytes where they can be sent as they are.
+/// The list document, assembled from stored bytes where they can be sent unchanged.
 fn list_bytes(
     resource: &Resource,
     entries: &[Arc<Entry>],
@@ -154,7 +154,7 @@ fn list_bytes(
     Ok(body.into())
 }
 
-/// Fetches a page as the options say.
+/// Reads a page with these options.
 pub(crate) async fn page(
     context: &Context,
     resource: &Resource,
@@ -185,7 +185,7 @@ pub(crate) async fn page(
             .ok()
             .filter(|revision| *revision > 0);
     }
-    // A limit says nothing when any version will do.
+    // As upstream, a limit is ignored for resourceVersion 0.
     let limit = if options.resource_version == "0" && options.continue_token.is_empty() {
         0
     } else {
@@ -198,7 +198,7 @@ pub(crate) async fn page(
         continue_token: String::new(),
         remaining: None,
     };
-    // With a selector a page of matches may take several of keys.
+    // With a selector, a page of matches may need several pages of keys.
     loop {
         let wanted = if limit == 0 {
             0
@@ -208,7 +208,7 @@ pub(crate) async fn page(
         let from = start.as_deref().map_or(Bound::Unbounded, Bound::Included);
         let keys = match store.list(&prefix, from, wanted, at) {
             Ok(keys) => keys,
-            // Only a forged token names a revision that is still to come.
+            // Only a forged token has a future revision.
             Err(StoreError::FutureRevision { requested, current }) => {
                 return Err(too_large(requested, current));
             }
@@ -299,7 +299,7 @@ pub(crate) fn parse_version(text: &str) -> Result<u64, Status> {
     })
 }
 
-/// Waits a moment for a version that is still to come.
+/// Waits a moment for a future revision.
 pub(crate) async fn wait_for_version(context: &Context, text: &str) -> Result<(), Status> {
     let version = parse_version(text)?;
     let store = &context.state.store;
@@ -316,7 +316,7 @@ pub(crate) async fn wait_for_version(context: &Context, text: &str) -> Result<()
     Err(too_large(version, store.revision()))
 }
 
-/// The error for a version that does not come.
+/// The error for a revision that is not reached in time.
 fn too_large(version: u64, current: u64) -> Status {
     let message = format!("Too large resource version: {version}, current: {current}");
     Status::timeout(&message, 1).with_cause(
@@ -326,7 +326,7 @@ fn too_large(version: u64, current: u64) -> Status {
     )
 }
 
-/// Where a list goes on (`apiserver/pkg/storage/continue.go`).
+/// The continue token of a list (`apiserver/pkg/storage/continue.go`).
 struct ContinueToken {
     revision: i64,
     start: String,
@@ -371,7 +371,7 @@ impl ContinueToken {
         if start.is_empty() {
             return Err(bad("encoded start key empty (version meta.k8s.io/v1)"));
         }
-        // A token must not lead out of its collection.
+        // A token must not leave its collection.
         if start.split('/').any(|part| matches!(part, "" | "." | "..")) {
             return Err(bad(&start));
         }

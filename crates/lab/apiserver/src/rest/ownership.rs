@@ -1,4 +1,4 @@
-//! Who owns which field: the bridge from requests to `machinery::apply`.
+//! Field ownership: the bridge from requests to `machinery::apply`.
 
 use machinery::apply::{self, FieldSet};
 use machinery::status::Status;
@@ -8,7 +8,7 @@ use super::context::Context;
 use crate::kind::Part;
 use crate::resource::Resource;
 
-/// As whom, and through which part, fields are taken.
+/// The field manager and part of a write.
 #[derive(Debug, Clone)]
 pub(crate) struct Ownership {
     /// Field manager.
@@ -49,7 +49,7 @@ impl Ownership {
         }
     }
 
-    /// Records what a create, PUT or patch has taken.
+    /// Records the fields of a create, PUT or patch.
     pub(crate) fn update(
         &self,
         context: &Context,
@@ -73,7 +73,7 @@ impl Ownership {
     }
 }
 
-/// Records what the server itself has changed.
+/// Records changes by the server itself.
 pub(crate) fn record_update(
     context: &Context,
     resource: &Resource,

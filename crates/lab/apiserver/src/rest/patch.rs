@@ -1,4 +1,4 @@
-//! PATCH: JSON patch, merge patch and strategic merge patch; apply has a file of its own.
+//! PATCH: JSON patch, merge patch and strategic merge patch; apply has its own module.
 
 use http::Response;
 use machinery::field::{FieldError, Path};
@@ -71,14 +71,14 @@ fn check_media_type(resource: &Resource, media_type: &str) -> Result<(), Status>
         return Ok(());
     }
     if resource.custom.is_none() {
-        // No route takes it.
+        // No route accepts it.
         let status = Status::failure(415, "UnsupportedMediaType", "415: Unsupported Media Type");
         return Err(status.with_details(Details::default()));
     }
     Err(Status::unsupported_media_type(&known))
 }
 
-/// A patch that has been read, and what a strict reader has to say about its text.
+/// A parsed patch, and the strict decoding errors of its text.
 struct Edit {
     kind: EditKind,
     findings: Vec<String>,
@@ -119,7 +119,7 @@ impl Edit {
         })
     }
 
-    /// What the patch makes of an object, not decoded yet.
+    /// The patched object, not decoded yet.
     fn make(&self, resource: &Resource, live: &Value) -> Result<Value, Status> {
         let made = match (&self.kind, resource.strategy.strategic()) {
             (EditKind::Json(patch), _) => patch.apply(live.clone()),
@@ -128,14 +128,14 @@ impl Edit {
                 merge_patch(&mut made, patch).map(|()| made)
             }
             (EditKind::Strategic(patch), Some(kind)) => strategic_merge_patch(live, patch, kind),
-            // Refused before by its media type.
+            // Rejected before by its media type.
             (EditKind::Strategic(_), None) => Ok(live.clone()),
         };
         made.map_err(|error| error.status())
     }
 
-    /// The answer when what the patch makes is no good. It shows what was made, or the patch itself
-    /// where upstream has nothing else at hand; it is made again for that, as refusals are rare.
+    /// The error for an invalid result. It contains the result, or the patch itself where upstream
+    /// has nothing else; the result is computed again, as errors are rare.
     fn refused(&self, resource: &Resource, live: &Value, why: &str) -> Status {
         let (shown, why) = match &self.kind {
             EditKind::Strategic(patch) => (go_print(patch), converter_words(why)),
@@ -149,7 +149,7 @@ impl Edit {
     }
 }
 
-/// Applies a patch and decodes what comes out.
+/// Applies a patch and decodes the result.
 fn edited(
     context: &Context,
     resource: &Resource,
@@ -185,7 +185,7 @@ fn edited(
     Ok(decoded.object)
 }
 
-/// A patch may not make another kind of an object.
+/// A patch must not change the kind of an object.
 fn same_type(context: &Context, resource: &Resource, object: &Value) -> Result<(), String> {
     let (api_version, kind) = (meta::api_version(object), meta::kind(object));
     if api_version == resource.api_version() && kind == resource.info.gvk.kind {
@@ -205,7 +205,7 @@ fn same_type(context: &Context, resource: &Resource, object: &Value) -> Result<(
     ))
 }
 
-/// A strategic merge is converted rather than decoded, and the converter says less about types.
+/// A strategic merge is converted rather than decoded, and the converter's type errors are shorter.
 fn converter_words(why: &str) -> String {
     match why.rsplit_once(" of type ") {
         Some((_, name))

@@ -1,4 +1,4 @@
-//! Objects and lists in the shape the client asked for.
+//! Objects and lists in the requested form.
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
@@ -50,7 +50,7 @@ pub(crate) fn table_of(
     }
 }
 
-/// An object in the shape a watch event or answer shows it.
+/// An object in the form of a watch event or response.
 pub(crate) fn shaped(
     context: &Context,
     resource: &Resource,
@@ -74,7 +74,7 @@ pub(crate) fn shaped(
     }
 }
 
-/// The Go type that negotiation errors name.
+/// The Go type in negotiation errors.
 pub(crate) fn go_list_type(resource: &Resource) -> String {
     if resource.custom.is_some() {
         return "*unstructured.UnstructuredList".to_owned();
@@ -86,7 +86,7 @@ pub(crate) fn go_list_type(resource: &Resource) -> String {
     format!("*{package}.{}", resource.info.list_kind)
 }
 
-/// Tables and partial metadata in the version that was asked for.
+/// Sets the requested version of tables and partial metadata.
 pub(crate) fn set_version(value: &mut Value, representation: Representation) {
     if representation.shape == Shape::Object || representation.version == "meta.k8s.io/v1" {
         return;
@@ -104,7 +104,7 @@ pub(crate) fn set_version(value: &mut Value, representation: Representation) {
     }
 }
 
-/// Answers with an object.
+/// Responds with an object.
 pub(crate) fn object_response(
     context: &Context,
     resource: &Resource,
@@ -115,7 +115,7 @@ pub(crate) fn object_response(
     respond_shaped(context, resource, code, object, representation)
 }
 
-/// Answers with an object in a representation that was agreed on before.
+/// Responds with an object in a negotiated representation.
 pub(crate) fn respond_shaped(
     context: &Context,
     resource: &Resource,
@@ -128,7 +128,7 @@ pub(crate) fn respond_shaped(
     Ok(respond::value(code, &shaped, context.form(representation)))
 }
 
-/// Answers with stored bytes when nothing has to be changed in them.
+/// Responds with stored bytes when they can be sent unchanged.
 pub(crate) fn stored_response(
     context: &Context,
     resource: &Resource,

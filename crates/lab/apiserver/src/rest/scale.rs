@@ -1,4 +1,4 @@
-//! The scale subresource: one number in front of many kinds (`autoscaling/v1 Scale`).
+//! The scale subresource (`autoscaling/v1 Scale`).
 
 #[cfg(test)]
 mod tests;
@@ -33,7 +33,7 @@ use crate::resource::Resource;
 use crate::respond::{self, Body};
 use crate::types;
 
-/// The version a scale is always in.
+/// The version of all scales.
 const SCALE_VERSION: &str = "autoscaling/v1";
 
 /// GET, PUT and PATCH of `/scale`.
@@ -45,7 +45,7 @@ pub(crate) async fn scale(
     name: &str,
     content: &Content,
 ) -> Result<Response<Body>, Status> {
-    // Before anything is written: a shape nobody can be answered in is no reason to write.
+    // Before the write: an unsupported representation must not lead to one.
     let representation = context.representation(resource)?;
     let entry = context
         .state
@@ -83,7 +83,7 @@ pub(crate) async fn scale(
     answer(context, resource, scale, representation)
 }
 
-/// A scale in the shape that was asked for. Tables are its own, not those of the kind.
+/// A scale in the requested form. It has its own table, not that of the kind.
 fn answer(
     context: &Context,
     resource: &Resource,
@@ -100,7 +100,8 @@ fn answer(
     Ok(respond::value(StatusCode::OK, &table, form))
 }
 
-/// The table of a scale. Custom resources have a name that is marked as one, and no zeros.
+/// The table of a scale. For custom resources the name column is marked as a name, and zeros are
+/// omitted.
 fn scale_table(scale: &Value, custom: bool, include: IncludeObject, now: Timestamp) -> Value {
     let replicas = |part: &str| match scale[part].get("replicas") {
         Some(replicas) => replicas.clone(),
@@ -129,7 +130,7 @@ fn scale_table(scale: &Value, custom: bool, include: IncludeObject, now: Timesta
     table.into_value()
 }
 
-/// A write to a scale, which may have to be done again when it loses a race.
+/// A write to a scale, which is retried when it loses a race.
 struct ScaleWrite<'a> {
     context: &'a Context,
     resource: &'a Resource,
@@ -154,7 +155,7 @@ impl Lens for ScaleWrite<'_> {
         let owners = self.owners(live, &path)?;
         let replicas = checked_replicas(self.resource, after)?;
         let mut object = live.clone();
-        // A scale without a version is meant for whatever there is.
+        // A scale without a version applies to any version.
         let version = meta::resource_version(after);
         if !version.is_empty() {
             meta::set_resource_version(&mut object, version);
@@ -177,7 +178,7 @@ impl Lens for ScaleWrite<'_> {
 }
 
 impl ScaleWrite<'_> {
-    /// The scale the request makes of the present one.
+    /// The scale after the request.
     fn change(&self, live: &Value) -> Result<Changed, Status> {
         let owners = self.owners(live, &self.path()?)?;
         let mut before = self.show(live);
@@ -188,13 +189,13 @@ impl ScaleWrite<'_> {
         Ok(Changed { object })
     }
 
-    /// Where the replicas are.
+    /// The path of the replicas.
     fn path(&self) -> Result<SimplePath, Status> {
         SimplePath::parse(&self.paths.spec_replicas)
             .map_err(|error| Status::internal(&error.to_string()))
     }
 
-    /// Who owns the replicas, here and behind the scale.
+    /// The owners of the replicas, in the object and in the scale.
     fn owners(&self, live: &Value, path: &SimplePath) -> Result<ScaleHandler, Status> {
         let elements: Vec<PathElement> = path.fields().map(PathElement::field).collect();
         let own = self.resource.api_version();
@@ -215,7 +216,7 @@ impl ScaleWrite<'_> {
         }
     }
 
-    /// The scale the request asks for, with its new owners.
+    /// The requested scale, with its new owners.
     fn changed_scale(&self, before: &Value) -> Result<Value, Status> {
         let bytes = &self.content.bytes;
         let reset = FieldSet::of_fields(&["status"]);
@@ -301,7 +302,7 @@ impl Versions for ScaleVersions {
     }
 }
 
-/// The scale that an object shows.
+/// The scale of an object.
 fn scale_of(resource: &Resource, paths: &ScalePaths, object: &Value) -> Value {
     let find = |path: &str| {
         SimplePath::parse(path)
@@ -346,7 +347,7 @@ fn scale_of(resource: &Resource, paths: &ScalePaths, object: &Value) -> Value {
 
 fn selector_text(resource: &Resource, selector: &Value) -> String {
     if resource.info.gvk.kind == "ReplicationController" {
-        // The one kind whose selector is a plain map.
+        // The only kind whose selector is a plain map.
         return LabelSelector::from_label_selector_object(&json!({"matchLabels": selector}))
             .map(|selector| selector.to_string())
             .unwrap_or_default();

@@ -17,7 +17,7 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// Reads the selectors; fields that cannot be selected by are refused.
+    /// Parses the selectors; unsupported fields are rejected.
     pub(crate) fn parse(options: &ListOptions, resource: &Resource) -> Result<Self, Status> {
         let labels = LabelSelector::parse(&options.label_selector).map_err(Status::bad_request)?;
         let fields = FieldSelector::parse(&options.field_selector).map_err(Status::bad_request)?;
@@ -62,7 +62,7 @@ impl Selection {
     }
 }
 
-/// Kinds with field labels of their own refuse others in their own words.
+/// The error of kinds with field labels of their own.
 fn unsupported_builtin(resource: &Resource, field: &str) -> String {
     let gvk = &resource.info.gvk;
     let own = [

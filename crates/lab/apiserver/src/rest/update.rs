@@ -1,4 +1,4 @@
-//! PUT, and the read-change-write loop that every change to an existing object goes through.
+//! PUT, and the read-modify-write loop of every change to an existing object.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -31,53 +31,55 @@ use crate::respond::Body;
 use crate::server::Refused;
 use crate::store::{Entry, Expect};
 
-/// How often a change that depends on nothing but the object is tried again when it loses a race.
-const TRIES: usize = 5;
+/// Number of attempts for a change that depends only on the object, when it loses a race.
+const MAX_ATTEMPTS: usize = 5;
 
-/// Kinds that upstream checks like new ones on every update, metadata included.
+/// Kinds that upstream validates like new ones on every update, metadata included.
 const REVALIDATED: [&str; 3] = ["ConfigMap", "Secret", "Service"];
 
-/// A kind in front of an object, such as a scale: what clients send and admission sees.
+/// A kind that represents part of an object, such as a scale: clients send it and admission sees
+/// it.
 pub(crate) trait Lens: Sync {
     /// The kind.
     fn kind(&self) -> GroupVersionKind;
-    /// What it shows of an object.
+    /// Its view of an object.
     fn show(&self, object: &Value) -> Value;
-    /// The object with what was made of the view.
+    /// Merges a changed view into the object.
     fn put(&self, live: &Value, shown: &Value) -> Result<Value, Status>;
 }
 
-/// What a change makes of the present object.
+/// The result of a change to the current object.
 pub(crate) struct Changed {
-    /// The new object, decoded, defaulted and with ownership recorded; or what the lens shows of it.
+    /// The new object, decoded, defaulted and with ownership recorded; or the lens's view of it.
     pub(crate) object: Value,
 }
 
-/// Makes a new object from the present one; runs again when the write loses a race.
+/// Computes a new object from the current one; runs again when the write loses a race.
 pub(crate) type Change<'a> = dyn Fn(&Value) -> Result<Changed, Status> + Send + Sync + 'a;
 
 /// A change to one object.
 pub(crate) struct UpdateJob<'a> {
-    /// Of what.
+    /// Its resource.
     pub(crate) resource: &'a Resource,
-    /// Where.
+    /// Its namespace.
     pub(crate) namespace: &'a str,
-    /// Which.
+    /// Its name.
     pub(crate) name: &'a str,
-    /// Through which part.
+    /// The changed part.
     pub(crate) part: Part<'a>,
-    /// Store nothing.
+    /// Whether it is a dry run.
     pub(crate) dry_run: bool,
-    /// A uid in the new object is a precondition rather than a value.
+    /// Whether a UID in the new object is a precondition rather than a value.
     pub(crate) uid_is_precondition: bool,
-    /// Somebody asked for it, so admission has a say; otherwise it is part of something else.
+    /// Whether a client requested it, so admission applies; otherwise it is part of another
+    /// operation.
     pub(crate) asked: bool,
-    /// What is changed is not the object itself but this view of it.
+    /// The view to change, if it is not the object itself.
     pub(crate) lens: Option<&'a dyn Lens>,
 }
 
 impl<'a> UpdateJob<'a> {
-    /// A change to an object or a part of it. A uid in the new object is a value like any other.
+    /// A change to an object or a part of it. A UID in the new object is a plain value.
     pub(crate) fn new(
         resource: &'a Resource,
         namespace: &'a str,
@@ -97,7 +99,7 @@ impl<'a> UpdateJob<'a> {
         }
     }
 
-    /// The same, asked for by a client.
+    /// The same, requested by a client.
     pub(crate) fn asked(self) -> Self {
         Self {
             asked: true,
@@ -125,7 +127,7 @@ impl<'a> UpdateJob<'a> {
         }
     }
 
-    /// What clients see of an object through this.
+    /// The object as clients see it.
     fn shown<'o>(&self, object: &'o Value) -> Cow<'o, Value> {
         match self.lens {
             Some(lens) => Cow::Owned(lens.show(object)),
@@ -134,18 +136,18 @@ impl<'a> UpdateJob<'a> {
     }
 }
 
-/// How a change ended.
+/// The outcome of a change.
 pub(crate) enum Updated {
     /// The object was changed.
     Stored(Arc<Entry>),
-    /// The object is there as it was, or would be changed to this.
+    /// The object is unchanged, or this is the result of a dry run.
     Live(Value),
-    /// Its last finalizer went, and so did the object.
+    /// Its last finalizer was removed, and so was the object.
     Deleted(Value),
 }
 
 impl Updated {
-    /// The object to answer with.
+    /// The object of the response.
     pub(crate) fn into_object(self, resource: &Resource) -> Result<Value, Status> {
         match self {
             Self::Stored(entry) => resource.read(&entry),
@@ -153,7 +155,7 @@ impl Updated {
         }
     }
 
-    /// The answer. What was stored is in bytes already, and mostly those are it.
+    /// The response. Stored objects are encoded already and mostly sent unchanged.
     pub(crate) fn response(
         self,
         context: &Context,
@@ -226,7 +228,7 @@ pub(crate) fn check_name(name: &str, object: &Value) -> Result<(), Status> {
     Ok(())
 }
 
-/// Reads, changes and writes until the write wins.
+/// Reads, changes and writes until the write succeeds.
 pub(crate) async fn update_object(
     context: &Context,
     job: &UpdateJob<'_>,
@@ -250,7 +252,7 @@ pub(crate) async fn update_object(
         }
         match commit(context, job, &entry, &live, new).await {
             Ok(updated) => return Ok(updated),
-            Err(Refused::Race(_)) if unconditional && attempt < TRIES => {}
+            Err(Refused::Race(_)) if unconditional && attempt < MAX_ATTEMPTS => {}
             Err(Refused::Race(_)) => {
                 return Err(Status::modified(&job.resource.group_resource(), job.name));
             }
@@ -260,8 +262,7 @@ pub(crate) async fn update_object(
     Err(Status::modified(&job.resource.group_resource(), job.name))
 }
 
-/// What mutating admission makes of a change. It comes before versions are compared, as upstream
-/// does it.
+/// Runs mutating admission. It comes before versions are compared, as upstream.
 async fn admitted(
     context: &Context,
     job: &UpdateJob<'_>,
@@ -286,7 +287,7 @@ async fn admitted(
     }
 }
 
-/// Everything between admission and the store (`rest.BeforeUpdate`).
+/// All steps between admission and the store (`rest.BeforeUpdate`).
 fn checked<'a>(
     context: &'a Context,
     job: &UpdateJob<'_>,
@@ -307,7 +308,7 @@ fn checked<'a>(
     } else {
         None
     };
-    // Binding a pod is not a change of what was asked for.
+    // Binding a pod does not change its desired state.
     let counts = job.part != Part::Other("binding");
     let strategy = &resource.strategy;
     if resource.info.has_generation && counts && strategy.new_generation(&new, live, job.part) {
@@ -323,8 +324,8 @@ fn checked<'a>(
         names::name_is_path_segment,
         &path,
     );
-    // Once for what all kinds share and once for the kind itself: upstream asks both, and both
-    // answers are among the causes.
+    // Once for the common rules and once for the kind: upstream runs both, and both results are
+    // among the causes.
     for _ in 0..2 {
         errors.extend(meta::validate_object_meta_update(
             metadata.0, metadata.1, &path,
@@ -394,13 +395,13 @@ fn check_uid(job: &UpdateJob<'_>, key: &str, live: &Value, new: &Value) -> Resul
     Ok(())
 }
 
-/// What no client may change is put back without a word.
+/// Restores the fields that clients must not change, silently.
 fn keep_system_fields(new: &mut Value, live: &Value) {
     let old = live.get("metadata").and_then(Value::as_object);
     let Some(metadata) = meta::metadata_mut(new) else {
         return;
     };
-    // Dropped on the way to storage.
+    // Not stored.
     metadata.remove("selfLink");
     let mut restore = |field: &str, only_if_absent: bool| match old.and_then(|old| old.get(field)) {
         Some(_) if only_if_absent && metadata.contains_key(field) => {}
@@ -422,7 +423,7 @@ fn keep_system_fields(new: &mut Value, live: &Value) {
     }
 }
 
-/// Writes the outcome: nothing, the new object, or its end.
+/// Writes the outcome: no change, the new object, or its removal.
 async fn commit(
     context: &Context,
     job: &UpdateJob<'_>,
@@ -439,7 +440,7 @@ async fn commit(
         if job.dry_run {
             return Ok(Updated::Deleted(new));
         }
-        // Watchers see it as it last was; whoever ended it gets what was asked for.
+        // Watchers get its last state; the client that removed it gets the requested one.
         state
             .remove_object(job.resource, entry, live.clone())
             .await?;

@@ -1,4 +1,4 @@
-//! Following a collection.
+//! Watches.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,18 +26,18 @@ use crate::resource::Resource;
 use crate::respond::{self, Body};
 use crate::store::{Event, EventKind, Store, StoreError, Watch};
 
-/// How often a quiet watch says how far it has come.
+/// Bookmark interval of an idle watch.
 const BOOKMARK_PERIOD: Duration = Duration::from_mins(1);
-/// How long before its end a watch says so once more.
+/// Time before its end at which a watch sends a last bookmark.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
-/// Shortest default length of a watch; the longest is twice that.
+/// Minimum default duration of a watch in seconds; the maximum is twice that.
 const DEFAULT_SECONDS: u64 = 1800;
-/// How long a watch lasts that is to last for ever: thirty years, as tokio has it for its own timers.
-const LONGEST: Duration = Duration::from_hours(24 * 365 * 30);
-/// Marks the bookmark behind the initial state.
+/// Duration of an unlimited watch: thirty years, tokio's own maximum for timers.
+const UNLIMITED: Duration = Duration::from_hours(24 * 365 * 30);
+/// Annotation of the bookmark after the initial state.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// Everything a watch needs once the request is gone.
+/// State of a watch after its request.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is one thing that has happened or was asked for"
@@ -77,7 +77,7 @@ pub(crate) async fn watch(
     } else {
         IncludeObject::None
     };
-    // The genuine server gives a bare 500 here.
+    // kube-apiserver responds with a bare 500 here.
     let from: u64 = match options.resource_version.as_str() {
         "" => 0,
         text => parse_version(text).map_err(|status| {
@@ -98,14 +98,14 @@ pub(crate) async fn watch(
         .and_then(|seconds| u64::try_from(seconds).ok())
     {
         Some(seconds) if seconds > 0 => seconds,
-        // Spread, so that many watchers do not come back at once.
+        // Random, so that many watchers do not reconnect at once.
         _ => DEFAULT_SECONDS + context.state.random_below(DEFAULT_SECONDS),
     };
     let mut initial = Vec::new();
     let start;
     let mut state_objects = Vec::new();
     if with_state {
-        // `resourceVersion` only says how old the state may be; ours is never old.
+        // `resourceVersion` only limits the age of the state; reads here are always current.
         super::list::wait_for_version(context, &options.resource_version).await?;
         let everything = ListOptions::default();
         let state = page(context, resource, namespace, &everything, &selection).await?;
@@ -120,10 +120,10 @@ pub(crate) async fn watch(
         return Ok(expired_stream(start, store.compacted_revision()));
     };
     let now = Instant::now();
-    // The clock cannot count up to everything that a client may ask for.
+    // The requested duration may exceed the range of the clock.
     let ends = now
         .checked_add(Duration::from_secs(seconds))
-        .unwrap_or(now + LONGEST);
+        .unwrap_or(now + UNLIMITED);
     let mut watcher = Watcher {
         resource: Arc::clone(resource),
         store,
@@ -154,7 +154,7 @@ pub(crate) async fn watch(
     Ok(response)
 }
 
-/// A watch that ends with the news that its start has been compacted away.
+/// A watch that ends with the error that its start has been compacted.
 fn expired_stream(from: u64, oldest: u64) -> Response<Body> {
     let mut response = Response::new(respond::full(expired_frame(from, oldest)));
     response
@@ -235,7 +235,7 @@ impl Watcher {
         }
     }
 
-    /// What a change looks like through the selectors; `None` when it cannot be seen.
+    /// The event that a change causes with these selectors; `None` if there is none.
     fn event_frame(&mut self, event: &Event) -> Option<Bytes> {
         if event.entry.damage().is_some() {
             return None;
@@ -258,7 +258,8 @@ impl Watcher {
             .previous
             .as_ref()
             .and_then(|entry| self.resource.read(entry).ok());
-        // Whether a damaged object has matched cannot be known; a client that never had it ignores its end.
+        // Whether a damaged object has matched is unknown; a client that never had it ignores its
+        // deletion.
         let was_damaged = event
             .previous
             .as_ref()
@@ -271,7 +272,7 @@ impl Watcher {
             (EventKind::Put { .. }, false, true) => Some(self.frame("ADDED", object)),
             (EventKind::Put { .. }, true, true) => Some(self.frame("MODIFIED", object)),
             (EventKind::Put { .. }, true, false) => {
-                // It stopped matching: what watchers last knew, with the version of the change.
+                // It stopped matching: its last matching state, with the version of the change.
                 let mut old = previous?;
                 meta::set_resource_version(&mut old, &event.revision.to_string());
                 Some(self.frame("DELETED", old))

@@ -1,4 +1,4 @@
-//! When events happened, coarsely: enough to drop those that are too old.
+//! Coarse timestamps of revisions, to compact old ones.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ struct Mark {
 }
 
 impl Ages {
-    /// Notes that everything up to `revision` has been published.
+    /// Records that everything up to `revision` has been published.
     pub(super) fn note(&mut self, revision: u64, now: Instant, max_age: Duration) {
         match self.marks.back_mut() {
             Some(mark) if now.saturating_duration_since(mark.opened) < max_age / STEPS => {
@@ -35,7 +35,7 @@ impl Ages {
         }
     }
 
-    /// The newest revision that has passed `max_age`.
+    /// The newest revision older than `max_age`.
     pub(super) fn expired(&mut self, now: Instant, max_age: Duration) -> Option<u64> {
         let mut expired = None;
         while let Some(mark) = self
@@ -47,7 +47,7 @@ impl Ages {
         expired
     }
 
-    /// How long until the next revisions expire.
+    /// Time until the next revisions expire.
     pub(super) fn next_expiry(&self, now: Instant, max_age: Duration) -> Option<Duration> {
         let oldest = self.marks.front()?;
         Some(max_age.saturating_sub(now.saturating_duration_since(oldest.newest)))

@@ -5,10 +5,10 @@
 //!  table "meta"  "format" -> 2, "compacted" -> revision
 //! ```
 //!
-//! The current state is not stored apart: as in etcd, it is the newest record of every key, and
-//! compaction removes only records that are not the newest of their key. So a write costs one
-//! appended record. The record of the newest revision is never removed, even when it is a
-//! deletion, because it is also the memory of which revisions have been used.
+//! The current state is not stored separately: as in etcd, it is the newest record of every key,
+//! and compaction removes only records that are not the newest of their key. So a write costs one
+//! appended record. The record of the newest revision is never removed, even when it is a deletion,
+//! because it also records which revisions have been used.
 
 mod salvage;
 
@@ -29,19 +29,19 @@ const LOG: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("log");
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 const FORMAT_KEY: &str = "format";
 const COMPACTED_KEY: &str = "compacted";
-/// Records have checksums. The format before, without them, is read and becomes this one; servers from before
-/// refuse it by its number rather than by its first record.
+/// Records have checksums. The previous format without them is read and upgraded; older servers
+/// reject this one by its number rather than at its first record.
 const FORMAT: u64 = 2;
 const UNCHECKED_FORMAT: u64 = 1;
 
-/// How a store file is found and opened, again and again after failures.
+/// Path and settings of a store file, which is reopened after failures.
 pub(super) struct Disk {
     path: PathBuf,
     opener: Opener,
     cache_bytes: usize,
 }
 
-/// What one transaction writes.
+/// The content of one transaction.
 #[derive(Debug, Default)]
 pub(super) struct Batch<'a> {
     pub(super) events: &'a [Arc<Event>],
@@ -51,8 +51,8 @@ pub(super) struct Batch<'a> {
     pub(super) compacted: Option<u64>,
 }
 
-/// What is read back of one revision.
-pub(super) enum Found {
+/// A record read back.
+pub(super) enum ReadRecord {
     /// A record, marked if it is damaged.
     Record(Record),
     /// A record so damaged that its key is unknown.
@@ -68,9 +68,9 @@ impl Disk {
         }
     }
 
-    /// Opens the file, making it first if it does not exist.
+    /// Opens the file, creating it if necessary.
     pub(super) fn open(&self) -> Result<Database, StoreError> {
-        // Not `exists`, which follows links: a planted one must not decide where the objects go.
+        // Not `exists`, which follows links: a planted link must not redirect the file.
         if self.path.symlink_metadata().is_err() {
             self.make()?;
         }
@@ -80,13 +80,13 @@ impl Disk {
         Ok(db)
     }
 
-    /// Makes the file under another name first: it has its own name only when it is whole, so that
-    /// who is killed meanwhile leaves nothing that cannot be opened.
+    /// Creates the file under another name first and renames it when it is complete, so that a
+    /// crash leaves no file that cannot be opened.
     fn make(&self) -> Result<(), StoreError> {
         self.replace(|db| self.prepare(db), false)
     }
 
-    /// Fills a new file and gives it the name of this one, in its place or only if there is none.
+    /// Fills a new file and renames it, either replacing this one or only if there is none.
     fn replace(
         &self,
         fill: impl FnOnce(&Database) -> Result<(), StoreError>,
@@ -108,17 +108,17 @@ impl Disk {
             unfinished.persist_noclobber(&self.path)
         };
         match named {
-            // Another process was faster; opening says whether it still has the file.
+            // Another process created it first; opening fails if it is in use.
             Err(error) if error.error.kind() == std::io::ErrorKind::AlreadyExists => {}
             other => drop(other.map_err(|error| io(error.error))?),
         }
-        // The name of a new file is durable only when its folder is.
+        // The rename is durable only after the folder is synced.
         std::fs::File::open(private::folder_of(&self.path))
             .and_then(|folder| folder.sync_all())
             .map_err(io)
     }
 
-    /// Opens the file again after a failure, repairing it where needed.
+    /// Reopens the file after a failure, repairing it where needed.
     pub(super) fn reopen(&self) -> Result<Database, StoreError> {
         let mut builder = Builder::new();
         builder.set_cache_size(self.cache_bytes);
@@ -165,7 +165,7 @@ impl Disk {
         &self,
         db: &Database,
         from: u64,
-        mut each: impl FnMut(Found),
+        mut each: impl FnMut(ReadRecord),
     ) -> Result<(), StoreError> {
         let mut read = || -> Result<(), redb::Error> {
             let table = db.begin_read()?.open_table(LOG)?;
@@ -173,8 +173,8 @@ impl Disk {
                 let (revision, bytes) = item?;
                 let revision = revision.value();
                 each(match record::decode(revision, bytes.value()) {
-                    Some(record) => Found::Record(record),
-                    None => Found::Lost(revision),
+                    Some(record) => ReadRecord::Record(record),
+                    None => ReadRecord::Lost(revision),
                 });
             }
             Ok(())
@@ -210,7 +210,7 @@ impl Disk {
         }
     }
 
-    /// Failures to read: of the disk, or because something else is in the file.
+    /// Read errors: of the disk, or because of the file's content.
     fn unusable(&self, error: redb::Error) -> StoreError {
         match error {
             redb::Error::Io(_) | redb::Error::PreviousIo => self.io(error),

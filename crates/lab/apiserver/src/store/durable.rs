@@ -1,4 +1,4 @@
-//! The file below a store, its health, and what is left to remove from it.
+//! The file of a store, its health, and the records to remove from it.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -7,18 +7,18 @@ use std::time::{Duration, Instant};
 use parking_lot::RwLock;
 use redb::Database;
 
-use super::disk::{Batch, Disk, Found};
+use super::disk::{Batch, Disk, ReadRecord};
 use super::state::{FIRST_REVISION, State};
 use super::{Event, StoreError, quiet};
 
-/// Useless records removed along with a batch of writes: more than a batch makes, so that they
-/// never pile up, but few enough to be hidden by the sync.
+/// Obsolete records removed with a batch of writes: more than a batch produces, so that they never
+/// accumulate, but few enough to be hidden by the sync.
 const GARBAGE_WITH_WRITES: usize = 64;
-/// Useless records removed at once when there is nothing else to do.
+/// Obsolete records removed at once when the store is idle.
 const GARBAGE_WHEN_IDLE: usize = 512;
 
 /// Damaged objects that are logged one by one when the file is opened.
-const REPORTED: usize = 20;
+const MAX_LOGGED: usize = 20;
 
 const FIRST_BACKOFF: Duration = Duration::from_millis(20);
 const LAST_BACKOFF: Duration = Duration::from_secs(2);
@@ -34,7 +34,7 @@ pub(super) struct Durable {
 
 enum Health {
     Open(Database),
-    /// redb refuses everything after an I/O error, so the handle is gone.
+    /// redb rejects everything after an I/O error, so the handle is dropped.
     Failed {
         error: StoreError,
         retry_at: Instant,
@@ -43,8 +43,8 @@ enum Health {
 }
 
 impl Durable {
-    /// Opens the file and reads what is in it. A file that the database cannot read as a whole is replaced by one
-    /// with what can be read of it, and kept beside it.
+    /// Opens and reads the file. A file that the database cannot read as a whole is replaced by one
+    /// with the readable records, and kept next to it.
     pub(super) fn open(disk: Disk) -> Result<(Self, State), StoreError> {
         let (db, state, garbage) = match guarded(&disk, || read(&disk)) {
             Err(error) if error.is_corruption() => {
@@ -66,8 +66,8 @@ impl Durable {
         ))
     }
 
-    /// After a failure, opens the file again unless it is too early for that. Returns the events
-    /// of a batch that was reported as failed and yet reached the disk: they have happened.
+    /// After a failure, reopens the file once its backoff has passed. Returns the events of a batch
+    /// that was reported as failed but reached the disk: they have happened.
     pub(super) fn recover(&mut self, state: &RwLock<State>) -> Result<Vec<Arc<Event>>, StoreError> {
         let Health::Failed {
             error,
@@ -103,15 +103,16 @@ impl Durable {
             StoreError::Open { path, source } => StoreError::Io { path, source },
             other => other,
         })?;
-        // Only the writer changes the state, so it holds still; the lock is not kept during I/O.
+        // Only the writer changes the state, so it is stable without the lock, which is not held
+        // during I/O.
         let revision = state.read().revision;
         let mut known = revision == FIRST_REVISION;
         let mut newest = HashMap::new();
         let mut events = Vec::new();
         self.disk.records(&db, revision, |found| {
             let record = match found {
-                Found::Record(record) => record,
-                Found::Lost(lost) => {
+                ReadRecord::Record(record) => record,
+                ReadRecord::Lost(lost) => {
                     known |= lost == revision;
                     return;
                 }
@@ -136,9 +137,9 @@ impl Durable {
             });
         }
         if !events.is_empty() {
-            // What was read may be in the page cache only: after a failed sync the kernel takes
-            // the pages for clean and never writes them. So write them anew before relying on
-            // them.
+            // The data read may be in the page cache only: after a failed sync the kernel considers
+            // the pages clean and never writes them. So they are rewritten before they are relied
+            // on.
             self.disk.commit(
                 &db,
                 &Batch {
@@ -166,12 +167,12 @@ impl Durable {
         )
     }
 
-    /// Removes some useless records. Failures show up at the next write.
+    /// Removes some obsolete records. Failures surface at the next write.
     pub(super) fn clean(&mut self, compacted: u64, revision: u64) {
         let _ = self.write(&[], compacted, revision, GARBAGE_WHEN_IDLE);
     }
 
-    /// Whether [`Self::clean`] has something to do.
+    /// Whether [`Self::clean`] has records to remove.
     pub(super) fn has_garbage(&self, revision: u64) -> bool {
         matches!(self.health, Health::Open(_))
             && self
@@ -201,7 +202,7 @@ impl Durable {
         if events.is_empty()
             && let Some(at) = removed.iter().position(|useless| *useless == revision)
         {
-            // The newest record stays: it remembers which revisions are used.
+            // The newest record stays: it records which revisions are used.
             self.garbage.push_back(removed.swap_remove(at));
         }
         let batch = Batch {
@@ -237,7 +238,7 @@ impl Durable {
     }
 }
 
-/// What a file holds.
+/// Reads the content of a file.
 fn read(disk: &Disk) -> Result<(Database, State, VecDeque<u64>), StoreError> {
     let db = disk.open()?;
     let mut state = State::new();
@@ -246,8 +247,8 @@ fn read(disk: &Disk) -> Result<(Database, State, VecDeque<u64>), StoreError> {
     state.compacted = compacted;
     disk.records(&db, 0, |found| {
         let record = match found {
-            Found::Record(record) => record,
-            Found::Lost(revision) => return state.skip(revision),
+            ReadRecord::Record(record) => record,
+            ReadRecord::Lost(revision) => return state.skip(revision),
         };
         let revision = record.entry.mod_revision;
         if revision <= compacted {
@@ -263,7 +264,7 @@ fn read(disk: &Disk) -> Result<(Database, State, VecDeque<u64>), StoreError> {
     Ok((db, state, garbage))
 }
 
-/// Runs what reads a file that may be damaged: the database panics on some pages that it did not write.
+/// Reads a possibly damaged file: the database panics on some pages that it did not write.
 fn guarded<T>(disk: &Disk, read: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
     quiet::catch(read).unwrap_or_else(|| {
         Err(StoreError::Corrupt {
@@ -273,11 +274,11 @@ fn guarded<T>(disk: &Disk, read: impl FnOnce() -> Result<T, StoreError>) -> Resu
     })
 }
 
-/// Logs what is damaged. Each key is named, up to a number that fits on a screen.
+/// Logs damage. Keys are named, up to a limit.
 fn report(disk: &Disk, state: &State) {
     let path = disk.path().display();
     let damaged = state.damaged();
-    for entry in damaged.iter().take(REPORTED) {
+    for entry in damaged.iter().take(MAX_LOGGED) {
         tracing::error!(
             %path,
             key = &*entry.key,
@@ -286,7 +287,7 @@ fn report(disk: &Disk, state: &State) {
             "a stored object is damaged: it is left out of lists, and can be deleted"
         );
     }
-    if damaged.len() > REPORTED || state.lost > 0 {
+    if damaged.len() > MAX_LOGGED || state.lost > 0 {
         tracing::error!(
             %path,
             damaged = damaged.len(),

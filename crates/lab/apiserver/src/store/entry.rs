@@ -1,4 +1,4 @@
-//! What the store holds (entries) and what happened to it (events).
+//! Entries of the store, and the events that change them.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
@@ -17,14 +17,14 @@ pub struct Entry {
     pub key: Arc<str>,
     /// The object as JSON.
     pub value: Bytes,
-    /// The revision at which the key came into being (it changes after delete and re-create).
+    /// The revision that created the key (it changes after delete and re-create).
     pub create_revision: u64,
     /// The revision that wrote this version.
     pub mod_revision: u64,
-    /// The form that its writer gave it ([`Write::form`](super::Write::form)); none if it was read from
-    /// the disk.
+    /// The form set by its writer ([`Write::form`](super::Write::form)); `None` if it was read from
+    /// disk.
     pub form: Option<u64>,
-    /// Why it cannot be served, found out once.
+    /// Why it cannot be served, determined once.
     damage: OnceLock<Option<Box<str>>>,
     decoded: Mutex<Weak<Value>>,
 }
@@ -48,9 +48,9 @@ impl Entry {
         }
     }
 
-    /// The same, known to be sound: made by the server's own encoder a moment ago.
+    /// The same, known to be intact: just encoded by the server itself.
     pub(super) fn sound(self) -> Self {
-        // The first finding stays.
+        // The first result stays.
         let _ = self.damage.set(None);
         self
     }
@@ -61,9 +61,9 @@ impl Entry {
         self
     }
 
-    /// Why the content cannot be served, if it cannot: it is not the JSON of the object that the key names, or the
-    /// record does not match its checksum. Bytes that were not encoded by this process are looked through the first
-    /// time, which costs a tenth of parsing them.
+    /// Why the content cannot be served, if it cannot: it is not the JSON of the object that the
+    /// key names, or the record does not match its checksum. Bytes that were not encoded by this
+    /// process are checked on first use, which costs a tenth of parsing them.
     pub fn damage(&self) -> Option<&str> {
         self.damage
             .get_or_init(|| {
@@ -74,14 +74,13 @@ impl Entry {
             .as_deref()
     }
 
-    /// As [`Self::damage`], as far as it is known already.
+    /// As [`Self::damage`], without checking.
     pub(super) fn known_damage(&self) -> Option<&str> {
         self.damage.get()?.as_deref()
     }
 
-    /// The object, parsed when nobody else has it in hand: two hundred watchers with selectors
-    /// share one parsed pod, and twenty thousand pods at rest are just their bytes, which take a
-    /// tenth of the memory.
+    /// The parsed object, shared while in use: two hundred watchers with selectors share one parsed
+    /// pod, and twenty thousand idle pods are just their bytes, which take a tenth of the memory.
     pub fn object(&self) -> Result<Arc<Value>, StoreError> {
         let mut decoded = self.decoded.lock();
         if let Some(object) = decoded.upgrade() {
@@ -103,8 +102,8 @@ impl Entry {
     }
 }
 
-/// Parses what was written here. Who let it in has seen to its depth, and ownership of fields nests
-/// a few levels deeper than the fields themselves: no second limit.
+/// Parses stored bytes. Their depth was checked on input, and managed fields nest a few levels
+/// deeper than the fields themselves: no second limit.
 fn parse(bytes: &[u8]) -> Result<Value, serde_json::Error> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     reader.disable_recursion_limit();
@@ -135,7 +134,7 @@ impl PartialEq for Entry {
 
 impl Eq for Entry {}
 
-/// What an event did to its key.
+/// The effect of an event on its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventKind {
     /// A version was written; `created` when the key did not exist before.
@@ -152,7 +151,7 @@ pub enum EventKind {
 pub struct Event {
     /// The revision of this change.
     pub revision: u64,
-    /// What was done.
+    /// The effect.
     pub kind: EventKind,
     /// The version written; for a delete the last content of the object, carrying the revision
     /// of the delete.

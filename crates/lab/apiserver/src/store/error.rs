@@ -1,4 +1,4 @@
-//! What can go wrong in the store.
+//! Errors of the store.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,29 +22,29 @@ pub enum StoreError {
         /// The version the key has now.
         current: Option<Arc<Entry>>,
     },
-    /// The revision asked for is older than the history that is kept.
+    /// The requested revision is older than the history.
     #[error("revision {requested} has been compacted, the oldest one kept is {compacted}")]
     Compacted {
-        /// The revision asked for.
+        /// The requested revision.
         requested: u64,
         /// The newest compacted revision.
         compacted: u64,
     },
-    /// The revision asked for has not been reached yet.
+    /// The requested revision is in the future.
     #[error("revision {requested} is in the future, the current one is {current}")]
     FutureRevision {
-        /// The revision asked for.
+        /// The requested revision.
         requested: u64,
         /// The revision of the store.
         current: u64,
     },
-    /// One transaction names a key twice.
+    /// A transaction has a key twice.
     #[error("a transaction writes {key:?} twice, every key may be named once")]
     DuplicateKey {
         /// The key.
         key: Arc<str>,
     },
-    /// The function that makes the content of a write panicked.
+    /// The function that creates the content of a write panicked.
     #[error("making the content of {key:?} failed")]
     Content {
         /// The key.
@@ -55,7 +55,7 @@ pub enum StoreError {
     Decode {
         /// The key.
         key: Arc<str>,
-        /// What the parser says.
+        /// The parser's error.
         #[source]
         source: Arc<serde_json::Error>,
     },
@@ -64,7 +64,7 @@ pub enum StoreError {
     Damaged {
         /// The key.
         key: Arc<str>,
-        /// What is wrong with it.
+        /// The damage.
         reason: String,
     },
     /// The file is in use by another process (or by another store of this one).
@@ -78,7 +78,7 @@ pub enum StoreError {
     Open {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The database's error.
         #[source]
         source: Arc<redb::Error>,
     },
@@ -87,7 +87,7 @@ pub enum StoreError {
     Format {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// The structure of the file is damaged, not only a record in it.
@@ -95,29 +95,29 @@ pub enum StoreError {
     Corrupt {
         /// The file.
         path: PathBuf,
-        /// What the database says of it.
+        /// The database's error.
         reason: String,
     },
-    /// Writing failed: the disk is full or broken. Reads go on; the next writes try again.
+    /// Writing failed: the disk is full or broken. Reads keep working; the next writes retry.
     #[error("cannot write to the store file {}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The database's error.
         #[source]
         source: Arc<redb::Error>,
     },
     /// The writer thread cannot be started.
     #[error("cannot start the writer of the store")]
     Thread {
-        /// Why.
+        /// The I/O error.
         #[source]
         source: Arc<std::io::Error>,
     },
-    /// The revision waited for did not come in time.
+    /// The awaited revision was not reached in time.
     #[error("revision {requested} was not reached in time, the current one is {current}")]
     Timeout {
-        /// The revision waited for.
+        /// The awaited revision.
         requested: u64,
         /// The revision of the store.
         current: u64,
@@ -128,13 +128,14 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether the content of the file is at fault, and not the disk, the permissions or another process.
+    /// Whether the content of the file is at fault, not the disk, the permissions or another
+    /// process.
     pub fn is_corruption(&self) -> bool {
         match self {
             Self::Corrupt { .. } => true,
             Self::Open { source, .. } => match &**source {
                 redb::Error::Corrupted(_) => true,
-                // What the database says of a file that does not begin as its own do.
+                // The database's error for a file without its magic bytes.
                 redb::Error::Io(error) => matches!(
                     error.kind(),
                     std::io::ErrorKind::InvalidData | std::io::ErrorKind::UnexpectedEof

@@ -1,4 +1,4 @@
-//! How a store is opened and how much history it keeps.
+//! Configuration of a store and its history.
 
 use std::fmt;
 use std::path::Path;
@@ -9,7 +9,7 @@ use redb::{Builder, Database, DatabaseError};
 
 use crate::private;
 
-/// Where the store reads the time that history ages by.
+/// The clock by which history expires.
 pub type Clock = Arc<dyn Fn() -> Instant + Send + Sync>;
 
 /// Opens (or creates) the database at a path with the settings of the builder. Replaced by tests
@@ -19,16 +19,15 @@ pub type Opener = Arc<dyn Fn(&Path, &Builder) -> Result<Database, DatabaseError>
 /// Settings of a store. History is dropped, oldest first, as soon as any of its limits is passed.
 #[derive(Clone)]
 pub struct Options {
-    /// Events kept for watches and for lists at past revisions.
+    /// Number of events kept for watches and lists at past revisions.
     pub max_events: usize,
     /// Bytes of old versions and deleted objects kept in memory.
     pub max_history_bytes: usize,
-    /// How long events are kept (kube-apiserver compacts etcd every five minutes).
+    /// Maximum age of events (kube-apiserver compacts etcd every five minutes).
     pub max_age: Duration,
-    /// Writes that may wait for the writer; more of them wait outside, without memory of their
-    /// own in the queue.
+    /// Capacity of the write queue; further writers wait outside of it.
     pub queue: usize,
-    /// Page cache of the database. All reads are served from memory, the cache only helps
+    /// Page cache of the database. All reads are served from memory and the cache only helps
     /// commits, so it is small.
     pub cache_bytes: usize,
     /// The clock for `max_age`.

@@ -20,7 +20,7 @@ struct Inner<T> {
     closed: bool,
 }
 
-/// What the writer got.
+/// The result of a take.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Taken {
     /// Items were taken.
@@ -43,7 +43,7 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Adds an item, waiting for room; gives it back when the queue is closed.
+    /// Adds an item, waiting for capacity; returns it when the queue is closed.
     pub(super) async fn push(&self, item: T) -> Result<(), T> {
         let Ok(permit) = self.room.acquire().await else {
             return Err(item);
@@ -53,14 +53,14 @@ impl<T> Queue<T> {
             return Err(item);
         }
         inner.items.push_back(item);
-        // Given back by `take`.
+        // Returned by `take`.
         permit.forget();
         drop(inner);
         self.filled.notify_one();
         Ok(())
     }
 
-    /// Refuses new items; those queued are still taken.
+    /// Rejects new items; queued ones are still taken.
     pub(super) fn close(&self) {
         self.inner.lock().closed = true;
         self.room.close();
@@ -91,9 +91,9 @@ impl<T> Queue<T> {
         Taken::Items
     }
 
-    /// Waits until `count` items are queued, but not longer than `patience`.
-    pub(super) fn gather(&self, count: usize, patience: Duration) {
-        let deadline = Instant::now() + patience;
+    /// Waits until `count` items are queued, but not longer than `timeout`.
+    pub(super) fn gather(&self, count: usize, timeout: Duration) {
+        let deadline = Instant::now() + timeout;
         let mut inner = self.inner.lock();
         while inner.items.len() < count && !inner.closed {
             if self.filled.wait_until(&mut inner, deadline).timed_out() {

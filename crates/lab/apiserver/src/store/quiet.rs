@@ -8,8 +8,8 @@ thread_local! {
     static EXPECTED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs what may panic; `None` if it did. Nothing is printed of it: the caller has a better error, and a search for
-/// readable pages may meet hundreds of others.
+/// Runs code that may panic; `None` if it did. The panic is not printed: the caller has a better
+/// error, and a search for readable pages may hit hundreds of them.
 pub(super) fn catch<T>(work: impl FnOnce() -> T) -> Option<T> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

@@ -1,14 +1,15 @@
-//! One record of the log as bytes, and how damage to it is noticed.
+//! A record of the log as bytes, and the detection of damage.
 //!
 //! ```text
 //!  checked    kind 2|3, create revision, key length, checksum of the value, checksum of the head, key, value
 //!  unchecked  kind 0|1, create revision, key length, key, value           written before format 2
 //! ```
 //!
-//! The database has checksums of its own, but compares them only after a crash; a byte that the disk flips while
-//! the file is closed would be served. The two checksums here tell a damaged object, whose key is certain, from a
-//! damaged head, whose key is a guess. CRC-32 is enough against disks (it finds every burst up to 32 bits) and
-//! costs nothing beside the sync; it is no defence against an attacker who can write the file, who owns the cluster.
+//! The database has checksums of its own, but verifies them only after a crash; a byte that flips
+//! while the file is closed would be served. The two checksums here distinguish a damaged object,
+//! whose key is certain, from a damaged head, whose key is a guess. CRC-32 suffices against disk
+//! errors (it detects every burst up to 32 bits) and costs nothing compared to the sync; it is no
+//! defence against an attacker who can write the file, who owns the cluster anyway.
 
 #[cfg(test)]
 mod tests;
@@ -31,7 +32,7 @@ const DELETE: u8 = 3;
 const UNCHECKED_HEAD: usize = 1 + 8 + 4;
 /// As [`UNCHECKED_HEAD`], and the two checksums.
 const HEAD: usize = UNCHECKED_HEAD + 4 + 4;
-/// Every key begins with it, so it shows where a key is when the length of the head is damaged.
+/// Prefix of every key, which locates a key when the length in the head is damaged.
 const ROOT: &str = "/registry/";
 
 /// A record read back: the version and whether it is a deletion.
@@ -41,7 +42,7 @@ pub(super) struct Record {
     pub(super) delete: bool,
 }
 
-/// How many bytes the record of an event takes; `None` if its key is too long for any record.
+/// Size of an event's record; `None` if its key is too long.
 pub(super) fn length(event: &Event) -> Option<usize> {
     let entry = &event.entry;
     u32::try_from(entry.key.len()).ok()?;
@@ -49,7 +50,8 @@ pub(super) fn length(event: &Event) -> Option<usize> {
         .checked_add(entry.value.len())
 }
 
-/// Writes the record of an event into a space of [`length`] bytes, which spares a copy of every value.
+/// Writes the record of an event into a buffer of [`length`] bytes, which avoids a copy of every
+/// value.
 pub(super) fn encode(event: &Event, space: &mut [u8]) {
     let entry = &event.entry;
     let key = entry.key.as_bytes();
@@ -57,7 +59,7 @@ pub(super) fn encode(event: &Event, space: &mut [u8]) {
     let mut head = Vec::with_capacity(HEAD + key.len());
     head.push(kind);
     head.extend_from_slice(&entry.create_revision.to_le_bytes());
-    // `length` has seen to it that this fits.
+    // `length` has checked that this fits.
     let key_length = u32::try_from(key.len()).unwrap_or(u32::MAX);
     head.extend_from_slice(&key_length.to_le_bytes());
     head.extend_from_slice(&sum(&[&entry.value]).to_le_bytes());
@@ -69,12 +71,12 @@ pub(super) fn encode(event: &Event, space: &mut [u8]) {
     value.copy_from_slice(&entry.value);
 }
 
-/// Reads a record. What is damaged is marked so in its entry; `None` if not even the key can be guessed.
+/// Decodes a record. Damage is marked in its entry; `None` if not even the key can be guessed.
 pub(super) fn decode(revision: u64, bytes: &[u8]) -> Option<Record> {
     whole(revision, bytes).or_else(|| guess(revision, bytes))
 }
 
-/// A record whose head is certain.
+/// A record with an intact head.
 fn whole(revision: u64, bytes: &[u8]) -> Option<Record> {
     let (kind, rest) = bytes.split_first()?;
     let (create, rest) = rest.split_first_chunk::<8>()?;
@@ -120,8 +122,8 @@ fn whole(revision: u64, bytes: &[u8]) -> Option<Record> {
     })
 }
 
-/// A record with a damaged head, under the key that it seems to have. It counts as an object, not as a deletion:
-/// so the version before it does not come back unnoticed, and there is something to delete.
+/// A record with a damaged head, under its likely key. It counts as an object, not as a deletion:
+/// so the previous version does not reappear unnoticed, and the damaged one can be deleted.
 fn guess(revision: u64, bytes: &[u8]) -> Option<Record> {
     let near = bytes.get(..bytes.len().min(HEAD + 2 * ROOT.len()))?;
     let at = near
@@ -156,7 +158,7 @@ fn sum(parts: &[&[u8]]) -> u32 {
     crc.sum()
 }
 
-/// The part of an object that says whose it is.
+/// The identity of an object.
 #[derive(Deserialize)]
 struct Object<'a> {
     #[serde(borrow)]
@@ -171,10 +173,10 @@ struct Metadata<'a> {
     namespace: Cow<'a, str>,
 }
 
-/// Whether the bytes under a key are the JSON of an object of that name. They are sent to clients as they are,
-/// where one broken item would break the whole list.
+/// Checks that the bytes under a key are the JSON of an object of that name. They are sent to
+/// clients unchanged, where one broken item would break the whole list.
 pub(super) fn check(key: &str, value: &[u8]) -> Result<(), String> {
-    // First, since skipping over a string does not look at its bytes.
+    // First, since skipping over a string does not validate its bytes.
     let text = std::str::from_utf8(value).map_err(|error| error.to_string())?;
     let object: Object<'_> = serde_json::from_str(text).map_err(|error| error.to_string())?;
     if !text.trim_start().starts_with('{') {

@@ -15,8 +15,8 @@ use tokio::sync::watch;
 
 use super::{Entry, Event, StoreError};
 
-/// The revision of a store that has never been written to. Like etcd it is not 0, because 0 has a
-/// meaning of its own as a resourceVersion.
+/// The revision of an empty store. As in etcd it is not 0, because 0 has a special meaning as a
+/// resourceVersion.
 pub(super) const FIRST_REVISION: u64 = 1;
 
 /// One page of a list.
@@ -28,15 +28,15 @@ pub struct Page {
     pub revision: u64,
     /// Whether entries follow after this page.
     pub more: bool,
-    /// How many entries follow.
+    /// Number of entries after this page.
     pub remaining: usize,
 }
 
 /// A version of a key and the revision that wrote it; `None` is a deletion.
 type Version = (u64, Option<Arc<Entry>>);
 
-/// The versions of one key. Most keys have one, which therefore needs no allocation of its own
-/// and is found without following another pointer.
+/// The versions of one key. Most keys have one, which therefore is stored inline, without an
+/// allocation.
 #[derive(Debug)]
 struct Slot {
     newest: Version,
@@ -81,7 +81,7 @@ impl Slot {
         let newer = self
             .older
             .partition_point(|(written, _)| *written <= revision);
-        // The last one before `revision` is what a list at it sees, unless that is a deletion.
+        // The last one before `revision` is what a list at it returns, unless that is a deletion.
         let seen = newer.checked_sub(1).and_then(|last| self.older.get(last));
         let useless = newer - usize::from(seen.is_some_and(|(_, entry)| entry.is_some()));
         self.older.drain(..useless);
@@ -93,7 +93,7 @@ impl Slot {
 #[derive(Debug)]
 pub(super) struct Collection {
     log: VecDeque<Arc<Event>>,
-    /// The newest event no longer in `log`: a reader whose position is older has missed it.
+    /// The newest event no longer in `log`: a reader with an older position has missed it.
     dropped: u64,
     wake: watch::Sender<u64>,
 }
@@ -104,7 +104,7 @@ pub(super) struct State {
     pub(super) revision: u64,
     pub(super) compacted: u64,
     pub(super) closed: bool,
-    /// Records whose keys are unknown. They stay in the file.
+    /// Number of records with unknown keys. They stay in the file.
     pub(super) lost: usize,
     keys: BTreeMap<Arc<str>, Slot>,
     log: VecDeque<Arc<Event>>,
@@ -189,7 +189,7 @@ impl State {
     }
 
     /// Loads a version from before the compaction; events are loaded by [`Self::apply`]. Returns
-    /// the revision of a record that the new one makes useless.
+    /// the revision of a record that the new one makes obsolete.
     pub(super) fn load(&mut self, entry: Entry, delete: bool) -> Option<u64> {
         self.revision = self.revision.max(entry.mod_revision);
         let key = Arc::clone(&entry.key);
@@ -202,7 +202,7 @@ impl State {
         superseded.and_then(|slot| slot.current().map(|entry| entry.mod_revision))
     }
 
-    /// Passes over a record whose key is unknown; its revision has been used all the same.
+    /// Skips a record with an unknown key; its revision is used all the same.
     pub(super) fn skip(&mut self, revision: u64) {
         self.revision = self.revision.max(revision);
         self.lost += 1;
@@ -262,7 +262,7 @@ impl State {
         }
     }
 
-    /// Wakes everybody, at the end.
+    /// Wakes all watchers, when the store closes.
     pub(super) fn wake_all(&self) {
         for collection in self.collections.values() {
             collection.wake.send_replace(self.revision);
@@ -281,8 +281,8 @@ impl State {
         self.collection(name).wake.subscribe()
     }
 
-    /// Copies events after `position` to `out`, at most `limit` looked at; returns the position
-    /// up to which everything has been seen.
+    /// Copies events after `position` to `out`, checking at most `limit`; returns the position up
+    /// to which all have been checked.
     pub(super) fn events(
         &self,
         collection: Option<&str>,
@@ -295,7 +295,7 @@ impl State {
             None => (&self.log, self.compacted),
             Some(name) => match self.collections.get(name) {
                 Some(collection) => (&collection.log, collection.dropped),
-                // Only collections without watchers are forgotten.
+                // Only collections without watchers are dropped.
                 None => return Ok(self.revision),
             },
         };
@@ -320,8 +320,8 @@ impl State {
         })
     }
 
-    /// The revision that history has to be compacted to in order to keep its limits, if it
-    /// exceeds them. A twentieth more than needed is dropped at once, so that this is rare.
+    /// The revision to compact to when history exceeds its limits. A twentieth more than needed is
+    /// dropped at once, so that this is rare.
     pub(super) fn excess(&self, max_events: usize, max_bytes: usize) -> Option<u64> {
         let mut drop = 0;
         if self.log.len() > max_events {
@@ -346,8 +346,8 @@ impl State {
             .map(|event| event.revision)
     }
 
-    /// Forgets history up to and including `revision`. Returns the revisions of the records that
-    /// nothing needs any more.
+    /// Compacts history up to and including `revision`. Returns the revisions of the records that
+    /// are obsolete.
     pub(super) fn compact(&mut self, revision: u64) -> Vec<u64> {
         let mut garbage = Vec::new();
         if revision <= self.compacted {
@@ -391,7 +391,7 @@ pub(super) fn collection_of(key: &str) -> &str {
     resource_prefix(key).unwrap_or_default()
 }
 
-/// As [`collection_of`], for a prefix of keys; `None` when the keys may be in many collections.
+/// As [`collection_of`], for a prefix of keys; `None` when the keys may be in several collections.
 pub(super) fn resource_prefix(prefix: &str) -> Option<&str> {
     let mut slashes = prefix.match_indices('/').map(|(at, _)| at);
     let _root = slashes.next().filter(|at| *at == 0)?;

@@ -204,7 +204,7 @@ async fn lists_page_through_a_prefix_at_one_revision() {
 }
 
 #[tokio::test]
-async fn compaction_forgets_old_revisions_and_no_current_object() {
+async fn compaction_drops_old_revisions_and_keeps_current_objects() {
     let store = Store::memory();
     let key = "/registry/pods/a/x";
     put(&store, key, "one").await;
@@ -369,7 +369,7 @@ async fn a_watch_overtaken_by_compaction_ends() {
 }
 
 #[tokio::test]
-async fn waiting_for_a_revision_ends_when_it_comes_or_in_time() {
+async fn waiting_for_a_revision_ends_on_arrival_or_timeout() {
     let store = Store::memory();
     let waiter = store.clone();
     let waiting =
@@ -389,7 +389,7 @@ async fn waiting_for_a_revision_ends_when_it_comes_or_in_time() {
 }
 
 #[tokio::test]
-async fn a_closed_store_refuses_writes_and_ends_watches() {
+async fn closed_store_rejects_writes_and_ends_watches() {
     let store = Store::memory();
     put(&store, "/registry/pods/a/x", "one").await;
     let mut watch = store.watch("/registry/pods/", 1).unwrap();

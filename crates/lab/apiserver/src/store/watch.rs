@@ -13,13 +13,13 @@ const CHUNK: usize = 256;
 
 /// A watch of all keys with a prefix: every event exactly once, in revision order.
 ///
-/// It holds a position in the log and a handful of events, never a queue of its own, so a slow
-/// watcher costs nothing. When compaction overtakes it, it ends with [`StoreError::Compacted`].
+/// It holds a position in the log and a few events, never a queue of its own, so a slow watcher
+/// costs nothing. When compaction overtakes it, it ends with [`StoreError::Compacted`].
 #[derive(Debug)]
 pub struct Watch {
     shared: Arc<Shared>,
     prefix: Box<str>,
-    /// The resource the prefix is in, if it is in one: other resources do not wake the watch.
+    /// The resource of the prefix, if it is in one: other resources do not wake the watch.
     collection: Option<Box<str>>,
     wake: watch::Receiver<u64>,
     /// Everything up to here has been taken from the log.
@@ -30,7 +30,7 @@ pub struct Watch {
 impl Watch {
     pub(super) fn new(shared: Arc<Shared>, prefix: &str, from: u64) -> Result<Self, StoreError> {
         let collection = resource_prefix(prefix);
-        // First, so that the events after `from` stay findable or their loss shows.
+        // First, so that the events after `from` can still be found or their loss is detected.
         let wake = match collection {
             Some(name) => subscribe(&shared, name),
             None => shared.revision.subscribe(),
@@ -55,7 +55,7 @@ impl Watch {
     /// The next event. Dropping the future loses nothing.
     pub async fn next(&mut self) -> Result<Arc<Event>, StoreError> {
         loop {
-            // Before looking: a write after the look must wake us.
+            // Before reading: a write after the read must wake us.
             self.wake.mark_unchanged();
             if let Some(event) = self.try_next()? {
                 return Ok(event);
@@ -78,15 +78,14 @@ impl Watch {
         }
     }
 
-    /// Whether there may be events that have not been taken; asking costs no lock. A write that has
-    /// been answered is never missed.
+    /// Whether there may be new events; takes no lock. An answered write is never missed.
     pub fn may_have_news(&self) -> bool {
         !self.pending.is_empty() || self.wake.has_changed().unwrap_or(true)
     }
 
-    /// Everything that has happened and has not been taken.
+    /// All events that have happened and were not taken yet.
     pub fn take_all(&mut self) -> Result<Vec<Arc<Event>>, StoreError> {
-        // Before looking: a write after the look must show as news.
+        // Before reading: a write after the read must be visible as new.
         self.wake.mark_unchanged();
         let mut events = Vec::new();
         while let Some(event) = self.try_next()? {
@@ -95,17 +94,17 @@ impl Watch {
         Ok(events)
     }
 
-    /// A revision up to which this watch has delivered everything: what a bookmark may carry.
+    /// A revision up to which this watch has delivered all events: the value for a bookmark.
     pub fn progress(&mut self) -> u64 {
-        // A watch of a quiet resource sleeps while the store moves on. If it has been overtaken,
-        // the next call of `next` says so.
+        // A watch of an idle resource sleeps while the store advances. If it has been overtaken,
+        // the next call of `next` returns the error.
         while self.pending.is_empty() && self.refill().unwrap_or(false) {}
         self.pending
             .front()
             .map_or(self.position, |event| event.revision - 1)
     }
 
-    /// Takes more events from the log; false when there was nothing new.
+    /// Takes more events from the log; false when there were none.
     fn refill(&mut self) -> Result<bool, StoreError> {
         let state = self.shared.state.read();
         let position = state.events(

@@ -1,4 +1,4 @@
-//! What callers ask of the writer.
+//! Requests to the writer.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,18 +8,18 @@ use tokio::sync::oneshot;
 
 use super::{Entry, Event, StoreError};
 
-/// Makes the content of a write when its revision is known, so that the content can carry it.
+/// Creates the content of a write when its revision is known, so that the content can contain it.
 /// It runs on the writer: it should only serialise.
 pub type Content = Box<dyn FnOnce(u64) -> Bytes + Send>;
 
-/// What must be true of a key for a write to happen.
+/// The precondition of a write on its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expect {
     /// The key does not exist.
     Absent,
     /// The key exists and this revision was the last to write it.
     Revision(u64),
-    /// Anything. (A delete always needs the key to exist.)
+    /// None. (A delete always requires the key to exist.)
     Any,
 }
 
@@ -33,12 +33,12 @@ impl Expect {
     }
 }
 
-/// What a write does.
+/// The operation of a write.
 pub enum Op {
     /// Writes a version.
     Put(Content),
-    /// Removes the key; the content is the object as watchers see it for the last time, carrying
-    /// the revision of the delete.
+    /// Removes the key; the content is the object in the delete event, with the revision of the
+    /// delete.
     Delete(Content),
 }
 
@@ -58,13 +58,12 @@ pub struct Write {
     pub key: Arc<str>,
     /// The precondition.
     pub expect: Expect,
-    /// What to do.
+    /// The operation.
     pub op: Op,
-    /// A mark of the form that the content has, for readers who know it. It lasts as long as the
-    /// process.
+    /// A mark of the content's form for readers, valid as long as the process.
     pub form: Option<u64>,
-    /// Whether the content is what the server's encoder makes: the JSON of the object that the key names. Other
-    /// content is looked through before it is sent anywhere.
+    /// Whether the content was created by the server's encoder: the JSON of the object that the key
+    /// names. Other content is checked before it is served.
     pub encoded: bool,
 }
 
@@ -99,7 +98,7 @@ impl Write {
         }
     }
 
-    /// Whether the write may happen on the version that is current.
+    /// Whether the precondition holds for the current version.
     pub(super) fn allowed(&self, current: Option<&Entry>) -> bool {
         let possible = matches!(self.op, Op::Put(_)) || current.is_some();
         possible && self.expect.holds(current)
@@ -111,12 +110,12 @@ pub(super) type Written = Result<Vec<Arc<Event>>, StoreError>;
 
 /// A message to the writer.
 pub(super) enum Request {
-    /// Writes that happen together or not at all.
+    /// Writes that happen all or none.
     Write {
         writes: Vec<Write>,
         answer: oneshot::Sender<Written>,
     },
-    /// Forget the history up to a revision.
+    /// Compact the history up to a revision.
     Compact {
         revision: u64,
         answer: oneshot::Sender<Result<(), StoreError>>,
@@ -124,9 +123,9 @@ pub(super) enum Request {
 }
 
 impl Request {
-    /// Answers with an error.
+    /// Responds with an error.
     pub(super) fn refuse(self, error: StoreError) {
-        // Nobody listens when the caller has been cancelled.
+        // The receiver is gone when the caller has been cancelled.
         match self {
             Self::Write { answer, .. } => drop(answer.send(Err(error))),
             Self::Compact { answer, .. } => drop(answer.send(Err(error))),

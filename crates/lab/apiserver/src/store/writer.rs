@@ -1,11 +1,11 @@
-//! The writer: checks preconditions, gives out revisions, commits batches, publishes.
+//! The writer: checks preconditions, assigns revisions, commits batches, publishes.
 //!
 //! ```text
 //!  queue --> stage: precondition, revision, content --> commit (one sync) --> publish --> answer
 //! ```
 //!
-//! Nothing leaves the batch before the commit: not to readers, not to watchers, and not as the
-//! reason of a conflict either.
+//! Nothing of a batch is visible before the commit: not to readers, not to watchers, and not as the
+//! cause of a conflict either.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -27,10 +27,10 @@ use super::{Entry, Event, Shared, StoreError};
 const MAX_BATCH: usize = 1024;
 /// Bytes of content committed at once.
 const MAX_BATCH_BYTES: usize = 4 << 20;
-/// How long the queue must be quiet before useless records are removed.
-const QUIET: Duration = Duration::from_millis(20);
-/// The longest that a batch waits to become as large as the one before it.
-const MAX_PATIENCE: Duration = Duration::from_millis(1);
+/// How long the queue must be idle before obsolete records are removed.
+const IDLE_DELAY: Duration = Duration::from_millis(20);
+/// Maximum time that a batch waits to become as large as the previous one.
+const MAX_BATCH_WAIT: Duration = Duration::from_millis(1);
 
 /// See the module documentation.
 pub(super) struct Writer {
@@ -42,7 +42,7 @@ pub(super) struct Writer {
     durable: Option<Durable>,
 }
 
-/// What has been decided, but is not on the disk yet.
+/// Decided writes that are not on disk yet.
 #[derive(Default)]
 struct Staged {
     events: Vec<Arc<Event>>,
@@ -52,9 +52,9 @@ struct Staged {
 }
 
 enum Outcome {
-    /// These events, once they are on the disk.
+    /// These events, once they are on disk.
     Written(Range<usize>),
-    /// An error that stands whatever becomes of the batch.
+    /// An error independent of the commit.
     Refused(StoreError),
     /// A conflict with a write of the same batch.
     Tentative(StoreError),
@@ -64,7 +64,7 @@ impl Writer {
     pub(super) fn new(shared: Arc<Shared>, options: Options, durable: Option<Durable>) -> Self {
         let revision = shared.state.read().revision;
         let mut ages = Ages::default();
-        // What was found in the file is as old as this process, for lack of a better clock.
+        // Events in the file get the start time of this process, as their own is unknown.
         ages.note(revision, (options.clock)(), options.max_age);
         Self {
             shared,
@@ -84,11 +84,11 @@ impl Writer {
                     let started = Instant::now();
                     let size = batch.len();
                     self.process(batch.drain(..));
-                    // Callers that were served together come back together. Without waiting for
-                    // them, the first one back would have a sync for itself and the others
-                    // would wait for it.
+                    // Callers that were served in one batch come back at the same time. Without
+                    // waiting for them, the first one back would have a sync for itself and the
+                    // others would wait for it.
                     if size > 1 {
-                        queue.gather(size, (started.elapsed() / 4).min(MAX_PATIENCE));
+                        queue.gather(size, (started.elapsed() / 4).min(MAX_BATCH_WAIT));
                     }
                 }
                 Taken::Timeout => self.idle(),
@@ -97,7 +97,7 @@ impl Writer {
         }
     }
 
-    /// When there is something to do even if nobody asks.
+    /// The time of the next maintenance without a request.
     fn deadline(&self) -> Option<Instant> {
         let revision = self.shared.state.read().revision;
         if self
@@ -105,12 +105,12 @@ impl Writer {
             .as_ref()
             .is_some_and(|durable| durable.has_garbage(revision))
         {
-            return Some(Instant::now() + QUIET);
+            return Some(Instant::now() + IDLE_DELAY);
         }
         let expiry = self
             .ages
             .next_expiry((self.options.clock)(), self.options.max_age)?;
-        Instant::now().checked_add(expiry.max(QUIET))
+        Instant::now().checked_add(expiry.max(IDLE_DELAY))
     }
 
     fn idle(&mut self) {
@@ -126,7 +126,7 @@ impl Writer {
         }
     }
 
-    /// Serves requests that came in together.
+    /// Processes a batch of requests.
     pub(super) fn process(&mut self, requests: impl IntoIterator<Item = Request>) {
         let mut failure = self.recover().err();
         let mut staged = Staged::default();
@@ -201,7 +201,7 @@ impl Writer {
                 Op::Put(content) => (content, false),
                 Op::Delete(content) => (content, true),
             };
-            // Content is made by callers; a bug there must not take the store down.
+            // Content is created by callers; a bug there must not take the store down.
             let Ok(value) = catch_unwind(AssertUnwindSafe(|| content(revision))) else {
                 return Outcome::Refused(StoreError::Content { key: write.key });
             };
@@ -226,7 +226,7 @@ impl Writer {
         Outcome::Written(from..staged.events.len())
     }
 
-    /// Commits, publishes and answers.
+    /// Commits, publishes and responds.
     fn flush(&mut self, staged: Staged) -> Result<(), StoreError> {
         let committed = self.commit(&staged.events);
         if committed.is_ok() {
@@ -240,7 +240,7 @@ impl Writer {
                 }
                 (_, Err(error)) => Err(error.clone()),
             };
-            // The caller may be gone; what is written is written.
+            // The caller may be gone; the write has happened all the same.
             let _ = answer.send(result);
         }
         committed
@@ -272,7 +272,7 @@ impl Writer {
             .note(last.revision, (self.options.clock)(), self.options.max_age);
     }
 
-    /// Forgets history on request; on the disk first, so that it stays forgotten.
+    /// Compacts history on request; on disk first, so that it is durable.
     fn compact(&mut self, requested: u64) -> Result<(), StoreError> {
         let current = self.shared.state.read().revision;
         if requested > current {
@@ -285,7 +285,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Forgets history that exceeds the limits. The file follows with the next commit.
+    /// Compacts history that exceeds the limits. The file follows with the next commit.
     fn expire(&mut self) {
         let options = &self.options;
         let expired = self.ages.expired((options.clock)(), options.max_age);

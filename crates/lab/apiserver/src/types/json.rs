@@ -1,5 +1,5 @@
 //! Decoding JSON into a built-in type as Go does: wrong types are errors with Go's text, unknown
-//! fields are dropped and reported, and what comes out is what Go would write again.
+//! fields are dropped and reported, and the result is what Go would serialize.
 //!
 //! Follows `sigs.k8s.io/json` (case-sensitive, strict errors collected) and the `UnmarshalJSON`
 //! methods of the special types.
@@ -13,7 +13,7 @@ use super::table::{Field, Scalar, Shape, Table, TypeId, table};
 
 /// Levels of nesting before decoding gives up.
 const MAX_DEPTH: usize = 512;
-/// Unknown fields that are reported; the rest is only dropped, as upstream.
+/// Maximum number of reported unknown fields; the rest is only dropped, as upstream.
 const MAX_UNKNOWN: usize = 100;
 
 /// A decoded object.
@@ -44,7 +44,8 @@ pub fn decode_json(root: TypeId, raw: Value) -> Result<DecodedJson, String> {
 struct Decoder {
     table: &'static Table,
     unknown: Vec<String>,
-    /// First type error; decoding goes on behind it, because a fatal error further on wins.
+    /// First type error; decoding continues after it, because a fatal error further on takes
+    /// precedence.
     saved: Option<String>,
     /// Path of the current value as strict errors print it.
     path: String,
@@ -53,11 +54,11 @@ struct Decoder {
     /// The struct the current field is in.
     structure: Option<&'static str>,
     depth: usize,
-    /// Inside a type with its own decoder, where unknown fields go unnoticed.
+    /// Inside a type with its own decoder, where unknown fields are not reported.
     lenient: bool,
 }
 
-/// Go's word for the kind of a JSON value.
+/// Go's name for the kind of a JSON value.
 fn describe(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -100,7 +101,7 @@ impl Decoder {
         }
     }
 
-    /// The text of a type error at the current place.
+    /// The text of a type error at the current path.
     fn mismatch(&self, value: &str, go_type: &str) -> String {
         match self.structure {
             Some(structure) => format!(
@@ -115,7 +116,7 @@ impl Decoder {
         self.saved.get_or_insert(error);
     }
 
-    /// Notes a type error and goes on with the zero value.
+    /// Records a type error and continues with the zero value.
     fn wrong(&mut self, id: TypeId, value: &Value) -> Value {
         if self.saved.is_none() {
             let error = self.mismatch(describe(value), &self.table.go_name(id));
@@ -284,7 +285,7 @@ impl Decoder {
         }
     }
 
-    /// What Go writes for the zero value of a type.
+    /// The serialized zero value of a type in Go.
     fn zero(&self, id: TypeId) -> Value {
         match &self.table.get(id).shape {
             Shape::List(_) | Shape::Map(..) => Value::Null,
@@ -316,7 +317,7 @@ impl Decoder {
 
     fn scalar(&mut self, id: TypeId, scalar: Scalar, value: Value) -> Result<Value, String> {
         match (scalar, value) {
-            // Types with an `UnmarshalJSON` of their own; what they return ends the decoding.
+            // Types with their own `UnmarshalJSON`, whose errors end the decoding.
             (Scalar::Time, value) => self.time(value, scalars::time),
             (Scalar::MicroTime, value) => self.time(value, scalars::micro_time),
             (Scalar::Quantity, value) => Self::quantity(&value),
@@ -451,7 +452,7 @@ impl Decoder {
         })
     }
 
-    /// A value decoded by a decoder of its own: not strict, and its first error ends everything.
+    /// A value decoded by its own decoder: not strict, and its first error ends the decoding.
     fn nested(&mut self, name: &str, value: Value) -> Result<Value, String> {
         let Some(id) = self.table.find(name) else {
             return Ok(value);

@@ -1,7 +1,7 @@
 //! Merge types of the built-in kinds, for server-side apply.
 //!
-//! Upstream derives them from the OpenAPI document (`kube-openapi/pkg/schemaconv`); the table holds
-//! the same facts.
+//! Upstream derives them from the OpenAPI document (`kube-openapi/pkg/schemaconv`); the table has
+//! the same information.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -13,7 +13,7 @@ use super::table::{Field, ListType, Scalar, Shape, Struct, Table, TypeId, table}
 
 static SCHEMA: LazyLock<Arc<Schema>> = LazyLock::new(|| Arc::new(build(table())));
 
-/// The merge types of all built-in types, under their OpenAPI names; made on first use.
+/// The merge types of all built-in types, under their OpenAPI names; built on first use.
 pub fn merge_schema() -> Arc<Schema> {
     SCHEMA.clone()
 }
@@ -78,7 +78,7 @@ fn field_type(table: &Table, scalars: &Scalars, field: &Field) -> TypeRef {
             element: Some(item_type(table, scalars, *value)),
             atomic: field.atomic() == Some(true),
         }),
-        // The field has the last word, so its type is a variant of the named one.
+        // The field takes precedence, so its type is a variant of the named one.
         Shape::Struct(structure) if field.atomic().is_some() => {
             let atomic = field.atomic() == Some(true);
             TypeRef::from(MapType {
@@ -90,7 +90,7 @@ fn field_type(table: &Table, scalars: &Scalars, field: &Field) -> TypeRef {
     }
 }
 
-/// The type of a value when no field says more about it.
+/// The type of a value without further information from a field.
 fn item_type(table: &Table, scalars: &Scalars, id: TypeId) -> TypeRef {
     match &table.get(id).shape {
         Shape::Struct(_) => TypeRef::Named(table.model_name(id)),
@@ -100,10 +100,10 @@ fn item_type(table: &Table, scalars: &Scalars, id: TypeId) -> TypeRef {
             Scalar::String | Scalar::Bytes => scalars.string.clone(),
             Scalar::Bool => scalars.boolean.clone(),
             Scalar::Int32 | Scalar::Int64 | Scalar::Float64 => scalars.numeric.clone(),
-            // A string with a format, and what upstream declares so by hand.
+            // A string with a format, and types that upstream declares so by hand.
             Scalar::Time | Scalar::MicroTime | Scalar::Quantity => scalars.untyped.clone(),
             Scalar::RawExtension => TypeRef::Atomic,
-            // No type in the document, or an object without properties: anything goes.
+            // No type in the document, or an object without properties: any value.
             Scalar::IntOrString
             | Scalar::FieldsV1
             | Scalar::Json
@@ -114,7 +114,8 @@ fn item_type(table: &Table, scalars: &Scalars, id: TypeId) -> TypeRef {
     }
 }
 
-/// The list type wins; without one the strategic merge facts decide; without both it is atomic.
+/// The list type takes precedence; then the strategic merge strategy; without both the list is
+/// atomic.
 fn relation(table: &Table, field: &Field, item: TypeId) -> ListRelation {
     let keys = |names: &str| {
         ListRelation::Map(
@@ -134,8 +135,8 @@ fn relation(table: &Table, field: &Field, item: TypeId) -> ListRelation {
     }
 }
 
-/// A key and what it stands for when an item leaves it out: the documented default, or the zero
-/// value of a required scalar, which the document gives as its default as well.
+/// A key and its value when an item omits it: the documented default, or the zero value of a
+/// required scalar, which the document has as its default as well.
 fn list_key(table: &Table, item: TypeId, name: &str) -> ListKey {
     let field = table
         .structure(item)

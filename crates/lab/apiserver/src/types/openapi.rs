@@ -1,7 +1,7 @@
-//! OpenAPI v3 documents of the built-in groups: what `kubectl explain`, client-side validation and
-//! generators read.
+//! OpenAPI v3 documents of the built-in groups, read by `kubectl explain`, client-side validation
+//! and generators.
 //!
-//! Documents are made when somebody asks and are not kept; whoever serves them keeps the bytes.
+//! Documents are built on request and not cached here; the caller caches the bytes.
 
 mod descriptions;
 mod paths;
@@ -15,7 +15,7 @@ use super::table::{TypeId, table};
 
 pub use paths::openapi_paths;
 
-/// Where a document's models are referred to.
+/// Prefix of references to models.
 const SCHEMAS: &str = "#/components/schemas/";
 
 /// A resource or subresource of a group and version, as discovery lists it.
@@ -23,11 +23,11 @@ const SCHEMAS: &str = "#/components/schemas/";
 pub struct DocumentResource<'a> {
     /// Plural, with the subresource behind a slash: `pods`, `pods/status`.
     pub name: &'a str,
-    /// Whether it is in namespaces.
+    /// Whether it is namespaced.
     pub namespaced: bool,
     /// Kind of the body.
     pub kind: GroupVersionKind,
-    /// Verbs in discovery's words.
+    /// Verbs as in discovery.
     pub verbs: &'a [&'a str],
     /// Model of the body when it is not that of a built-in kind.
     pub model: Option<String>,
@@ -78,7 +78,7 @@ pub fn openapi_document(group: &str, version: &str, resources: &[DocumentResourc
 
 /// Models every document of custom resources refers to: metadata, options and `Status`.
 pub fn openapi_common_models(group: &str, version: &str) -> Map<String, Value> {
-    // Any group with one small kind brings the descriptions of metadata along.
+    // Any group with one small kind includes the descriptions of metadata.
     let mut models = Models::new(group, version, descriptions::describe("node.k8s.io", "v1"));
     models.add_common();
     models.finish()

@@ -1,7 +1,7 @@
 //! Decoding request bodies in `application/vnd.kubernetes.protobuf`.
 //!
-//! The message is read into JSON by the table's field numbers and then goes the way of every JSON
-//! body, so both end in the same canonical form.
+//! The message is converted to JSON by the table's field numbers and then handled like a JSON body,
+//! so both end in the same canonical form.
 
 mod wire;
 
@@ -15,13 +15,13 @@ use super::json::decode_json;
 use super::scalars;
 use super::table::{Scalar, Shape, Struct, TypeId, table};
 
-/// What every body starts with.
+/// Prefix of every body.
 pub const PREFIX: &[u8; 4] = b"k8s\0";
 /// Levels of messages before decoding gives up.
 const MAX_DEPTH: usize = 200;
 
-/// Decodes a body: the prefix and a `runtime.Unknown` around the object. A kind the body does not
-/// name is taken from `default`. The answer carries apiVersion and kind.
+/// Decodes a body: the prefix and a `runtime.Unknown` around the object. A missing kind is taken
+/// from `default`. The result has apiVersion and kind.
 pub fn decode_protobuf(body: &[u8], default: Option<&GroupVersionKind>) -> Result<Value, String> {
     let message = match body.strip_prefix(PREFIX) {
         None if body.is_empty() => return Err("empty data".to_owned()),
@@ -53,7 +53,7 @@ pub fn decode_protobuf(body: &[u8], default: Option<&GroupVersionKind>) -> Resul
     Ok(decode_json(id, Value::Object(object))?.object)
 }
 
-/// The kind a readable body says it is of, when the table knows no such kind.
+/// The kind of a well-formed body, when it is not in the table.
 pub fn unknown_protobuf_kind(body: &[u8], default: &GroupVersionKind) -> Option<GroupVersionKind> {
     let envelope = Envelope::read(body.strip_prefix(PREFIX)?).ok()?;
     let kind = envelope.kind(Some(default)).ok()?;
@@ -61,7 +61,7 @@ pub fn unknown_protobuf_kind(body: &[u8], default: &GroupVersionKind) -> Option<
     known.is_none().then_some(kind)
 }
 
-/// The parts of a `runtime.Unknown` that matter.
+/// The used parts of a `runtime.Unknown`.
 #[derive(Default)]
 struct Envelope<'a> {
     api_version: String,
@@ -126,7 +126,7 @@ fn wrong_wire(wire: Wire<'_>, field: &str) -> String {
     format!("proto: wrong wireType = {} for field {field}", wire.kind())
 }
 
-/// Go strings need not be UTF-8; JSON then shows the replacement character.
+/// Go strings need not be UTF-8; JSON then has the replacement character.
 fn text(wire: Wire<'_>, field: &str) -> Result<String, String> {
     bytes(wire, field).map(|bytes| String::from_utf8_lossy(bytes).into_owned())
 }
@@ -145,7 +145,7 @@ fn varint(wire: Wire<'_>, field: &str) -> Result<u64, String> {
     }
 }
 
-/// Reads a message into an object; a message that comes in parts is merged, as protobuf has it.
+/// Decodes a message into an object; a message in parts is merged, as in protobuf.
 fn message_into(
     id: TypeId,
     message: &[u8],
@@ -343,7 +343,7 @@ fn for_each<'a>(
     Ok(())
 }
 
-/// The low 32 bits, as generated Go code takes them.
+/// The low 32 bits, as in generated Go code.
 fn truncate(value: u64) -> i32 {
     let [a, b, c, d, ..] = value.to_le_bytes();
     i32::from_le_bytes([a, b, c, d])

@@ -43,7 +43,7 @@ pub(super) fn format_time(time: Timestamp, micros: bool) -> Option<String> {
     ))
 }
 
-/// Why a time could not be read, in the words of Go's `time.ParseError`.
+/// Why a time does not parse, with the text of Go's `time.ParseError`.
 struct TimeError<'a> {
     layout: &'static str,
     value: &'a str,
@@ -65,7 +65,7 @@ impl TimeError<'_> {
     }
 }
 
-/// One or two digits at the start; `fixed` insists on two.
+/// One or two digits at the start; `fixed` requires two.
 fn two_digits(text: &str, fixed: bool) -> Option<(i8, &str)> {
     let digit = |at: usize| {
         text.as_bytes()
@@ -97,7 +97,7 @@ fn literal<'a>(
         .ok_or_else(|| error.cannot_parse(text, expected))
 }
 
-/// Digits behind a dot or comma, as nanoseconds; Go ignores what is finer than that.
+/// Digits after a dot or comma, as nanoseconds; Go ignores finer ones.
 fn fraction(digits: &str) -> i32 {
     let mut nanos = 0_i32;
     for at in 0..9 {
@@ -133,7 +133,7 @@ fn parse_time(value: &str, layout: &'static str) -> Result<Option<Timestamp>, St
     });
     let mut nanos = 0;
     if layout == MICROS_LAYOUT {
-        // This layout has exactly six digits, no more and no fewer.
+        // This layout has exactly six digits.
         let Some(six) = digits.get(..6) else {
             return Err(error.cannot_parse(rest, ".000000"));
         };
@@ -195,7 +195,7 @@ fn zone<'a>(error: &TimeError<'_>, text: &'a str) -> Result<(i32, &'a str), Stri
     }
 }
 
-/// The sextet a base64 character stands for.
+/// The sextet of a base64 character.
 fn sextet(byte: u8) -> Option<u32> {
     let value = match byte {
         b'A'..=b'Z' => byte - b'A',

@@ -1,4 +1,4 @@
-//! What protobuf, the storage format of built-in kinds, cannot tell apart.
+//! Distinctions that protobuf, the storage format of built-in kinds, does not keep.
 
 #[cfg(test)]
 mod tests;
@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::table::{Shape, TypeId, table};
 
-/// Turns lists and maps that are empty into nothing at all, as a trip through storage does. Values
-/// without a type of their own (`fieldsV1`, raw extensions) are not looked into.
+/// Removes empty lists and maps, as a round trip through storage does. Untyped values (`fieldsV1`,
+/// raw extensions) are left alone.
 pub fn settle(id: TypeId, value: &mut Value) {
     match (&table().get(id).shape, value) {
         (Shape::List(item), Value::Array(items)) => {

@@ -23,7 +23,7 @@ impl Strategic {
 }
 
 impl StrategicType for Strategic {
-    /// Go's `reflect.Kind`. Types with a JSON form of their own are structs without JSON fields.
+    /// Go's `reflect.Kind`. Types with their own JSON form are structs without JSON fields.
     fn kind(&self) -> TypeKind<'_> {
         let Sort::Type(id) = self.0 else {
             return TypeKind::Other("uint8");

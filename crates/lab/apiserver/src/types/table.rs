@@ -1,4 +1,4 @@
-//! Reading the table files.
+//! Parser of the table files.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -40,7 +40,7 @@ pub fn table() -> &'static Table {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TypeId(u16);
 
-/// Types that are not made of others.
+/// Types without components.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scalar {
     /// Text.
@@ -78,7 +78,7 @@ pub enum Scalar {
 }
 
 impl Scalar {
-    /// The word of the table and the name Go prints.
+    /// The name in the table and Go's name.
     const NAMES: [(Self, &'static str, &'static str); 16] = [
         (Self::String, "string", "string"),
         (Self::Bool, "bool", "bool"),
@@ -119,10 +119,10 @@ impl Scalar {
     }
 }
 
-/// What a type is made of.
+/// Structure of a type.
 #[derive(Debug)]
 pub enum Shape {
-    /// Not made of other types.
+    /// A type without components.
     Scalar(Scalar),
     /// A list of items.
     List(TypeId),
@@ -135,7 +135,7 @@ pub enum Shape {
 /// The fields of a struct.
 #[derive(Debug, Default)]
 pub struct Struct {
-    /// All fields by JSON name, those of embedded structs among them.
+    /// All fields by JSON name, including those of embedded structs.
     pub fields: Box<[Field]>,
     /// Protobuf numbers and types of embedded structs.
     pub embedded: Box<[(u16, TypeId)]>,
@@ -170,11 +170,11 @@ pub struct Field {
     pub pointer: bool,
     /// Written even when empty.
     pub always: bool,
-    /// Clients have to give it.
+    /// Clients have to set it.
     pub required: bool,
     /// A zero struct is left out.
     pub omit_zero: bool,
-    /// Names of the embedded structs it comes from, with a dot at the end; empty for an own field.
+    /// Names of the embedded structs it comes from, with a trailing dot; empty for an own field.
     pub embedded_in: Box<str>,
     number: u16,
     facts: &'static str,
@@ -185,9 +185,9 @@ pub struct Field {
 pub enum ListType {
     /// Replaced as a whole.
     Atomic,
-    /// Items are scalars, each there once.
+    /// Items are unique scalars.
     Set,
-    /// Items are objects told apart by these keys, separated by commas.
+    /// Items are objects identified by these keys, separated by commas.
     Map(&'static str),
 }
 
@@ -196,7 +196,7 @@ pub enum ListType {
 pub struct Patch {
     /// Strategies, separated by commas: `merge`, `replace`, `retainKeys`.
     pub strategy: &'static str,
-    /// The key that tells list items apart.
+    /// The key that identifies list items.
     pub merge_key: Option<&'static str>,
 }
 
@@ -212,7 +212,7 @@ impl Field {
             .find_map(|fact| fact.strip_prefix(name)?.strip_prefix('='))
     }
 
-    /// How server-side apply merges the list; `None` when the type does not say.
+    /// How server-side apply merges the list; `None` when it is not declared.
     pub fn list_type(&self) -> Option<ListType> {
         match self.fact("list")? {
             "set" => Some(ListType::Set),
@@ -221,7 +221,7 @@ impl Field {
         }
     }
 
-    /// How a strategic merge patch merges it; `None` when the type does not say.
+    /// How a strategic merge patch merges it; `None` when it is not declared.
     pub fn patch(&self) -> Option<Patch> {
         let fact = self.fact("patch")?;
         Some(match fact.split_once(':') {
@@ -237,7 +237,7 @@ impl Field {
     }
 
     /// Whether the field's map or struct is replaced as a whole (`true`) or merged (`false`),
-    /// whatever its type says; `None` when the field does not say.
+    /// overriding its type; `None` when it is not declared.
     pub fn atomic(&self) -> Option<bool> {
         self.facts.split(' ').find_map(|fact| match fact {
             "atomic" => Some(true),
@@ -259,11 +259,11 @@ pub struct Type {
     pub package: &'static str,
     /// Name; empty for an unnamed list or map and for a plain scalar.
     pub name: &'static str,
-    /// What it is made of.
+    /// Its structure.
     pub shape: Shape,
     /// A named list that protobuf wraps in a message of its own.
     pub message: bool,
-    /// Accepted values, separated by commas; empty when there is no such list.
+    /// Accepted values, separated by commas; empty when they are not restricted.
     pub accepted: &'static str,
 }
 
@@ -282,7 +282,7 @@ pub struct Table {
     types: Vec<Type>,
     index: HashMap<(&'static str, &'static str), TypeId>,
     packages: Vec<Package>,
-    /// Lines that could not be understood; a test insists that there are none.
+    /// Lines that did not parse; a test verifies that there are none.
     problems: Vec<String>,
 }
 
@@ -334,7 +334,7 @@ impl Table {
             })
     }
 
-    /// All kinds of a group and version, lists among them.
+    /// All kinds of a group and version, including lists.
     pub fn kinds(&self, group: &str, version: &str) -> Vec<(&'static str, TypeId)> {
         let mut kinds: Vec<_> = self
             .structures()
@@ -456,7 +456,7 @@ impl Table {
         }
     }
 
-    /// Second pass: fields of structs and what names stand for.
+    /// Second pass: fields of structs and the types of names.
     fn define(&mut self, file: &'static str) {
         let mut package = "";
         let mut current: Option<TypeId> = None;
@@ -578,8 +578,8 @@ impl Table {
         Some(self.add(package, text, shape))
     }
 
-    /// Third pass: fields of embedded structs join those of the struct around them, and all are
-    /// sorted by name.
+    /// Third pass: adds the fields of embedded structs to the containing struct, and sorts all by
+    /// name.
     fn flatten(&mut self) {
         let ids: Vec<TypeId> = self.index.values().copied().collect();
         for id in ids {

@@ -1,4 +1,4 @@
-//! Putting a pod on a node (`pkg/registry/core/pod/storage.BindingREST`).
+//! Binding of pods to nodes (`pkg/registry/core/pod/storage.BindingREST`).
 
 use http::Response;
 use machinery::field::{FieldError, Path, aggregate};
@@ -13,7 +13,7 @@ use crate::request::{WriteKind, WriteOptions};
 use crate::respond::Body;
 use crate::rest::{Changed, Context, UpdateJob, update_object};
 
-/// Binds a pod to the node a binding names.
+/// Binds a pod to the node of a binding.
 pub(super) async fn bind(
     context: &Context,
     namespace: &str,
@@ -37,7 +37,7 @@ pub(super) async fn bind(
         errors.push(FieldError::required(&path.child("name"), ""));
     }
     if !errors.is_empty() {
-        // Upstream lets these through as plain errors.
+        // Upstream returns these as plain errors.
         return Err(Status::plain_500(aggregate(&errors)));
     }
     let snapshot = context.state.registry.snapshot();

@@ -1,4 +1,4 @@
-//! Deleting a pod as its disruption budget allows (`pkg/registry/core/pod/storage/eviction.go`).
+//! Eviction of pods, subject to disruption budgets (`pkg/registry/core/pod/storage/eviction.go`).
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use crate::kind::Part;
 use crate::request::{DeleteOptions, Query, WriteKind, WriteOptions};
 use crate::resource::Resource;
 use crate::respond::Body;
-use crate::rest::{Asked, Changed, Context, UpdateJob, delete_object, update_object};
+use crate::rest::{Changed, Context, Requested, UpdateJob, delete_object, update_object};
 
-const REFUSED: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
+const BUDGET_VIOLATED: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
 
 /// Evicts a pod.
 pub(super) async fn evict(
@@ -34,7 +34,7 @@ pub(super) async fn evict(
         ));
     }
     let mut options = DeleteOptions::parse(&Query::default(), eviction.get("deleteOptions"))?;
-    // A dry run may be asked for in the request or in what it carries.
+    // A dry run may be requested in the query or in the body.
     options.dry_run |= WriteOptions::parse(&context.query, WriteKind::Create)?.dry_run;
     let entry = context
         .state
@@ -58,7 +58,7 @@ pub(super) async fn evict(
         Ok(Changed { object })
     };
     update_object(context, &job, &change).await?;
-    let asked = Asked::Nobody;
+    let asked = Requested::Nobody;
     delete_object(context, pods, namespace, name, &options, asked).await?;
     Ok(created(context))
 }
@@ -80,8 +80,8 @@ fn is_ready(pod: &Value) -> bool {
         .any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
 }
 
-/// Whether pods that are not ready may go without counting: always, or while there are enough that
-/// are ready (`unhealthyPodEvictionPolicy`).
+/// Whether unready pods may be evicted without counting: always, or while enough are ready
+/// (`unhealthyPodEvictionPolicy`).
 fn spares_unhealthy(budget: &Value) -> bool {
     if budget.pointer("/spec/unhealthyPodEvictionPolicy") == Some(&json!("AlwaysAllow")) {
         return true;
@@ -147,7 +147,7 @@ async fn take_from_budget(
 }
 
 fn refused(retry_after_seconds: u16, why: &str) -> Status {
-    Status::failure(429, "TooManyRequests", REFUSED)
+    Status::failure(429, "TooManyRequests", BUDGET_VIOLATED)
         .with_details(Details {
             retry_after_seconds,
             ..Details::default()

@@ -1,4 +1,4 @@
-//! Questions about users: who is this, and may they.
+//! Authentication reviews.
 
 pub(super) mod access;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::auth::UserInfo;
 use crate::rest::Context;
 
-/// A user as the authentication API shows it.
+/// A user in the form of the authentication API.
 fn user_object(user: &UserInfo) -> Value {
     let mut object = json!({"username": user.name, "groups": user.groups});
     if !user.uid.is_empty() {
@@ -21,7 +21,7 @@ fn user_object(user: &UserInfo) -> Value {
     object
 }
 
-/// TokenReview: whose token this is.
+/// TokenReview: the user of a token.
 pub(super) fn token(context: &Context, mut review: Value) -> Result<Value, Status> {
     let token = review
         .pointer("/spec/token")
@@ -56,7 +56,7 @@ pub(super) fn token(context: &Context, mut review: Value) -> Result<Value, Statu
     Ok(review)
 }
 
-/// SelfSubjectReview: who am I. What was sent makes no difference.
+/// SelfSubjectReview: the user of the request. Its body is ignored.
 pub(super) fn own_identity(context: &Context) -> Value {
     json!({
         "apiVersion": "authentication.k8s.io/v1",

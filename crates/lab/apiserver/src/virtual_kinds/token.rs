@@ -17,12 +17,12 @@ use crate::rest::Context;
 const GROUP: &str = "authentication.k8s.io";
 const KIND: &str = "TokenRequest";
 
-/// Shortest life of a token.
-const SHORTEST: i64 = 600;
-/// Longest.
-const LONGEST: i64 = 1 << 32;
-/// Life of a token nobody chose one for.
-const DEFAULT: i64 = 3600;
+/// Minimum lifetime of a token in seconds.
+const MIN_SECONDS: i64 = 600;
+/// Maximum lifetime in seconds.
+const MAX_SECONDS: i64 = 1 << 32;
+/// Default lifetime in seconds.
+const DEFAULT_SECONDS: i64 = 3600;
 
 /// Issues a token.
 pub(super) fn issue(
@@ -42,7 +42,7 @@ pub(super) fn issue(
         .pointer("/spec/expirationSeconds")
         .and_then(Value::as_i64)
     {
-        None | Some(0) => DEFAULT,
+        None | Some(0) => DEFAULT_SECONDS,
         Some(seconds) => seconds,
     };
     request["spec"]["expirationSeconds"] = seconds.into();
@@ -53,10 +53,10 @@ pub(super) fn issue(
         let error = FieldError::invalid(&path, seconds, why);
         Err(Status::invalid_as(GROUP, KIND, "", &[error]))
     };
-    if seconds < SHORTEST {
+    if seconds < MIN_SECONDS {
         return refused("may not specify a duration less than 10 minutes");
     }
-    if seconds > LONGEST {
+    if seconds > MAX_SECONDS {
         return refused("may not specify a duration larger than 2^32 seconds");
     }
     let mut audiences: Vec<String> = request
@@ -111,7 +111,7 @@ pub(super) fn issue(
     Ok(request)
 }
 
-/// A request may say again what its path says, and nothing else.
+/// The body may only repeat namespace and name of the path.
 fn check_identity(
     request: &Value,
     namespace: &str,
@@ -144,7 +144,7 @@ fn check_identity(
     Ok(())
 }
 
-/// Name and uid of the node an object is on, or is.
+/// Name and UID of an object's node, or of the node itself.
 fn node_of(context: &Context, object: &Value) -> Option<(String, String)> {
     let name = match meta::kind(object) {
         "Node" => meta::name(object),
@@ -154,7 +154,7 @@ fn node_of(context: &Context, object: &Value) -> Option<(String, String)> {
     if name.is_empty() {
         return None;
     }
-    // A node that is not there is still where the pod is said to be.
+    // A missing node is still named in the token.
     let node = context
         .state
         .store

@@ -1,7 +1,7 @@
-//! What the collector asks of the server.
+//! Requests of the garbage collector to the API server.
 //!
-//! Every write says of which object and revision it is meant. So nothing has to be waited for
-//! afterwards: what a look at an old picture asks for twice is refused the second time.
+//! Every write has a precondition on UID and resource version, so the cache need not catch up
+//! afterwards: a request repeated because of a stale cache fails.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Api;
@@ -23,7 +23,7 @@ impl Collector {
         }
     }
 
-    /// The object of that name, as it is now.
+    /// The current object of that name.
     pub(super) async fn get(
         &self,
         kind: &Served,
@@ -33,14 +33,14 @@ impl Collector {
         self.api(kind, namespace)
             .get(name)
             .await
-            .or_absent()
+            .not_found_as_none()
             .map_err(Error::api(format!(
                 "get {} {namespace}/{name}",
                 kind.resource.plural
             )))
     }
 
-    /// The very object, as it is now.
+    /// The current object, if its UID is the same.
     pub(super) async fn live(&self, node: &Node) -> Result<Option<Meta>, Error> {
         let found = self.get(&node.kind, node.namespace(), node.name()).await?;
         Ok(found.filter(|found| found.metadata.uid.as_deref() == Some(node.uid())))
@@ -55,7 +55,7 @@ impl Collector {
             .map_err(Error::api(format!("patch {}", describe(node))))
     }
 
-    /// Removes references to owners.
+    /// Removes owner references.
     pub(super) async fn strip(&self, node: &Node, uids: &[String]) -> Result<(), Error> {
         let Some(live) = self.live(node).await? else {
             return Ok(());
@@ -72,7 +72,7 @@ impl Collector {
         Ok(())
     }
 
-    /// Lets the owners of an object go before it.
+    /// Clears `blockOwnerDeletion` in the owner references of an object.
     pub(super) async fn unblock(&self, node: &Node, live: Meta) -> Result<Meta, Error> {
         if !owners(&live.metadata).iter().any(is_blocking) {
             return Ok(live);
@@ -110,7 +110,8 @@ impl Collector {
             Err(error) if error.code() == Some(409) => error,
             other => return other,
         };
-        // Changes that leave the owners alone, however many, must not keep an object alive.
+        // A change that leaves the owner references alone must not prevent the deletion, however
+        // often it occurs.
         let Some(now) = self.live(node).await? else {
             return Ok(());
         };
@@ -137,13 +138,13 @@ impl Collector {
         self.api(&node.kind, node.namespace())
             .delete(node.name(), &params)
             .await
-            .or_absent()
+            .not_found_as_none()
             .map(drop)
             .map_err(Error::api(format!("delete {}", describe(node))))
     }
 }
 
-/// An object for people.
+/// An object in log messages.
 fn describe(node: &Node) -> String {
     let plural = &node.kind.resource.plural;
     match node.namespace() {

@@ -1,71 +1,76 @@
-//! What becomes of an object, given how its owners stand.
+//! The verdict on an object, from the state of its owners.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::PropagationPolicy;
 
 use super::node::{FOREGROUND, ORPHAN, has_finalizer};
 
-/// How an owner stands.
+/// State of an owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
-    /// It is there.
+pub(super) enum OwnerState {
+    /// It exists.
     Solid,
-    /// It is not there.
+    /// It does not exist.
     Dangling,
-    /// It is there until its dependents are gone.
+    /// It waits for the deletion of its dependents.
     Waiting,
 }
 
-/// What hangs on the object itself.
+/// Dependents of the object itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Below {
-    /// Nothing.
+pub(super) enum DependentState {
+    /// There are none.
     Nothing,
-    /// Some dependents.
+    /// There are some.
     Dependents,
-    /// Dependents, of which one waits for its own: there may be a circle.
+    /// At least one of them waits for its own dependents: there may be a cycle.
     WaitingDependents,
 }
 
-/// What to do with the object.
+/// The verdict on an object.
 #[derive(Debug, PartialEq)]
-pub(super) enum Verdict {
-    /// It stays as it is.
+pub(super) enum CollectionVerdict {
+    /// Leave it unchanged.
     Keep,
-    /// It stays, without the references to these owners.
+    /// Remove the references to these owners.
     Strip(Vec<String>),
-    /// It goes. If asked for, its references stop to block its owners first.
+    /// Delete it, with `blockOwnerDeletion` cleared first if requested.
     Delete {
         policy: PropagationPolicy,
         unblock: bool,
     },
 }
 
-/// Decides by the rules of kube-controller-manager: one solid owner keeps an object; without one it
-/// goes, in the foreground if an owner waits for it and it has dependents of its own, and else the
-/// way its finalizers already ask for.
-pub(super) fn decide(item: &ObjectMeta, owners: &[(String, Standing)], below: Below) -> Verdict {
-    let is = |wanted: Standing| move |(_, standing): &(String, Standing)| *standing == wanted;
+/// Decides by the rules of kube-controller-manager: one existing owner keeps an object; without one
+/// it is deleted, in the foreground if an owner waits for it and it has dependents of its own, else
+/// by the policy that its finalizers imply.
+pub(super) fn decide(
+    item: &ObjectMeta,
+    owners: &[(String, OwnerState)],
+    below: DependentState,
+) -> CollectionVerdict {
+    let is = |wanted: OwnerState| move |(_, standing): &(String, OwnerState)| *standing == wanted;
     if owners.is_empty() {
-        return Verdict::Keep;
+        return CollectionVerdict::Keep;
     }
-    if owners.iter().any(is(Standing::Solid)) {
-        // Owners that wait would wait for ever for what somebody else keeps.
+    if owners.iter().any(is(OwnerState::Solid)) {
+        // An owner in foreground deletion would wait forever for a dependent that another owner
+        // keeps.
         let stripped: Vec<String> = owners
             .iter()
-            .filter(|(_, standing)| *standing != Standing::Solid)
+            .filter(|(_, standing)| *standing != OwnerState::Solid)
             .map(|(uid, _)| uid.clone())
             .collect();
         return if stripped.is_empty() {
-            Verdict::Keep
+            CollectionVerdict::Keep
         } else {
-            Verdict::Strip(stripped)
+            CollectionVerdict::Strip(stripped)
         };
     }
-    if owners.iter().any(is(Standing::Waiting)) && below != Below::Nothing {
-        return Verdict::Delete {
+    if owners.iter().any(is(OwnerState::Waiting)) && below != DependentState::Nothing {
+        return CollectionVerdict::Delete {
             policy: PropagationPolicy::Foreground,
-            unblock: below == Below::WaitingDependents,
+            unblock: below == DependentState::WaitingDependents,
         };
     }
     let policy = if has_finalizer(item, ORPHAN) {
@@ -75,7 +80,7 @@ pub(super) fn decide(item: &ObjectMeta, owners: &[(String, Standing)], below: Be
     } else {
         PropagationPolicy::Background
     };
-    Verdict::Delete {
+    CollectionVerdict::Delete {
         policy,
         unblock: false,
     }

@@ -1,7 +1,8 @@
-//! Who owns whom, by uid.
+//! The graph of owner references, by UID.
 //!
-//! An owner that has not been seen has no node, only dependents: whether it is there is then asked
-//! of the server. kube-controller-manager keeps "virtual" nodes for this, and has to correct them.
+//! An owner that has not been observed has no node, only dependents: its existence is then checked
+//! with the API server. kube-controller-manager keeps "virtual" nodes for this, which it has to
+//! correct.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -19,34 +20,34 @@ pub(super) struct Graph {
     dependents: HashMap<Uid, HashSet<Uid>>,
 }
 
-/// What a change of the graph means for others.
+/// Consequences of a change in the graph.
 #[derive(Debug, Default)]
 pub(super) struct Effects {
-    /// Objects to look at.
-    pub(super) look_at: Vec<Uid>,
-    /// Dependents that name an owner of another namespace.
+    /// Objects to process.
+    pub(super) enqueue: Vec<Uid>,
+    /// Dependents with an owner reference into another namespace.
     pub(super) misplaced: Vec<(Node, OwnerReference)>,
-    /// An object that is gone and has dependents.
+    /// A deleted object with dependents.
     pub(super) gone: Option<Node>,
 }
 
-/// What there is to do about an object, as far as the graph tells.
+/// The next action for an object, as far as the graph determines it.
 #[derive(Debug)]
-pub(super) enum Look {
-    /// Nothing.
+pub(super) enum GraphAction {
+    /// No action.
     Rest,
-    /// It goes and leaves its dependents without owner.
+    /// Remove it after the owner references of its dependents.
     Orphan(Node, Vec<Node>),
-    /// It goes, and no dependent keeps it.
+    /// Remove its finalizer: no dependent blocks it.
     Release(Node),
-    /// It goes after these dependents.
+    /// Remove it after these dependents.
     Await(Vec<Uid>),
-    /// Its owners decide.
+    /// Decide by its owners.
     Owners(Node),
 }
 
 impl Graph {
-    /// Takes over what a watch told.
+    /// Applies a watch event.
     pub(super) fn change(&mut self, kind: &Arc<Served>, change: &Change<Meta>) -> Effects {
         let mut effects = Effects::default();
         let uid = |object: &Option<Arc<Meta>>| {
@@ -54,7 +55,7 @@ impl Graph {
             Some(Uid::from(uid))
         };
         let (old, new) = (uid(&change.old), uid(&change.new));
-        // A list may show a successor of the same name without having shown the end of the first.
+        // A relist may show a successor of the same name without the deletion of the first.
         if let Some(old) = old.filter(|old| Some(old) != new.as_ref()) {
             self.remove(&old, &mut effects);
         }
@@ -75,7 +76,7 @@ impl Graph {
             match before.iter().find(|known| known.uid == reference.uid) {
                 Some(known) if known == reference => continue,
                 Some(known) if is_blocking(known) && !is_blocking(reference) => {
-                    effects.look_at.push(reference.uid.as_str().into());
+                    effects.enqueue.push(reference.uid.as_str().into());
                 }
                 _ => {}
             }
@@ -86,7 +87,7 @@ impl Graph {
             if !kept {
                 self.remove_dependent(&reference.uid, uid);
                 if is_blocking(reference) {
-                    effects.look_at.push(reference.uid.as_str().into());
+                    effects.enqueue.push(reference.uid.as_str().into());
                 }
             }
         }
@@ -96,10 +97,10 @@ impl Graph {
         let waited = old.as_ref().is_some_and(Node::deletes_dependents);
         if node.deletes_dependents() && !waited {
             let dependents = self.dependents.get(uid).into_iter().flatten();
-            effects.look_at.extend(dependents.cloned());
+            effects.enqueue.extend(dependents.cloned());
         }
         if node.deletes_dependents() || node.orphans_dependents() {
-            effects.look_at.push(Uid::clone(uid));
+            effects.enqueue.push(Uid::clone(uid));
         }
     }
 
@@ -121,7 +122,7 @@ impl Graph {
             }
         };
         if doubtful {
-            effects.look_at.push(Uid::clone(uid));
+            effects.enqueue.push(Uid::clone(uid));
         }
         self.dependents
             .entry(owner_uid)
@@ -138,7 +139,7 @@ impl Graph {
         }
     }
 
-    /// Dependents that were there before their owner was seen: do they mean it?
+    /// Verifies dependents that were observed before their owner: their reference may not match it.
     fn check_dependents(&self, uid: &Uid, node: &Node, effects: &mut Effects) {
         for dependent in self.dependents_of(uid) {
             let references = dependent.owners().iter();
@@ -146,7 +147,7 @@ impl Graph {
                 if node.is_meant_by(reference, dependent.namespace()) {
                     continue;
                 }
-                effects.look_at.push(dependent.uid().into());
+                effects.enqueue.push(dependent.uid().into());
                 if !node.reaches(dependent.namespace()) {
                     effects
                         .misplaced
@@ -164,17 +165,17 @@ impl Graph {
             self.remove_dependent(&reference.uid, uid);
             let owner = self.nodes.get(reference.uid.as_str());
             if owner.is_some_and(Node::deletes_dependents) {
-                effects.look_at.push(reference.uid.as_str().into());
+                effects.enqueue.push(reference.uid.as_str().into());
             }
         }
         if let Some(dependents) = self.dependents.get(uid) {
-            effects.look_at.extend(dependents.iter().cloned());
+            effects.enqueue.extend(dependents.iter().cloned());
             effects.gone = Some(node);
         }
     }
 
-    /// Forgets the objects of a kind that is not served any more. That they cannot be seen does not
-    /// mean that they are gone: nothing follows for their dependents.
+    /// Drops the objects of a kind that is no longer served. They may still exist, so their
+    /// dependents are unaffected.
     pub(super) fn forget_kind(&mut self, kind: &Served) {
         let gone: Vec<Uid> = self
             .nodes
@@ -191,19 +192,19 @@ impl Graph {
         self.nodes.get(uid)
     }
 
-    /// What calls this its owner.
+    /// The dependents of an owner.
     pub(super) fn dependents_of(&self, uid: &str) -> impl Iterator<Item = &Node> {
         let dependents = self.dependents.get(uid).into_iter().flatten();
         dependents.filter_map(|dependent| self.nodes.get(dependent))
     }
 
-    /// What there is to do about an object.
-    pub(super) fn look(&self, uid: &str) -> Look {
+    /// The next action for an object.
+    pub(super) fn next_action(&self, uid: &str) -> GraphAction {
         let Some(node) = self.nodes.get(uid) else {
-            return Look::Rest;
+            return GraphAction::Rest;
         };
         if node.orphans_dependents() {
-            return Look::Orphan(node.clone(), self.dependents_of(uid).cloned().collect());
+            return GraphAction::Orphan(node.clone(), self.dependents_of(uid).cloned().collect());
         }
         if node.deletes_dependents() {
             let mut blocked = false;
@@ -217,14 +218,14 @@ impl Graph {
                 }
             }
             return if blocked {
-                Look::Await(next)
+                GraphAction::Await(next)
             } else {
-                Look::Release(node.clone())
+                GraphAction::Release(node.clone())
             };
         }
-        // Being deleted is a way of no return: its dependents follow when it is gone.
+        // Deletion cannot be undone: its dependents follow once it is gone.
         if node.is_deleting() || node.owners().is_empty() {
-            return Look::Rest;
+            return GraphAction::Rest;
         }
         let stay = node.owners().iter().all(|reference| {
             self.nodes.get(reference.uid.as_str()).is_some_and(|owner| {
@@ -232,9 +233,9 @@ impl Graph {
             })
         });
         if stay {
-            Look::Rest
+            GraphAction::Rest
         } else {
-            Look::Owners(node.clone())
+            GraphAction::Owners(node.clone())
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Following the metadata of every kind that can be deleted, also of kinds that come and go.
+//! Metadata caches of every deletable kind, including kinds added and removed at run time.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use super::Shared;
 use super::node::Meta;
 use crate::discovery::{Kinds, Served};
 
-/// How often is asked which kinds there are (kube-controller-manager's 30 s).
-const PERIOD: Duration = Duration::from_secs(30);
-/// How long definitions may settle before the server is asked, and how long a failure is waited out.
-const SETTLE: Duration = Duration::from_millis(300);
-/// How long the first lists may take; what is late is collected later.
-const FIRST: Duration = Duration::from_secs(30);
+/// Interval of discovery (kube-controller-manager's 30 s).
+const DISCOVERY_INTERVAL: Duration = Duration::from_secs(30);
+/// Delay between a CRD change and discovery, and after a failed discovery.
+const SETTLE_DELAY: Duration = Duration::from_millis(300);
+/// Timeout of the initial lists; caches that sync later are used from then on.
+const INITIAL_SYNC_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The caches of all kinds; they stop when this is dropped.
 pub(super) struct Monitors {
@@ -35,7 +35,7 @@ struct Followed {
 }
 
 impl Monitors {
-    /// Follows what there is; returns when everything has been listed.
+    /// Starts the caches; returns when all have synced.
     pub(super) async fn start(shared: Arc<Shared>) -> Self {
         let mut monitors = Self {
             shared,
@@ -43,34 +43,37 @@ impl Monitors {
             followed: HashMap::new(),
         };
         while !monitors.refresh().await {
-            tokio::time::sleep(SETTLE).await;
+            tokio::time::sleep(SETTLE_DELAY).await;
         }
         let listed = join_all(monitors.followed.values().map(|one| one.cache.synced()));
-        if tokio::time::timeout(FIRST, listed).await.is_err() {
+        if tokio::time::timeout(INITIAL_SYNC_TIMEOUT, listed)
+            .await
+            .is_err()
+        {
             warn!("not all kinds could be listed; collecting garbage of the others");
         }
         monitors
     }
 
-    /// Keeps up with kinds that come and go.
+    /// Follows kinds as they are added and removed.
     pub(super) async fn run(mut self) {
         loop {
             tokio::select! {
                 () = self.shared.definitions.notified() => {}
-                () = tokio::time::sleep(PERIOD) => {}
+                () = tokio::time::sleep(DISCOVERY_INTERVAL) => {}
             }
-            // Many definitions come at once, and the server needs a moment to serve them.
-            tokio::time::sleep(SETTLE).await;
+            // CRDs often come in groups, and the API server needs a moment to serve them.
+            tokio::time::sleep(SETTLE_DELAY).await;
             self.refresh().await;
         }
     }
 
-    /// Asks which kinds there are. Whether there was an answer.
+    /// Runs discovery; returns whether it succeeded.
     async fn refresh(&mut self) -> bool {
         let kinds = match Kinds::discover(self.shared.client.clone()).await {
             Ok(kinds) => Arc::new(kinds),
             Err(error) => {
-                warn!(%error, "cannot find out which kinds there are; trying again");
+                warn!(%error, "discovery failed; retrying");
                 return false;
             }
         };
@@ -119,8 +122,8 @@ impl Monitors {
     }
 }
 
-/// Events are many, live an hour and own nothing; everything else that can be followed and deleted
-/// is collected.
+/// All kinds that can be watched and deleted, except events: they are many, expire after an hour
+/// and own nothing.
 fn is_collected(kind: &Served) -> bool {
     let is_event = kind.is("", "events") || kind.is("events.k8s.io", "events");
     kind.can(&["delete", "list", "watch"]) && !is_event

@@ -1,4 +1,4 @@
-//! One object, as far as the collector is concerned.
+//! An object in the graph.
 
 use std::sync::Arc;
 
@@ -8,15 +8,15 @@ use kube::core::PartialObjectMeta;
 
 use crate::discovery::Served;
 
-/// What is known of any object.
+/// The metadata of any object.
 pub(super) type Meta = PartialObjectMeta<DynamicObject>;
 
-/// The name of an object for all time.
+/// The UID of an object.
 pub(super) type Uid = Arc<str>;
 
-/// Asks to wait until the dependents are gone.
+/// Finalizer: wait until the dependents are gone.
 pub(super) const FOREGROUND: &str = "foregroundDeletion";
-/// Asks to wait until the dependents have no owner any more.
+/// Finalizer: wait until the dependents have no reference to this owner.
 pub(super) const ORPHAN: &str = "orphan";
 
 /// An object and its kind.
@@ -51,12 +51,12 @@ impl Node {
         self.object.metadata.deletion_timestamp.is_some()
     }
 
-    /// Whether it waits for its dependents to go.
+    /// Whether it waits for the deletion of its dependents.
     pub(super) fn deletes_dependents(&self) -> bool {
         deletes_dependents(&self.object.metadata)
     }
 
-    /// Whether it waits for its dependents to be without owner.
+    /// Whether it waits for the orphaning of its dependents.
     pub(super) fn orphans_dependents(&self) -> bool {
         self.is_deleting() && has_finalizer(&self.object.metadata, ORPHAN)
     }
@@ -68,14 +68,14 @@ impl Node {
             .any(|reference| reference.uid == owner && is_blocking(reference))
     }
 
-    /// Whether dependents in a namespace may call it their owner. Objects with a namespace own only
-    /// within it; all others own everywhere.
+    /// Whether it can own objects in a namespace. Namespaced owners are limited to their namespace;
+    /// cluster-scoped ones are not.
     pub(super) fn reaches(&self, namespace: &str) -> bool {
         self.namespace().is_empty() || self.namespace() == namespace
     }
 
-    /// Whether a reference in a namespace means this object, not only its uid. The version does not
-    /// count: one object can be read in several.
+    /// Whether a reference in a namespace matches this object in more than its UID. The version is
+    /// ignored: an object can be read in several.
     pub(super) fn is_meant_by(&self, reference: &OwnerReference, namespace: &str) -> bool {
         let group = reference
             .api_version

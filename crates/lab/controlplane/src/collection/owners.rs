@@ -1,4 +1,4 @@
-//! Whether owners are there.
+//! Existence of owners.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -7,17 +7,17 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use runtime::Error;
 
 use super::Collector;
-use super::decide::Standing;
+use super::decide::OwnerState;
 use super::node::{Node, deletes_dependents};
 
-/// Owners that are known to be gone; kube-controller-manager remembers 500.
-const REMEMBERED: usize = 4096;
+/// Number of absent owners that are cached; kube-controller-manager caches 500.
+const ABSENT_CACHE_SIZE: usize = 4096;
 
-/// Owners that are known to be gone. A uid never comes again, so this never becomes wrong.
+/// Absent owners. UIDs are never reused, so entries stay valid.
 #[derive(Default)]
 pub(super) struct Gone(HashSet<Identity>);
 
-/// All by which a reference can mean an object.
+/// The fields by which a reference identifies an object.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Identity {
     api_version: String,
@@ -40,7 +40,7 @@ impl Identity {
 }
 
 impl Gone {
-    /// Remembers an object that was seen to go.
+    /// Records a deleted object.
     pub(super) fn saw(&mut self, node: &Node) {
         self.add(Identity {
             api_version: node.kind.resource.api_version.clone(),
@@ -52,33 +52,33 @@ impl Gone {
     }
 
     fn add(&mut self, identity: Identity) {
-        if self.0.len() >= REMEMBERED {
+        if self.0.len() >= ABSENT_CACHE_SIZE {
             self.0.clear();
         }
         self.0.insert(identity);
     }
 
     fn has(&self, reference: &OwnerReference, namespace: &str) -> bool {
-        // Whether its kind has namespaces need not be known: it may not be served any more.
+        // Without checking whether its kind is namespaced: it may not be served any more.
         self.0.contains(&Identity::meant(reference, ""))
             || self.0.contains(&Identity::meant(reference, namespace))
     }
 }
 
-/// What is known of an owner.
+/// State of an owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Owner {
-    /// How it stands.
-    Stands(Standing),
+    /// It was determined.
+    Stands(OwnerState),
     /// Its kind is not served, or not yet.
     UnknownKind,
-    /// Its kind has namespaces, and the dependent has none.
+    /// Its kind is namespaced, and the dependent is cluster-scoped.
     OutOfReach,
 }
 
 impl Collector {
-    /// How the owner stands that a dependent in a namespace means. Only the server's word counts for
-    /// its absence.
+    /// The state of the owner that a dependent in a namespace references. Only the API server
+    /// decides that it is absent, not a cache.
     pub(super) async fn owner(
         &self,
         reference: &OwnerReference,
@@ -90,7 +90,7 @@ impl Collector {
             return Ok(Owner::Stands(standing(owner.deletes_dependents())));
         }
         if self.shared.gone.lock().has(reference, namespace) {
-            return Ok(Owner::Stands(Standing::Dangling));
+            return Ok(Owner::Stands(OwnerState::Dangling));
         }
         let kinds = Arc::clone(&self.shared.kinds.read());
         let Some(kind) = kinds
@@ -108,16 +108,16 @@ impl Collector {
         let Some(owner) = meant else {
             let identity = Identity::meant(reference, namespace);
             self.shared.gone.lock().add(identity);
-            return Ok(Owner::Stands(Standing::Dangling));
+            return Ok(Owner::Stands(OwnerState::Dangling));
         };
         Ok(Owner::Stands(standing(deletes_dependents(&owner.metadata))))
     }
 }
 
-fn standing(deletes_dependents: bool) -> Standing {
+fn standing(deletes_dependents: bool) -> OwnerState {
     if deletes_dependents {
-        Standing::Waiting
+        OwnerState::Waiting
     } else {
-        Standing::Solid
+        OwnerState::Solid
     }
 }

@@ -18,7 +18,7 @@ fn served(api_version: &str, kind: &str, plural: &str, verbs: &[&str]) -> Served
 }
 
 #[test]
-fn a_kind_comes_once_in_the_preferred_version_that_has_it() {
+fn kind_is_listed_once_in_its_preferred_version() {
     let kinds = Kinds::new([vec![
         vec![served("toys/v2", "Kite", "kites", &["get"])],
         vec![
@@ -49,7 +49,7 @@ fn a_kind_comes_once_in_the_preferred_version_that_has_it() {
 }
 
 #[test]
-fn a_reference_means_the_kind_that_can_be_read() {
+fn reference_resolves_to_the_readable_kind() {
     let kinds = Kinds::new([vec![vec![
         served("v1", "Binding", "bindings", &["create"]),
         served("v1", "Binding", "storedbindings", &["get", "list"]),

@@ -1,4 +1,4 @@
-//! Every namespace has a service account `default`.
+//! Maintains the service account `default` of every namespace.
 
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use kube::api::{ObjectMeta, PostParams};
@@ -7,7 +7,7 @@ use runtime::{Cache, Error, Key, Next, Reconcile};
 
 use super::{is_active, unless_terminating};
 
-/// The account of pods that name none.
+/// The service account of pods that name none.
 const NAME: &str = "default";
 
 pub(super) struct Accounts {

@@ -1,4 +1,4 @@
-//! Every namespace has the certificate of the API server in a config map.
+//! Maintains the config map with the API server's certificate authority in every namespace.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -53,8 +53,8 @@ impl Reconcile for Certificates {
     }
 }
 
-/// The config map as it should be, unless it already is. What else it says stays; that it has some
-/// description is enough.
+/// The desired config map, or `None` if it is up to date. Other keys are kept, and any description
+/// annotation is accepted.
 fn publish(known: Option<&ConfigMap>, root_ca: &str) -> Option<ConfigMap> {
     let data = BTreeMap::from([(ENTRY.to_owned(), root_ca.to_owned())]);
     let mut map = known.cloned().unwrap_or_else(|| ConfigMap {

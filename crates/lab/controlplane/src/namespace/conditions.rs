@@ -1,4 +1,4 @@
-//! What holds up the end of a namespace, in its conditions.
+//! Conditions of a terminating namespace.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use kube::discovery::ApiResource;
 
-/// The conditions in their order, with reason and message for when all is well.
-const WELL: [(&str, &str, &str); 5] = [
+/// The conditions in order, with reason and message for success.
+const SUCCESS_CONDITIONS: [(&str, &str, &str); 5] = [
     (
         "NamespaceDeletionDiscoveryFailure",
         "ResourcesDiscovered",
@@ -36,7 +36,7 @@ const WELL: [(&str, &str, &str); 5] = [
     ),
 ];
 
-/// What was found on the way.
+/// Findings of an attempt.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     discovery: Option<String>,
@@ -46,17 +46,17 @@ pub(super) struct Findings {
 }
 
 impl Findings {
-    /// The server did not say which kinds there are.
+    /// Discovery failed.
     pub(super) fn undiscovered(&mut self, message: String) {
         self.discovery = Some(message);
     }
 
-    /// Something could not be deleted.
+    /// A deletion failed.
     pub(super) fn problem(&mut self, message: Option<String>) {
         self.problems.extend(message);
     }
 
-    /// So many objects of a kind are still there, and these finalizers keep so many of them.
+    /// Number of remaining objects of a kind, and how many of them each finalizer blocks.
     pub(super) fn remaining(
         &mut self,
         kind: &ApiResource,
@@ -73,7 +73,7 @@ impl Findings {
         }
     }
 
-    /// All that went wrong, in one line.
+    /// All errors, in one line.
     pub(super) fn problems(&self) -> Option<String> {
         let all: Vec<&str> = self
             .discovery
@@ -115,14 +115,14 @@ impl Findings {
         }
     }
 
-    /// The conditions that say so, given those there are.
+    /// The conditions for these findings, merged into the current ones.
     pub(super) fn conditions(
         &self,
         old: &[NamespaceCondition],
         now: Timestamp,
     ) -> Vec<NamespaceCondition> {
         let mut conditions = old.to_vec();
-        for (type_, reason, message) in WELL {
+        for (type_, reason, message) in SUCCESS_CONDITIONS {
             let (status, reason, message) = match self.failing(type_) {
                 Some((reason, message)) => ("True", reason, message),
                 None => ("False", reason, message.to_owned()),
@@ -154,7 +154,7 @@ fn list(counts: &BTreeMap<String, usize>, verb: &str, what: &str) -> Option<Stri
         .iter()
         .map(|(name, count)| format!("{name} {verb} {count} {what}"));
     let mut all: Vec<String> = each.collect();
-    // By the whole text, as upstream sorts them.
+    // Sorted by the whole text, as upstream.
     all.sort();
     (!all.is_empty()).then(|| all.join(", "))
 }

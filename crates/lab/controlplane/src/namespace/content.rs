@@ -1,4 +1,4 @@
-//! Deleting all objects of one kind in a namespace.
+//! Deletion of all objects of one kind in a namespace.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,30 +13,30 @@ use runtime::{Absent, Cache};
 
 use crate::discovery::Served;
 
-/// How long finalizers are taken to need.
-const FINALIZERS: Duration = Duration::from_secs(15);
+/// Estimate for finalizers.
+const FINALIZER_ESTIMATE: Duration = Duration::from_secs(15);
 
-/// Reaches the objects of all namespaces.
+/// Access to the objects of all kinds.
 pub(super) struct Content {
     pub(super) client: Client,
     pub(super) pods: Cache<Pod>,
 }
 
-/// What is left of a kind.
+/// The remaining objects of a kind.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Rest {
-    /// How long it may take to go.
+pub(super) struct Remaining {
+    /// Estimated time until they are gone.
     pub(super) estimate: Duration,
     pub(super) count: usize,
-    /// How many each finalizer keeps.
+    /// Number of objects blocked by each finalizer.
     pub(super) finalizers: BTreeMap<String, usize>,
-    /// What went wrong.
+    /// The error, if any.
     pub(super) problem: Option<String>,
 }
 
 impl Content {
     /// Deletes all objects of a kind.
-    pub(super) async fn delete(&self, kind: &Served, namespace: &Namespace) -> Rest {
+    pub(super) async fn delete(&self, kind: &Served, namespace: &Namespace) -> Remaining {
         let name = namespace.metadata.name.as_deref().unwrap_or_default();
         let estimate = if kind.is("", "pods") {
             let pods = self.pods.in_namespace(name);
@@ -54,16 +54,16 @@ impl Content {
                     resource.group, resource.version, resource.plural
                 )
             }),
-            Err(error) => Rest {
+            Err(error) => Remaining {
                 estimate,
                 problem: Some(message(&error)),
-                ..Rest::default()
+                ..Remaining::default()
             },
         }
     }
 }
 
-/// Deletes all, and lists what is there afterwards. Kinds that turn out not to be there have nothing.
+/// Deletes all, and lists the remaining objects. Kinds that are not served have none.
 async fn delete(
     api: &Api<PartialObjectMeta<DynamicObject>>,
     kind: &Served,
@@ -90,16 +90,16 @@ async fn list(api: &Api<PartialObjectMeta<DynamicObject>>) -> Result<Vec<ObjectM
     Ok(objects.into_iter().map(|object| object.metadata).collect())
 }
 
-/// `None` for what is not there or cannot be asked (404, 405).
+/// `None` for a missing resource or an unsupported verb (404, 405).
 fn or_unsupported<T>(answer: Result<T, kube::Error>) -> Result<Option<T>, kube::Error> {
-    match answer.or_absent() {
+    match answer.not_found_as_none() {
         Err(kube::Error::Api(status)) if status.code == 405 => Ok(None),
         other => other,
     }
 }
 
-/// What to make of objects that are still there. Without grace and finalizers there should be none.
-fn rest(left: &[ObjectMeta], grace: Duration, unexpected: impl FnOnce() -> String) -> Rest {
+/// Evaluates the remaining objects. Without grace period and finalizers there should be none.
+fn rest(left: &[ObjectMeta], grace: Duration, unexpected: impl FnOnce() -> String) -> Remaining {
     let mut finalizers = BTreeMap::new();
     for finalizer in left
         .iter()
@@ -108,14 +108,14 @@ fn rest(left: &[ObjectMeta], grace: Duration, unexpected: impl FnOnce() -> Strin
         *finalizers.entry(finalizer.clone()).or_insert(0) += 1;
     }
     if left.is_empty() {
-        return Rest::default();
+        return Remaining::default();
     }
     let estimate = if grace.is_zero() && !finalizers.is_empty() {
-        FINALIZERS
+        FINALIZER_ESTIMATE
     } else {
         grace
     };
-    Rest {
+    Remaining {
         count: left.len(),
         problem: estimate.is_zero().then(unexpected),
         estimate,
@@ -123,7 +123,7 @@ fn rest(left: &[ObjectMeta], grace: Duration, unexpected: impl FnOnce() -> Strin
     }
 }
 
-/// How long pods that run may take to end. Once it has passed there is nothing to expect.
+/// The remaining grace period of running pods; zero once it has passed.
 fn grace(pods: &[&Pod], since: Duration) -> Duration {
     let longest = pods
         .iter()
@@ -145,7 +145,7 @@ fn grace(pods: &[&Pod], since: Duration) -> Duration {
     }
 }
 
-/// How long ago an object was deleted.
+/// Time since the deletion of an object.
 pub(super) fn age(meta: &ObjectMeta, now: Timestamp) -> Duration {
     let deleted = meta.deletion_timestamp.as_ref();
     deleted.map_or(Duration::ZERO, |deleted| {
@@ -153,7 +153,7 @@ pub(super) fn age(meta: &ObjectMeta, now: Timestamp) -> Duration {
     })
 }
 
-/// What the server said, or else what happened.
+/// The API server's message, or else the error.
 pub(super) fn message(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),

@@ -9,7 +9,7 @@ use super::next_look;
 #[case::a_while_ago(15, 12, 3)]
 #[case::long_ago(15, 3600, 8)]
 #[case::long_grace(600, 3600, 301)]
-fn what_takes_long_is_looked_at_less_often(
+fn retry_interval_grows_with_the_estimate(
     #[case] estimate: u64,
     #[case] since: u64,
     #[case] seconds: u64,

@@ -1,4 +1,4 @@
-//! What a service makes of one pod: whether it stands behind the service, where, and on which ports.
+//! A pod as backend of a service: whether it is selected, its addresses, and its ports.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::{Container, Pod, Service, ServicePort};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use runtime::Change;
 
-/// The selector of a service whose endpoints follow its pods. Services that are names for something
-/// outside, or select nothing, have none.
+/// The selector of a service whose endpoints follow its pods. `ExternalName` services and those
+/// with an empty selector have none.
 pub(super) fn selector(service: &Service) -> Option<&BTreeMap<String, String>> {
     let spec = service.spec.as_ref()?;
     if spec.type_.as_deref() == Some("ExternalName") {
@@ -19,7 +19,7 @@ pub(super) fn selector(service: &Service) -> Option<&BTreeMap<String, String>> {
         .filter(|selector| !selector.is_empty())
 }
 
-/// Whether a pod has all labels a selector asks for.
+/// Whether a pod has all labels of a selector.
 pub(super) fn selects(selector: &BTreeMap<String, String>, pod: &Pod) -> bool {
     let labels = pod.metadata.labels.as_ref();
     selector
@@ -27,7 +27,7 @@ pub(super) fn selects(selector: &BTreeMap<String, String>, pod: &Pod) -> bool {
         .all(|(key, value)| labels.and_then(|labels| labels.get(key)) == Some(value))
 }
 
-/// Whether a pod says that it is ready.
+/// Whether a pod's `Ready` condition is true.
 pub(super) fn is_ready(pod: &Pod) -> bool {
     let status = pod.status.as_ref();
     status
@@ -37,7 +37,7 @@ pub(super) fn is_ready(pod: &Pod) -> bool {
         .any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
-/// Whether a pod runs and can be reached, though it may be on its way out.
+/// Whether a pod can receive traffic, even if it is terminating.
 pub(super) fn is_reachable(pod: &Pod) -> bool {
     let phase = pod
         .status
@@ -46,7 +46,7 @@ pub(super) fn is_reachable(pod: &Pod) -> bool {
     !matches!(phase, Some("Failed" | "Succeeded")) && !addresses(pod).is_empty()
 }
 
-/// Whether a pod is to go.
+/// Whether a pod is being deleted.
 pub(super) fn is_leaving(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_some()
 }
@@ -69,13 +69,13 @@ pub(super) fn addresses(pod: &Pod) -> Vec<IpAddr> {
     found
 }
 
-/// The node a pod is on.
+/// The node of a pod.
 pub(super) fn node_name(pod: &Pod) -> Option<&str> {
     let name = pod.spec.as_ref()?.node_name.as_deref();
     name.filter(|name| !name.is_empty())
 }
 
-/// The host name a service gives a pod: pods ask for it with `hostname` and `subdomain`.
+/// The host name of a pod in a service, from its `hostname` and `subdomain`.
 pub(super) fn hostname(pod: &Pod, service: &Service) -> Option<String> {
     let spec = pod.spec.as_ref()?;
     let asked = spec.subdomain == service.metadata.name
@@ -85,8 +85,8 @@ pub(super) fn hostname(pod: &Pod, service: &Service) -> Option<String> {
         .filter(|hostname| asked && !hostname.is_empty())
 }
 
-/// The number of a service's port on a pod. A named port is looked up in the containers, and in the
-/// init containers that keep running.
+/// The number of a service's port on a pod. A named port is looked up in the containers and in the
+/// sidecars.
 pub(super) fn port_number(pod: &Pod, port: &ServicePort) -> Option<i32> {
     let name = match &port.target_port {
         None => return Some(port.port),
@@ -113,12 +113,12 @@ fn named_port(container: &Container, name: &str, wanted: &str) -> Option<i32> {
         .map(|port| port.container_port)
 }
 
-/// The protocol of a port, which is TCP unless it says otherwise.
-pub(super) fn protocol(said: Option<&str>) -> &str {
-    said.unwrap_or("TCP")
+/// The protocol of a port, by default TCP.
+pub(super) fn protocol(given: Option<&str>) -> &str {
+    given.unwrap_or("TCP")
 }
 
-/// Whether a service has an address of its own.
+/// Whether a service has a cluster IP.
 pub(super) fn has_cluster_ip(service: &Service) -> bool {
     let ip = service
         .spec
@@ -127,7 +127,7 @@ pub(super) fn has_cluster_ip(service: &Service) -> bool {
     !matches!(ip, None | Some("" | "None"))
 }
 
-/// Whether a change of a pod can change what stands behind a service.
+/// Whether a change of a pod can affect the endpoints of a service.
 pub(super) fn concerns_services(change: &Change<Pod>) -> bool {
     let (Some(old), Some(new)) = (&change.old, &change.new) else {
         return true;

@@ -1,4 +1,4 @@
-//! The edges: look, decide, write.
+//! The controllers: read caches, compute a plan, write it.
 
 use k8s_openapi::api::core::v1::Endpoints;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -9,21 +9,21 @@ use runtime::{Absent as _, Error, Events, Key, Next, Reconcile};
 use super::slices::Plan;
 use super::{Caches, backends, endpoints, mirror, slices};
 
-/// Looks after the slices of services with a selector.
+/// Manages the slices of services with a selector.
 pub(super) struct SliceController {
     client: Client,
     caches: Caches,
     events: Events,
 }
 
-/// Looks after the Endpoints of services with a selector.
+/// Manages the Endpoints of services with a selector.
 pub(super) struct EndpointsController {
     client: Client,
     caches: Caches,
     events: Events,
 }
 
-/// Looks after slices that mirror Endpoints.
+/// Manages slices that mirror Endpoints.
 pub(super) struct MirrorController {
     client: Client,
     caches: Caches,
@@ -46,7 +46,7 @@ impl Reconcile for SliceController {
     }
 
     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
-        // The slices of a service that is gone go with their owner.
+        // The slices of a deleted service are garbage collected with their owner.
         let Some(service) = self.caches.services.find(key) else {
             return Ok(Next::Wait);
         };
@@ -65,7 +65,7 @@ impl Reconcile for SliceController {
         }
         let applied = apply(&self.client, &self.caches, key, plan).await;
         if let Err(error) = &applied
-            && !error.is_race()
+            && !error.is_conflict()
         {
             let text = format!("Error updating Endpoint Slices for Service {key}: {error}");
             let service = service.as_ref();
@@ -76,7 +76,7 @@ impl Reconcile for SliceController {
     }
 }
 
-/// Does what a plan says, and waits until the cache knows.
+/// Executes a plan, and waits until the cache has the changes.
 async fn apply(client: &Client, caches: &Caches, key: &Key, plan: Plan) -> Result<(), Error> {
     let api: Api<EndpointSlice> = Api::namespaced(client.clone(), &key.namespace);
     for slice in plan.create {
@@ -106,17 +106,17 @@ async fn apply(client: &Client, caches: &Caches, key: &Key, plan: Plan) -> Resul
         let params = exactly(slice.metadata.uid.clone());
         api.delete(&name, &params)
             .await
-            .or_absent()
+            .not_found_as_none()
             .map_err(Error::api(format!(
                 "delete endpoint slice {}/{name}",
                 key.namespace
             )))?;
-        caches.slices.saw_deletion(&slice.metadata).await;
+        caches.slices.wait_for_deletion(&slice.metadata).await;
     }
     Ok(())
 }
 
-/// Deletes this object and none that came after it under its name.
+/// Delete parameters with a precondition on the UID.
 fn exactly(uid: Option<String>) -> DeleteParams {
     DeleteParams {
         preconditions: Some(Preconditions {
@@ -127,7 +127,7 @@ fn exactly(uid: Option<String>) -> DeleteParams {
     }
 }
 
-/// Whether nothing can be made any more because the namespace is to go.
+/// Whether a creation failed because the namespace is terminating.
 fn is_namespace_terminating(error: &kube::Error) -> bool {
     let kube::Error::Api(status) = error else {
         return false;
@@ -151,7 +151,7 @@ impl EndpointsController {
         Api::namespaced(self.client.clone(), &key.namespace)
     }
 
-    /// Removes the Endpoints of a service that is gone; those that elect a leader never had one.
+    /// Deletes the Endpoints of a deleted service; those of leader elections never had one.
     async fn remove(&self, key: &Key) -> Result<(), Error> {
         let Some(current) = self.caches.endpoints.find(key) else {
             return Ok(());
@@ -162,9 +162,12 @@ impl EndpointsController {
         self.api(key)
             .delete(&key.name, &exactly(current.metadata.uid.clone()))
             .await
-            .or_absent()
+            .not_found_as_none()
             .map_err(Error::api(format!("delete endpoints {key}")))?;
-        self.caches.endpoints.saw_deletion(&current.metadata).await;
+        self.caches
+            .endpoints
+            .wait_for_deletion(&current.metadata)
+            .await;
         Ok(())
     }
 }
@@ -204,7 +207,7 @@ impl Reconcile for EndpointsController {
                     ("create", "FailedToCreateEndpoint")
                 };
                 let error = Error::api(format!("{verb} endpoints {key}"))(error);
-                if !error.is_race() {
+                if !error.is_conflict() {
                     let text = format!("Failed to {verb} endpoint {key}: {error}");
                     self.events.warning(&wanted, reason, text);
                 }
@@ -263,7 +266,7 @@ impl Reconcile for MirrorController {
             let text = format!(
                 "A max of {} addresses can be mirrored to EndpointSlices per Endpoints subset. \
                  {skipped} addresses were skipped",
-                mirror::MOST
+                mirror::MAX_ENDPOINTS_PER_SUBSET
             );
             self.events
                 .warning(endpoints, "TooManyAddressesToMirror", text);

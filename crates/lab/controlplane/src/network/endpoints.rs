@@ -1,4 +1,4 @@
-//! What the Endpoints object of a service should say.
+//! The desired Endpoints object of a service.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -11,22 +11,22 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::{backends, slices};
 
-/// Marks Endpoints this controller writes.
+/// Label of Endpoints written by this controller.
 pub(super) const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
 pub(super) const MANAGER: &str = "endpoint-controller";
-/// Says that addresses were left out.
+/// Annotation of truncated Endpoints.
 const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
-/// Addresses in one object.
+/// Maximum number of addresses in one object.
 const CAPACITY: usize = 1000;
 
-/// By address and pod, so in the order they are written in.
+/// Addresses by IP and pod, in the order in which they are written.
 type Addresses = BTreeMap<(String, Option<String>), (EndpointAddress, bool)>;
-/// Which addresses, and whether each is ready.
+/// Addresses with their readiness.
 type Ready = BTreeSet<(String, Option<String>, bool)>;
-/// A port as something that can be ordered: name, number, protocol, application protocol.
+/// A port in comparable form: name, number, protocol, application protocol.
 type Port = (Option<String>, i32, Option<String>, Option<String>);
 
-/// The Endpoints to write, unless what is there says it already.
+/// The Endpoints to write, or `None` if the existing ones are up to date.
 pub(super) fn wanted(
     service: &Service,
     pods: &[Arc<Pod>],
@@ -66,7 +66,7 @@ pub(super) fn wanted(
     (current.map(normal).as_ref() != Some(&wanted)).then_some(wanted)
 }
 
-/// What is there, without what nobody compares.
+/// The existing Endpoints without fields that are not compared.
 fn normal(endpoints: &Endpoints) -> Endpoints {
     let mut endpoints = endpoints.clone();
     if endpoints
@@ -89,7 +89,7 @@ fn normal(endpoints: &Endpoints) -> Endpoints {
     endpoints
 }
 
-/// Addresses that are reached on the same ports, together.
+/// Groups addresses with the same ports.
 fn subsets(service: &Service, pods: &[Arc<Pod>]) -> Vec<EndpointSubset> {
     let mut by_port: BTreeMap<Option<Port>, Addresses> = BTreeMap::new();
     let ports = service
@@ -131,7 +131,7 @@ fn subsets(service: &Service, pods: &[Arc<Pod>]) -> Vec<EndpointSubset> {
         }
     }
 
-    // Ports with the same addresses share a subset. BTreeMaps keep the order the same each time.
+    // Ports with the same addresses share a subset. BTreeMaps make the order deterministic.
     let mut merged: BTreeMap<Ready, (Vec<Port>, Addresses)> = BTreeMap::new();
     for (port, addresses) in by_port {
         let same = addresses
@@ -174,7 +174,7 @@ fn subset(ports: Vec<Port>, addresses: Addresses) -> EndpointSubset {
     }
 }
 
-/// The address of a pod, of the service's first family.
+/// The address of a pod in the service's primary IP family.
 fn address(service: &Service, pod: &Pod) -> Option<EndpointAddress> {
     let all = backends::addresses(pod);
     let spec = service.spec.as_ref();
@@ -194,8 +194,8 @@ fn address(service: &Service, pod: &Pod) -> Option<EndpointAddress> {
     })
 }
 
-/// Leaves out what is over capacity, from each subset in proportion, addresses that are not ready
-/// first. Says whether there was something to leave out.
+/// Drops addresses over capacity, from each subset in proportion, those that are not ready first.
+/// Returns whether any were dropped.
 fn truncate(subsets: &mut [EndpointSubset]) -> bool {
     let len = |list: &Option<Vec<EndpointAddress>>| list.as_ref().map_or(0, Vec::len);
     let ready: usize = subsets.iter().map(|subset| len(&subset.addresses)).sum();

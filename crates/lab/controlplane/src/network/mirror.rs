@@ -1,4 +1,4 @@
-//! Which EndpointSlices mirror Endpoints that somebody wrote by hand.
+//! EndpointSlices that mirror user-managed Endpoints.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -11,33 +11,33 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use super::slices::{self, Plan};
 use super::{backends, endpoints};
 
-/// This controller.
+/// Name of this controller.
 pub(super) const MANAGER: &str = "endpointslicemirroring-controller.k8s.io";
 const SKIP: &str = "endpointslice.kubernetes.io/skip-mirror";
 const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
-/// Annotations that are about the Endpoints alone.
+/// Annotations that are not mirrored.
 const OWN_ANNOTATIONS: [&str; 2] = [
     "endpoints.kubernetes.io/last-change-trigger-time",
     "kubectl.kubernetes.io/last-applied-configuration",
 ];
-/// Addresses mirrored of one subset (`--mirroring-max-endpoints-per-subset`).
-pub(super) const MOST: usize = 1000;
+/// Maximum number of mirrored addresses per subset (`--mirroring-max-endpoints-per-subset`).
+pub(super) const MAX_ENDPOINTS_PER_SUBSET: usize = 1000;
 
-/// Endpoints that share their ports.
+/// Endpoints with the same ports.
 type Group = (Vec<EndpointPort>, Vec<Endpoint>);
 
-/// What is to be done, and what was left out.
+/// The plan, and the omitted addresses.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Mirrored {
     pub(super) plan: Plan,
-    /// Addresses that are no addresses.
+    /// Number of invalid addresses.
     pub(super) invalid: usize,
-    /// Addresses beyond what is mirrored.
+    /// Number of addresses beyond the maximum.
     pub(super) skipped: usize,
 }
 
-/// Whether Endpoints are mirrored at all: those that this crate writes, that ask not to be, or that
-/// elect leaders are not, nor are those of services with a selector.
+/// Whether Endpoints are mirrored: not those written by this crate, those labelled to be skipped,
+/// those of leader elections, and those of services with a selector.
 pub(super) fn is_mirrored(service: &Service, endpoints: &Endpoints) -> bool {
     let label = |key: &str| endpoints.metadata.labels.as_ref()?.get(key);
     let selects = service
@@ -50,13 +50,13 @@ pub(super) fn is_mirrored(service: &Service, endpoints: &Endpoints) -> bool {
         && !selects
 }
 
-/// Whether Endpoints are the lock of an election, as they were in days without leases.
+/// Whether Endpoints are the lock of a leader election, as used before leases.
 pub(super) fn elects_leader(endpoints: &Endpoints) -> bool {
     let annotations = endpoints.metadata.annotations.as_ref();
     annotations.is_some_and(|annotations| annotations.contains_key(LEADER))
 }
 
-/// Compares the slices that mirror Endpoints with what they should be.
+/// Compares the mirroring slices with the desired ones.
 pub(super) fn plan(endpoints: &Endpoints, existing: &[Arc<EndpointSlice>]) -> Mirrored {
     let mut mirrored = Mirrored::default();
     let mut groups: BTreeMap<(&str, String), Group> = BTreeMap::new();
@@ -71,7 +71,7 @@ pub(super) fn plan(endpoints: &Endpoints, existing: &[Arc<EndpointSlice>]) -> Mi
         let all = ready.chain(not_ready.map(|address| (address, false)));
         let mut taken = 0;
         for (address, ready) in all {
-            if taken == MOST {
+            if taken == MAX_ENDPOINTS_PER_SUBSET {
                 mirrored.skipped += 1;
                 continue;
             }

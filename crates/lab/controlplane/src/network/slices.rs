@@ -1,8 +1,7 @@
-//! Which EndpointSlices a service should have, given those it has.
+//! The desired EndpointSlices of a service, given the existing ones.
 //!
-//! The rules are those of the genuine controller's reconciler: endpoints stay in the slice they are
-//! in; slices that change anyway are filled first; a slice that need not change is touched only to
-//! avoid making a new one.
+//! The rules are those of upstream's reconciler: endpoints stay in their slice; slices that change
+//! anyway are filled first; an unchanged slice is only touched to avoid creating a new one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -16,19 +15,19 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 
 use super::backends;
 
-/// Says which service a slice belongs to.
+/// Label of a slice with its service.
 pub(super) const SERVICE_NAME: &str = "kubernetes.io/service-name";
-/// Says who looks after a slice.
+/// Label of a slice with its controller.
 pub(super) const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
-/// This controller.
+/// Name of this controller.
 pub(super) const MANAGER: &str = "endpointslice-controller.k8s.io";
-/// Marks what belongs to services without an address.
+/// Label of slices and Endpoints of headless services.
 pub(super) const HEADLESS: &str = "service.kubernetes.io/headless";
 const ZONE: &str = "topology.kubernetes.io/zone";
-/// Endpoints in a slice (`--max-endpoints-per-slice`).
-const MOST: usize = 100;
+/// Maximum number of endpoints in a slice (`--max-endpoints-per-slice`).
+const MAX_ENDPOINTS_PER_SLICE: usize = 100;
 
-/// What is to be done.
+/// The changes to make.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Plan {
     pub(super) create: Vec<EndpointSlice>,
@@ -43,7 +42,8 @@ impl Plan {
         self.delete.append(&mut other.delete);
     }
 
-    /// Uses slices that are to go for those that are to come: fewer changes for who watches.
+    /// Updates slices that would be deleted in place of creating new ones: fewer events for
+    /// watchers.
     pub(super) fn recycle(&mut self, reusable: impl Fn(&EndpointSlice) -> bool) {
         let mut kept = Vec::new();
         for old in std::mem::take(&mut self.delete) {
@@ -71,12 +71,12 @@ impl Plan {
 /// The labels of a node, if the node is known.
 pub(super) type NodeLabels<'a> = &'a dyn Fn(&str) -> Option<BTreeMap<String, String>>;
 
-/// What one pod is to a service.
+/// The identity of a pod's endpoint in a service.
 type Identity = (Vec<String>, Option<String>, Option<String>, Option<String>);
-/// Endpoints that share their ports.
+/// Endpoints with the same ports.
 type Group = (Vec<EndpointPort>, BTreeMap<Identity, Endpoint>);
 
-/// Compares the slices of a service with what they should be.
+/// Compares the slices of a service with the desired ones.
 pub(super) fn plan(
     service: &Service,
     pods: &[Arc<Pod>],
@@ -132,7 +132,7 @@ fn plan_for_type(
     for slice in by_ports.into_values().flatten() {
         plan.delete.push(slice.clone());
     }
-    // A service without endpoints has one empty slice, so that who watches knows that it is empty.
+    // A service without endpoints has one empty slice, so that watchers see that it is empty.
     if plan.delete.len() == existing.len() && plan.create.is_empty() {
         let empty = new_slice(service, Vec::new(), address_type);
         if let [only] = plan.delete.as_slice()
@@ -153,7 +153,7 @@ fn is_same_placeholder(slice: &EndpointSlice, empty: &EndpointSlice) -> bool {
         && slice.metadata.owner_references == empty.metadata.owner_references
 }
 
-/// The endpoints a service should have, by their ports.
+/// The desired endpoints of a service, by their ports.
 fn desired(
     service: &Service,
     pods: &[Arc<Pod>],
@@ -167,7 +167,8 @@ fn desired(
             .entry(ports_key(&ports))
             .or_insert_with(|| (ports, BTreeMap::new()));
         let labels = nodes(backends::node_name(pod).unwrap_or_default());
-        // Without its node nobody can tell where the pod is; it comes back when the node is known.
+        // Without its node the zone of a pod is unknown; its service is enqueued when the node
+        // appears.
         if labels.is_none() && !publishes_all(service) {
             continue;
         }
@@ -220,14 +221,14 @@ fn plan_for_ports(
         }
     }
 
-    // The fullest first: what is left free stays together.
+    // The fullest first, so that free capacity stays contiguous.
     plan.update
         .sort_by_key(|slice| std::cmp::Reverse(count(slice)));
     for slice in &mut plan.update {
         fill(slice, &mut missing);
     }
     while !missing.is_empty() {
-        let fitting = (missing.len() < MOST)
+        let fitting = (missing.len() < MAX_ENDPOINTS_PER_SLICE)
             .then(|| closest_fit(&same, missing.len()))
             .flatten();
         if let Some(at) = fitting {
@@ -249,7 +250,7 @@ fn count(slice: &EndpointSlice) -> usize {
 
 fn fill(slice: &mut EndpointSlice, missing: &mut BTreeMap<Identity, Endpoint>) {
     let endpoints = slice.endpoints.get_or_insert_default();
-    while endpoints.len() < MOST {
+    while endpoints.len() < MAX_ENDPOINTS_PER_SLICE {
         let Some((_, endpoint)) = missing.pop_first() else {
             return;
         };
@@ -257,13 +258,13 @@ fn fill(slice: &mut EndpointSlice, missing: &mut BTreeMap<Identity, Endpoint>) {
     }
 }
 
-/// The slice that so many endpoints fill best without overflowing it.
+/// The slice that this many endpoints fill best without exceeding its capacity.
 fn closest_fit(slices: &[EndpointSlice], more: usize) -> Option<usize> {
     let fits = slices
         .iter()
         .enumerate()
         .map(|(at, slice)| (at, count(slice) + more))
-        .filter(|(_, total)| *total <= MOST);
+        .filter(|(_, total)| *total <= MAX_ENDPOINTS_PER_SLICE);
     fits.max_by_key(|(_, total)| *total).map(|(at, _)| at)
 }
 
@@ -279,7 +280,7 @@ fn identity(endpoint: &Endpoint) -> Identity {
     )
 }
 
-/// Whether nothing about an endpoint has changed; the revision of its pod does not count.
+/// Whether an endpoint is unchanged; the resource version of its pod is ignored.
 fn is_equal(wanted: &Endpoint, had: &Endpoint) -> bool {
     let mut had = had.clone();
     if let Some(target) = &mut had.target_ref {
@@ -313,8 +314,8 @@ fn endpoint(pod: &Pod, service: &Service, zone: Option<String>, address_type: &s
     }
 }
 
-/// What a service's `trafficDistribution` makes of where an endpoint is. Topology-aware hints, which
-/// share out zones by their CPUs and which that field replaces, are not made.
+/// Hints for a service's `trafficDistribution`. Topology-aware hints, which distribute zones by
+/// their CPUs and which that field replaces, are not supported.
 fn hints(
     service: &Service,
     ready: bool,
@@ -341,7 +342,7 @@ fn hints(
     })
 }
 
-/// How endpoints name their pods.
+/// The target reference of a pod's endpoint.
 pub(super) fn target(pod: &Pod) -> ObjectReference {
     ObjectReference {
         kind: Some("Pod".to_owned()),
@@ -374,7 +375,7 @@ fn ports(service: &Service, pod: &Pod) -> Vec<EndpointPort> {
         .collect()
 }
 
-/// The same for the same ports, in whatever order.
+/// A key for a set of ports, independent of their order.
 pub(super) fn ports_key(ports: &[EndpointPort]) -> String {
     let parts: BTreeSet<_> = ports
         .iter()
@@ -390,7 +391,7 @@ pub(super) fn ports_key(ports: &[EndpointPort]) -> String {
     format!("{parts:?}")
 }
 
-/// The kind of slice an address belongs into.
+/// The address type of a slice for an address.
 pub(super) fn type_of(ip: IpAddr) -> &'static str {
     if ip.is_ipv6() { "IPv6" } else { "IPv4" }
 }
@@ -428,7 +429,7 @@ fn new_slice(service: &Service, ports: Vec<EndpointPort>, address_type: &str) ->
     }
 }
 
-/// What a slice belongs to: it goes with it.
+/// The owner reference of a slice.
 pub(super) fn owner<K: kube::Resource<DynamicType = ()>>(
     object: &K,
 ) -> Option<Vec<OwnerReference>> {
@@ -439,7 +440,7 @@ pub(super) fn owner<K: kube::Resource<DynamicType = ()>>(
     Some(vec![owner])
 }
 
-/// What the names of a service's slices begin with.
+/// Name prefix of a service's slices.
 pub(super) fn prefix(service: &str) -> String {
     let prefix = format!("{service}-");
     if machinery::names::name_is_dns_subdomain(&prefix, true).is_empty() {
@@ -449,7 +450,7 @@ pub(super) fn prefix(service: &str) -> String {
     }
 }
 
-/// The labels of a service's slices: the service's own, and those that say what the slices are.
+/// The labels of a service's slices: the service's own, and those of the controller.
 fn labels(service: &Service) -> BTreeMap<String, String> {
     let mut labels = service.metadata.labels.clone().unwrap_or_default();
     labels.remove(HEADLESS);
@@ -462,7 +463,7 @@ fn labels(service: &Service) -> BTreeMap<String, String> {
     labels
 }
 
-/// Who looks after a slice.
+/// The controller of a slice.
 pub(super) fn managed_by(slice: &EndpointSlice) -> Option<&str> {
     let labels = slice.metadata.labels.as_ref()?;
     labels.get(MANAGED_BY).map(String::as_str)

@@ -1,28 +1,28 @@
-//! How long a pod may stay on a node whose taints drive pods away.
+//! How long a pod may stay on a node with `NoExecute` taints.
 
 use k8s_openapi::api::core::v1::{Taint, Toleration};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use machinery::node_affinity::tolerates;
 use serde_json::{Value, json};
 
-/// What becomes of a pod.
+/// The verdict on a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// It may stay for as long as nothing changes.
+pub(super) enum EvictionVerdict {
+    /// It stays as long as the taints do not change.
     Stay,
-    /// It goes at this time.
+    /// It is evicted at this time.
     Until(Timestamp),
 }
 
-/// Decides over a pod that has been on its node since `arrived`, as far as is known. Times count from
-/// when a taint came, or the pod if it came later; upstream counts from when its own process saw
-/// both, which a restart would begin anew.
+/// The verdict on a pod that has been on its node since `arrived`, as far as known. Toleration
+/// seconds count from the taint's time, or from the pod's if it is later; upstream counts from when
+/// its own process observed both, which starts over after a restart.
 pub(super) fn verdict(
     taints: &[Taint],
     tolerations: &[Toleration],
     arrived: Timestamp,
     first_seen: Timestamp,
-) -> Verdict {
+) -> EvictionVerdict {
     let driving: Vec<_> = taints
         .iter()
         .filter(|taint| taint.effect == "NoExecute")
@@ -34,7 +34,7 @@ pub(super) fn verdict(
             .iter()
             .find(|toleration| tolerates(std::slice::from_ref(&as_value(toleration)), &value));
         let Some(toleration) = matching else {
-            return Verdict::Until(Timestamp::MIN);
+            return EvictionVerdict::Until(Timestamp::MIN);
         };
         let Some(seconds) = toleration.toleration_seconds else {
             continue;
@@ -46,7 +46,7 @@ pub(super) fn verdict(
             .unwrap_or(Timestamp::MAX);
         until = Some(until.map_or(end, |until| until.min(end)));
     }
-    until.map_or(Verdict::Stay, Verdict::Until)
+    until.map_or(EvictionVerdict::Stay, EvictionVerdict::Until)
 }
 
 fn as_value(toleration: &Toleration) -> Value {

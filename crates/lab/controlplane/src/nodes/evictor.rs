@@ -1,4 +1,4 @@
-//! Deletes pods that do not tolerate a `NoExecute` taint of their node, or not for longer.
+//! Deletes pods that do not tolerate a `NoExecute` taint of their node, or no longer do.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use runtime::{Error, Events, Key, Manager, Next, Queue, Reconcile};
 use serde_json::json;
 
-use super::eviction::{Verdict, verdict};
+use super::eviction::{EvictionVerdict, verdict};
 use super::{Caches, node_name, pods};
 
 const WORKERS: usize = 8;
@@ -21,7 +21,7 @@ struct Evictor {
     client: Client,
     caches: Caches,
     events: Events,
-    /// Pods that are to go later, and since when that is known.
+    /// Pods to be evicted later, and since when that is known.
     waiting: Arc<Mutex<HashMap<Key, Timestamp>>>,
 }
 
@@ -74,7 +74,7 @@ pub(super) fn start(manager: &Manager, caches: Caches) {
     manager.start(evictor, &queue, WORKERS);
 }
 
-/// The taints of a node that drive pods away.
+/// The `NoExecute` taints of a node.
 fn driving(node: &Node) -> impl Iterator<Item = &Taint> {
     let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref());
     let taints = taints.unwrap_or_default().iter();
@@ -112,7 +112,7 @@ impl Reconcile for Evictor {
             arrived,
             first_seen,
         ) {
-            Verdict::Stay => {
+            EvictionVerdict::Stay => {
                 if self.waiting.lock().remove(key).is_some() {
                     let text = format!("Cancelling deletion of Pod {key}");
                     self.events
@@ -120,12 +120,12 @@ impl Reconcile for Evictor {
                 }
                 Ok(Next::Wait)
             }
-            Verdict::Until(time) if time > now => {
+            EvictionVerdict::Until(time) if time > now => {
                 self.waiting.lock().insert(key.clone(), first_seen);
                 let left = time.duration_since(now);
                 Ok(Next::After(left.try_into().unwrap_or(Duration::ZERO)))
             }
-            Verdict::Until(_) => {
+            EvictionVerdict::Until(_) => {
                 self.evict(key, &pod).await?;
                 self.waiting.lock().remove(key);
                 Ok(Next::Wait)
@@ -143,16 +143,16 @@ impl Evictor {
             "DeletionByTaintManager",
             "Taint manager: deleting due to NoExecute taint",
         )] });
-        if !pods::say(&self.client, pod, status, "for eviction").await? {
+        if !pods::set_status(&self.client, pod, status, "for eviction").await? {
             return Ok(());
         }
         pods::delete(&self.client, pod, None).await?;
-        self.caches.pods.saw_deletion(&pod.metadata).await;
+        self.caches.pods.wait_for_deletion(&pod.metadata).await;
         Ok(())
     }
 }
 
-/// The condition that says why a pod is deleted.
+/// The `DisruptionTarget` condition of a deleted pod.
 pub(super) fn disruption(pod: &Pod, reason: &str, message: &str) -> serde_json::Value {
     json!({
         "type": "DisruptionTarget",

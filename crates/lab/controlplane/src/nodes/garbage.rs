@@ -1,5 +1,5 @@
-//! Deletes pods that nobody would ever delete: on nodes that are gone or written off, never
-//! scheduled but to go, or too many that have ended.
+//! Pod garbage collection: deletes pods on nodes that are deleted or out of service, unscheduled
+//! pods in deletion, and terminated pods beyond the threshold.
 
 use std::sync::Arc;
 
@@ -11,18 +11,18 @@ use tracing::warn;
 
 use super::{Caches, Timing, evictor, node_name, pods, readiness};
 
-/// Pods that have ended and are kept (`--terminated-pod-gc-threshold`).
-const KEPT: usize = 12_500;
+/// Number of terminated pods to keep (`--terminated-pod-gc-threshold`).
+const TERMINATED_POD_THRESHOLD: usize = 12_500;
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 const WORKERS: usize = 2;
 
-/// Looks after the pods of nodes that are gone, by the names of the nodes.
+/// Deletes the pods of deleted nodes, keyed by node.
 struct Orphans {
     client: Client,
     caches: Caches,
 }
 
-/// Looks at all pods from time to time.
+/// Checks all pods periodically.
 struct Sweep {
     client: Client,
     caches: Caches,
@@ -64,12 +64,12 @@ impl Reconcile for Orphans {
         if self.caches.nodes.find(key).is_some() {
             return Ok(Next::Wait);
         }
-        // The cache may be behind; what is deleted here is not coming back.
+        // The cache may be stale, and a deletion is final: read the node from the API server.
         let api: Api<Node> = Api::all(self.client.clone());
         let node = api
             .get(&key.name)
             .await
-            .or_absent()
+            .not_found_as_none()
             .map_err(Error::api(format!("get node {key}")))?;
         if node.is_none() {
             for pod in self.caches.pods_by_node.find(&key.name) {
@@ -98,17 +98,17 @@ impl Reconcile for Sweep {
             }
         }
         let node = |name: &str| self.caches.nodes.get("", name);
-        for pod in condemned(&pods, &node, KEPT) {
+        for pod in pods_to_delete(&pods, &node, TERMINATED_POD_THRESHOLD) {
             if let Err(error) = remove(&self.client, &pod, None).await {
-                warn!(%error, "a pod nobody looks after stays");
+                warn!(%error, "cannot delete an orphaned pod");
             }
         }
         Ok(Next::After(self.timing.sweep))
     }
 }
 
-/// The pods to delete, besides those of nodes that are gone.
-fn condemned(
+/// The pods to delete, besides those of deleted nodes.
+fn pods_to_delete(
     pods: &[Arc<Pod>],
     node: &dyn Fn(&str) -> Option<Arc<Node>>,
     kept: usize,
@@ -132,7 +132,7 @@ fn condemned(
         .filter(|pod| pod.metadata.deletion_timestamp.is_some())
         .filter(|pod| match node_name(pod) {
             None => true,
-            Some(name) => node(name).is_some_and(|node| is_written_off(&node)),
+            Some(name) => node(name).is_some_and(|node| is_out_of_service(&node)),
         });
     let surplus = ended.into_iter().take(surplus);
     surplus.chain(leaving).map(Arc::clone).collect()
@@ -146,8 +146,8 @@ fn has_ended(pod: &Pod) -> bool {
     matches!(phase(pod), Some("Succeeded" | "Failed"))
 }
 
-/// Whether somebody said that a node will not come back.
-fn is_written_off(node: &Node) -> bool {
+/// Whether a node has the out-of-service taint.
+fn is_out_of_service(node: &Node) -> bool {
     let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref());
     let tainted = taints
         .unwrap_or_default()
@@ -156,7 +156,7 @@ fn is_written_off(node: &Node) -> bool {
     tainted && readiness(node) != Some("True")
 }
 
-/// Says that a pod failed, and deletes it without waiting for its node.
+/// Sets a pod to Failed, and deletes it without a grace period.
 async fn remove(
     client: &Client,
     pod: &Pod,
@@ -168,7 +168,7 @@ async fn remove(
         if let Some(condition) = condition {
             status["conditions"] = json!([condition]);
         }
-        if !pods::say(client, pod, status, "as failed").await? {
+        if !pods::set_status(client, pod, status, "as failed").await? {
             return Ok(());
         }
     }

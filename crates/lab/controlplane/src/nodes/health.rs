@@ -1,20 +1,20 @@
-//! What the conditions of a node become when it falls silent.
+//! Conditions of an unresponsive node.
 
 use k8s_openapi::api::core::v1::{Node, NodeCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-/// What a kubelet reports; other conditions are left to who reports them.
-const REPORTED: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];
+/// Conditions the kubelet reports; others are left to their reporters.
+const KUBELET_CONDITIONS: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];
 
-/// The conditions of a node that has been silent for too long, unless they say so already.
-pub(super) fn silenced(node: &Node, now: &Time) -> Option<Vec<NodeCondition>> {
+/// The conditions of an unresponsive node, or `None` if they are set already.
+pub(super) fn unknown_conditions(node: &Node, now: &Time) -> Option<Vec<NodeCondition>> {
     let had = node
         .status
         .as_ref()
         .and_then(|status| status.conditions.as_deref());
     let mut conditions = had.unwrap_or_default().to_vec();
     let mut changed = false;
-    for type_ in REPORTED {
+    for type_ in KUBELET_CONDITIONS {
         match conditions
             .iter_mut()
             .find(|condition| condition.type_ == type_)

@@ -1,5 +1,5 @@
-//! Watches over nodes: who is silent for too long is said to be unknown, who is not ready is
-//! tainted, who is back is not.
+//! Node lifecycle: sets the conditions of unresponsive nodes to Unknown, taints nodes that are not
+//! ready, and removes the taints when they recover.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -21,20 +21,20 @@ use super::{Caches, Timing, condition, health, pods, readiness};
 
 const LEASES: &str = "kube-node-lease";
 const WORKERS: usize = 8;
-/// Labels from before there were stable ones, and those they repeat.
+/// Deprecated labels and the stable ones whose values they copy.
 const REPEATED_LABELS: [(&str, &str); 2] = [
     ("kubernetes.io/os", "beta.kubernetes.io/os"),
     ("kubernetes.io/arch", "beta.kubernetes.io/arch"),
 ];
 
-/// What is remembered from one look to the next.
+/// State between reconciles.
 #[derive(Default)]
-struct Memory {
-    /// When each node was last heard of, by this process's clock: clocks of nodes may be wrong.
-    heard: HashMap<String, Instant>,
+struct NodeHistory {
+    /// Last heartbeat of each node by this process's clock: clocks of nodes may be wrong.
+    last_heartbeat: HashMap<String, Instant>,
     zones: Zones,
     all_down: bool,
-    /// Nodes whose pods have been said not to be ready.
+    /// Nodes whose pods have been marked not ready.
     marked: HashSet<String>,
 }
 
@@ -43,25 +43,26 @@ struct Lifecycle {
     caches: Caches,
     timing: Timing,
     events: Events,
-    memory: Arc<Mutex<Memory>>,
+    memory: Arc<Mutex<NodeHistory>>,
 }
 
 pub(super) fn start(manager: &Manager, caches: Caches, timing: Timing) {
     let queue: Queue<Key> = Queue::new();
-    let memory = Arc::new(Mutex::new(Memory::default()));
+    let memory = Arc::new(Mutex::new(NodeHistory::default()));
     let events = manager.events("node-controller");
 
-    let (to, remembered, told) = (queue.clone(), Arc::clone(&memory), events.clone());
+    let (to, remembered, recorder) = (queue.clone(), Arc::clone(&memory), events.clone());
     let all = caches.nodes.clone();
     caches.nodes.on_change(move |change| {
         let Some(node) = change.object() else {
             return;
         };
-        tell(&told, change);
+        emit_events(&recorder, change);
         if notice(&mut remembered.lock(), change) {
-            // The whole cluster went down or came back: what that means for each is another question.
+            // The whole cluster went down or came back, which changes the eviction rules for every
+            // node.
             let (all, to) = (all.clone(), to.clone());
-            // The cache waits for this listener; reading it has to wait until it is done.
+            // The cache waits for this listener; reading it has to wait until it returns.
             tokio::spawn(async move {
                 for node in all.list() {
                     to.add(Key::of(&node.metadata));
@@ -82,7 +83,10 @@ pub(super) fn start(manager: &Manager, caches: Caches, timing: Timing) {
         let is_node = lease.metadata.namespace.as_deref() == Some(LEASES);
         if is_node && change.old.as_deref().and_then(renewed) != renewed(lease) {
             let name = lease.metadata.name.clone().unwrap_or_default();
-            remembered.lock().heard.insert(name, Instant::now());
+            remembered
+                .lock()
+                .last_heartbeat
+                .insert(name, Instant::now());
         }
     });
 
@@ -96,8 +100,8 @@ pub(super) fn start(manager: &Manager, caches: Caches, timing: Timing) {
     manager.start(lifecycle, &queue, WORKERS);
 }
 
-/// Says that a node came or went.
-fn tell(events: &Events, change: &Change<Node>) {
+/// Emits events for added and deleted nodes.
+fn emit_events(events: &Events, change: &Change<Node>) {
     let (node, reason, what) = match (&change.old, &change.new) {
         (None, Some(node)) => (node, "RegisteredNode", "Registered Node"),
         (Some(node), None) => (node, "RemovingNode", "Removing Node"),
@@ -113,30 +117,30 @@ fn tell(events: &Events, change: &Change<Node>) {
     events.normal(node.as_ref(), reason, text);
 }
 
-/// Remembers what a change says; true if the whole cluster went down or came back by it.
-fn notice(memory: &mut Memory, change: &Change<Node>) -> bool {
+/// Records a change; returns whether the whole cluster went down or came back with it.
+fn notice(memory: &mut NodeHistory, change: &Change<Node>) -> bool {
     let Some(name) = change.object().and_then(|node| node.metadata.name.clone()) else {
         return false;
     };
     let now = Instant::now();
     match (&change.old, &change.new) {
         (_, None) => {
-            memory.heard.remove(&name);
+            memory.last_heartbeat.remove(&name);
             memory.marked.remove(&name);
         }
         (old, Some(new)) => {
             let beat = |node: &Node| condition(node, "Ready")?.last_heartbeat_time.clone();
             if old.as_deref().is_none_or(|old| beat(old) != beat(new)) {
-                memory.heard.insert(name.clone(), now);
+                memory.last_heartbeat.insert(name.clone(), now);
             }
         }
     }
     memory.zones.observe(&name, change.new.as_deref());
     let was = std::mem::replace(&mut memory.all_down, memory.zones.all_down());
     if was && !memory.all_down {
-        // Who has not been heard of meanwhile gets another chance: nobody could be heard.
-        for heard in memory.heard.values_mut() {
-            *heard = now;
+        // Restart the grace period of all nodes: their heartbeats could not arrive either.
+        for last_heartbeat in memory.last_heartbeat.values_mut() {
+            *last_heartbeat = now;
         }
     }
     was != memory.all_down
@@ -172,7 +176,7 @@ impl Reconcile for Lifecycle {
         };
         let left = self.time_left(&node);
         if left.is_none() {
-            node = self.silence(&node).await?;
+            node = self.mark_unknown(&node).await?;
         }
         if readiness(&node) == Some("Unknown") {
             self.mark_pods(&node).await?;
@@ -190,7 +194,7 @@ impl Lifecycle {
         Api::all(self.client.clone())
     }
 
-    /// How long a node may still be silent; nothing if it has been for too long.
+    /// The remaining grace period of a node; `None` if it has passed.
     fn time_left(&self, node: &Node) -> Option<Duration> {
         let name = node.metadata.name.as_deref().unwrap_or_default();
         let lease = self.caches.leases.get(LEASES, name);
@@ -203,22 +207,22 @@ impl Lifecycle {
         };
         let now = Instant::now();
         let mut memory = self.memory.lock();
-        let heard = *memory.heard.entry(name.to_owned()).or_insert(now);
-        let left = (heard + grace.max(lasts)).saturating_duration_since(now);
+        let last_heartbeat = *memory.last_heartbeat.entry(name.to_owned()).or_insert(now);
+        let left = (last_heartbeat + grace.max(lasts)).saturating_duration_since(now);
         (!left.is_zero()).then_some(left)
     }
 
-    /// Says that nothing is known of a node any more.
-    async fn silence(&self, node: &Arc<Node>) -> Result<Arc<Node>, Error> {
-        let Some(conditions) = health::silenced(node, &now()) else {
+    /// Sets the conditions of a node to Unknown.
+    async fn mark_unknown(&self, node: &Arc<Node>) -> Result<Arc<Node>, Error> {
+        let Some(conditions) = health::unknown_conditions(node, &now()) else {
             return Ok(Arc::clone(node));
         };
         let name = node.metadata.name.clone().unwrap_or_default();
-        let mut silenced = node.as_ref().clone();
-        silenced.status.get_or_insert_default().conditions = Some(conditions);
+        let mut unknown_conditions = node.as_ref().clone();
+        unknown_conditions.status.get_or_insert_default().conditions = Some(conditions);
         let written = self
             .api()
-            .replace_status(&name, &PostParams::default(), &silenced)
+            .replace_status(&name, &PostParams::default(), &unknown_conditions)
             .await
             .map_err(Error::api(format!("update status of node {name}")))?;
         if readiness(node) == Some("True") {
@@ -229,7 +233,8 @@ impl Lifecycle {
         Ok(Arc::new(written))
     }
 
-    /// Says that the pods of a silent node are not ready, once for each silence: nobody else will.
+    /// Marks the pods of an unresponsive node as not ready, once per outage, because its kubelet
+    /// cannot.
     async fn mark_pods(&self, node: &Node) -> Result<(), Error> {
         let name = node.metadata.name.clone().unwrap_or_default();
         if self.memory.lock().marked.contains(&name) {
@@ -242,7 +247,7 @@ impl Lifecycle {
             let status = json!({ "conditions": [
                 { "type": "Ready", "status": "False", "lastTransitionTime": now() },
             ] });
-            if pods::say(&self.client, &pod, status, "as not ready").await? {
+            if pods::set_status(&self.client, &pod, status, "as not ready").await? {
                 self.events
                     .warning(pod.as_ref(), "NodeNotReady", "Node is not ready");
             }
@@ -251,7 +256,7 @@ impl Lifecycle {
         Ok(())
     }
 
-    /// Gives a node the taints it should have; says when to look again if one has to wait.
+    /// Updates the taints of a node; returns when to reconcile again if an eviction is delayed.
     async fn taint(&self, node: &Node) -> Result<Option<Duration>, Error> {
         let (expulsion, wait) = self.expulsion(node);
         let taints = taints::wanted(node, expulsion, &now());
@@ -273,7 +278,7 @@ impl Lifecycle {
             .api()
             .patch(&name, &PatchParams::default(), &Patch::Merge(&patch))
             .await
-            .or_absent()
+            .not_found_as_none()
             .map_err(Error::api(format!("taint node {name}")))?;
         if let Some(written) = written {
             self.caches.nodes.saw(&written).await;

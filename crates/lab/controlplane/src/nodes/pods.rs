@@ -1,4 +1,4 @@
-//! What is said about pods whose node cannot speak for them, and how they go.
+//! Status updates and deletion of pods on behalf of an unresponsive kubelet.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
@@ -6,8 +6,8 @@ use kube::{Api, Client};
 use runtime::{Absent as _, Error, Key};
 use serde_json::{Value, json};
 
-/// Says something in the status of this very pod; whether it is still there.
-pub(super) async fn say(
+/// Patches the status of a pod with a precondition on its UID; returns whether it still exists.
+pub(super) async fn set_status(
     client: &Client,
     pod: &Pod,
     status: Value,
@@ -23,12 +23,12 @@ pub(super) async fn say(
             &Patch::Strategic(&patch),
         )
         .await
-        .or_absent()
+        .not_found_as_none()
         .map_err(Error::api(format!("mark pod {key} {what}")))?;
     Ok(patched.is_some())
 }
 
-/// Deletes this very pod, with its own grace or another.
+/// Deletes a pod with a precondition on its UID, with its own grace period or another.
 pub(super) async fn delete(client: &Client, pod: &Pod, grace: Option<u32>) -> Result<(), Error> {
     let key = Key::of(&pod.metadata);
     let api: Api<Pod> = Api::namespaced(client.clone(), &key.namespace);
@@ -42,7 +42,7 @@ pub(super) async fn delete(client: &Client, pod: &Pod, grace: Option<u32>) -> Re
     };
     api.delete(&key.name, &params)
         .await
-        .or_absent()
+        .not_found_as_none()
         .map_err(Error::api(format!("delete pod {key}")))?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The taints a node should have for what it says about itself.
+//! The taints of a node, derived from its conditions.
 
 use k8s_openapi::api::core::v1::{Node, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -7,7 +7,7 @@ pub(super) const NOT_READY: &str = "node.kubernetes.io/not-ready";
 pub(super) const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
-/// Which condition, in which state, means which taint.
+/// Condition type, status and the resulting taint.
 const OF_CONDITIONS: [(&str, &str, &str); 6] = [
     ("Ready", "False", NOT_READY),
     ("Ready", "Unknown", UNREACHABLE),
@@ -25,18 +25,18 @@ const OF_CONDITIONS: [(&str, &str, &str); 6] = [
     ("PIDPressure", "True", "node.kubernetes.io/pid-pressure"),
 ];
 
-/// What becomes of the taints that drive pods away.
+/// State of the `NoExecute` taints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expulsion {
-    /// They stay as they are.
+    /// They are left as they are.
     Leave,
-    /// There are none.
+    /// They are removed.
     None,
-    /// There is this one.
+    /// This one is set.
     Taint(&'static str),
 }
 
-/// The taint that drives pods away from a node that is not ready.
+/// The `NoExecute` taint of a node that is not ready.
 pub(super) fn expulsion_for(readiness: &str) -> Option<&'static str> {
     match readiness {
         "False" => Some(NOT_READY),
@@ -45,7 +45,7 @@ pub(super) fn expulsion_for(readiness: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether a node has one of the taints that drive pods away because it is not ready.
+/// Whether a node has a `NoExecute` taint for not being ready.
 pub(super) fn expels(node: &Node) -> bool {
     taints(node).iter().any(is_expelling)
 }
@@ -59,7 +59,7 @@ fn taints(node: &Node) -> &[Taint] {
     taints.unwrap_or_default()
 }
 
-/// The taints of a node, unless it has them already. Taints of others are kept.
+/// The desired taints of a node, or `None` if it has them. Other taints are kept.
 pub(super) fn wanted(node: &Node, expulsion: Expulsion, now: &Time) -> Option<Vec<Taint>> {
     let mut wanted: Vec<(&str, &str)> = Vec::new();
     for (type_, status, key) in OF_CONDITIONS {

@@ -1,8 +1,8 @@
-//! How many nodes of each zone are not ready, and how fast their pods may be driven away.
+//! Unhealthy nodes per zone, and the resulting eviction rate.
 //!
-//! When everything seems to be down, it is more likely that the watcher is: then nobody is driven
-//! away. When most of a zone is down, it goes slower, and not at all in a small zone. These are
-//! kube-controller-manager's rules, with its numbers.
+//! When all nodes are unhealthy, the controller's own connection is the more likely cause: no pods
+//! are evicted. When most of a zone is unhealthy, evictions slow down, and stop in a small zone.
+//! These are kube-controller-manager's rules and numbers.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -12,12 +12,13 @@ use k8s_openapi::api::core::v1::Node;
 const REGION: &str = "topology.kubernetes.io/region";
 const ZONE: &str = "topology.kubernetes.io/zone";
 const EXCLUDED: &str = "node.kubernetes.io/exclude-disruption";
-/// Zones with more nodes go on, slowly, when most of them are down (`--large-cluster-size-threshold`).
-const LARGE: usize = 50;
-/// A zone is in trouble with this share of its nodes down (`--unhealthy-zone-threshold`), in percent.
-const TROUBLE: usize = 55;
-/// But never with fewer nodes down than this.
-const FEWEST: usize = 3;
+/// Zones with more nodes keep evicting at the secondary rate when most nodes are unhealthy
+/// (`--large-cluster-size-threshold`).
+const LARGE_ZONE_SIZE: usize = 50;
+/// Share of unhealthy nodes that makes a zone unhealthy, in percent (`--unhealthy-zone-threshold`).
+const UNHEALTHY_PERCENT: usize = 55;
+/// Minimum number of unhealthy nodes for that.
+const MIN_UNHEALTHY_NODES: usize = 3;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
@@ -37,7 +38,9 @@ impl Zone {
     fn state(&self) -> State {
         if self.down > 0 && self.down == self.total {
             State::Full
-        } else if self.down >= FEWEST && self.down * 100 >= self.total * TROUBLE {
+        } else if self.down >= MIN_UNHEALTHY_NODES
+            && self.down * 100 >= self.total * UNHEALTHY_PERCENT
+        {
             State::Partial
         } else {
             State::Normal
@@ -52,7 +55,7 @@ pub(super) struct Zones {
     zones: HashMap<String, Zone>,
 }
 
-/// The time between two nodes of one zone.
+/// Intervals between evictions in one zone.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pace {
     pub(super) normal: Duration,
@@ -60,7 +63,7 @@ pub(super) struct Pace {
 }
 
 impl Zones {
-    /// Notes how a node is, or that it is gone.
+    /// Records the state of a node, or its deletion.
     pub(super) fn observe(&mut self, name: &str, node: Option<&Node>) {
         if let Some((zone, ready)) = self.nodes.remove(name)
             && let Some(counts) = self.zones.get_mut(&zone)
@@ -81,12 +84,12 @@ impl Zones {
         self.nodes.insert(name.to_owned(), (zone, ready));
     }
 
-    /// Whether no node anywhere is ready.
+    /// Whether no node in any zone is ready.
     pub(super) fn all_down(&self) -> bool {
         !self.zones.is_empty() && self.zones.values().all(|zone| zone.state() == State::Full)
     }
 
-    /// Takes a turn for a node of a zone, or says how long to wait before asking again.
+    /// Takes an eviction slot for a node of a zone, or returns how long to wait.
     pub(super) fn take_turn(
         &mut self,
         zone: &str,
@@ -96,7 +99,7 @@ impl Zones {
         let zone = self.zones.entry(zone.to_owned()).or_default();
         let interval = match zone.state() {
             State::Normal | State::Full => pace.normal,
-            State::Partial if zone.total > LARGE => pace.in_trouble,
+            State::Partial if zone.total > LARGE_ZONE_SIZE => pace.in_trouble,
             State::Partial => return Err(pace.normal),
         };
         let due = zone.last.map_or(now, |last| last + interval);

@@ -1,4 +1,4 @@
-//! The rules of a role that is made of others.
+//! The rules of an aggregated role.
 
 use std::sync::Arc;
 
@@ -6,8 +6,8 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 use machinery::selector::LabelSelector;
 use serde_json::json;
 
-/// The rules a role should have, unless it has them or is not made of others. Selector by selector,
-/// role by role in the order of their names, each rule once. `roles` come by name.
+/// The desired rules of a role, or `None` if it has them or is not aggregated. By selector, then by
+/// role name, without duplicates. `roles` are sorted by name.
 pub(super) fn rules(
     role: &ClusterRole,
     roles: &[Arc<ClusterRole>],
@@ -35,7 +35,7 @@ pub(super) fn rules(
     Ok((rules != has).then_some(rules))
 }
 
-/// A rule in which an empty list is the same as none.
+/// A rule with empty lists normalized to none.
 fn plain(rule: &PolicyRule) -> PolicyRule {
     let some = |list: &Option<Vec<String>>| list.clone().filter(|list| !list.is_empty());
     PolicyRule {

@@ -1,4 +1,4 @@
-//! Binds claims and volumes: looks, decides, writes.
+//! The binder of claims and volumes.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use kube::api::{DeleteParams, PostParams, Preconditions};
 use kube::{Api, Client};
 use runtime::{Absent as _, Error, Events, Key, Manager, Next, Queue, Reconcile};
 
-use super::claims::{self, Note, Surroundings};
+use super::claims::{self, ClaimInputs, PendingEvent};
 use super::volumes::{self, Reclaim};
 use super::{
     BETA_PROVISIONER, BIND_COMPLETED, BOUND_BY_CONTROLLER, Caches, PROVISIONER, SELECTED_NODE,
     WORKERS, annotation, claim_class, claim_of, matching, of_class, volume_of,
 };
 
-/// What both controllers do it with.
+/// State shared by both controllers.
 struct Binder {
     client: Client,
     caches: Caches,
@@ -22,9 +22,9 @@ struct Binder {
     claims: Queue<Key>,
 }
 
-/// Looks after claims.
+/// Reconciles claims.
 struct Claims(Arc<Binder>);
-/// Looks after volumes.
+/// Reconciles volumes.
 struct Volumes(Arc<Binder>);
 
 pub(super) fn start(manager: &Manager, caches: Caches, claims: &Queue<Key>, volumes: &Queue<Key>) {
@@ -58,15 +58,15 @@ impl Reconcile for Claims {
             claims::Step::Provision(provisioner) => binder.provision(&claim, provisioner).await?,
             claims::Step::Pend(note) => {
                 if let Some(note) = &note {
-                    binder.tell(claim.as_ref(), note);
+                    binder.emit_event(claim.as_ref(), note);
                 }
                 binder.write_claim_status(&claim, "Pending", None).await?;
             }
-            claims::Step::Refuse(note) => binder.tell(claim.as_ref(), &note),
+            claims::Step::Refuse(note) => binder.emit_event(claim.as_ref(), &note),
             claims::Step::Lose(note) => {
                 if claim_phase(&claim) != Some("Lost") {
                     binder.write_claim_status(&claim, "Lost", None).await?;
-                    binder.tell(claim.as_ref(), &note);
+                    binder.emit_event(claim.as_ref(), &note);
                 }
             }
         }
@@ -95,9 +95,9 @@ impl Reconcile for Volumes {
                 .claims
                 .add(claim_of(&volume).unwrap_or_else(|| key.clone())),
             volumes::Step::Mismatch(of_volume, of_claim) => {
-                binder.tell(volume.as_ref(), &of_volume);
+                binder.emit_event(volume.as_ref(), &of_volume);
                 if let Some(claim) = claim {
-                    binder.tell(claim.as_ref(), &of_claim);
+                    binder.emit_event(claim.as_ref(), &of_claim);
                 }
             }
         }
@@ -128,7 +128,7 @@ impl Binder {
             })
             .filter_map(|pod| pod.metadata.name.clone())
             .collect();
-        let around = Surroundings {
+        let around = ClaimInputs {
             volumes: &candidates,
             class: class.as_deref(),
             default_class: default_class.as_deref(),
@@ -138,7 +138,8 @@ impl Binder {
         claims::decide(claim, &around)
     }
 
-    /// The claim a volume names. Volumes are deleted when it is gone: the cache alone is not trusted.
+    /// The claim a volume references. Its absence leads to deletion of the volume, so it is
+    /// verified with the API server.
     async fn claim_for(
         &self,
         volume: &PersistentVolume,
@@ -159,7 +160,7 @@ impl Binder {
             .claim_api(&key.namespace)
             .get(&key.name)
             .await
-            .or_absent()
+            .not_found_as_none()
             .map_err(Error::api(format!("get claim {key}")))?;
         Ok(live.map(Arc::new))
     }
@@ -172,7 +173,7 @@ impl Binder {
         Api::all(self.client.clone())
     }
 
-    fn tell<K: kube::Resource<DynamicType = ()>>(&self, about: &K, note: &Note) {
+    fn emit_event<K: kube::Resource<DynamicType = ()>>(&self, about: &K, note: &PendingEvent) {
         if note.warning {
             self.events
                 .warning(about, note.reason, note.message.clone());
@@ -272,7 +273,7 @@ impl Binder {
             Reclaim::Fail(note) if volume_phase(&volume) != Some("Failed") => {
                 self.write_phase(&volume, "Failed", Some(note.message.clone()))
                     .await?;
-                self.tell(volume.as_ref(), &note);
+                self.emit_event(volume.as_ref(), &note);
             }
             Reclaim::Leave | Reclaim::Fail(_) => {}
         }
@@ -294,13 +295,16 @@ impl Binder {
         self.volume_api()
             .delete(&name, &params)
             .await
-            .or_absent()
+            .not_found_as_none()
             .map_err(Error::api(format!("delete volume {name}")))?;
-        self.caches.volumes.saw_deletion(&volume.metadata).await;
+        self.caches
+            .volumes
+            .wait_for_deletion(&volume.metadata)
+            .await;
         Ok(())
     }
 
-    /// Takes back a binding whose other half went elsewhere.
+    /// Removes a binding whose other half is bound elsewhere.
     async fn unbind(&self, volume: &PersistentVolume) -> Result<(), Error> {
         let mut volume = volume.clone();
         let ours = annotation(&volume.metadata, BOUND_BY_CONTROLLER).is_some();

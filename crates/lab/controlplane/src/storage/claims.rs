@@ -1,4 +1,4 @@
-//! What a claim needs next.
+//! The next step of a claim.
 
 use std::sync::Arc;
 
@@ -15,48 +15,48 @@ const DEFAULT_CLASS: [&str; 2] = [
     "storageclass.beta.kubernetes.io/is-default-class",
 ];
 
-/// What a claim is decided upon with.
+/// Inputs of the decision about a claim.
 #[derive(Default)]
-pub(super) struct Surroundings<'a> {
-    /// The volume the claim names, those that name the claim, and those that are free.
+pub(super) struct ClaimInputs<'a> {
+    /// The volume the claim references, those that reference the claim, and unbound ones.
     pub(super) volumes: &'a [Arc<PersistentVolume>],
-    /// The class the claim asks for, if there is such a class.
+    /// The class of the claim, if it exists.
     pub(super) class: Option<&'a StorageClass>,
-    /// The class of claims that ask for none.
+    /// The default class.
     pub(super) default_class: Option<&'a str>,
-    /// The node that a scheduler chose for the first consumer.
+    /// The node selected by the scheduler for the first consumer.
     pub(super) node: Option<&'a Node>,
-    /// Pods that use the claim and are not on any node.
+    /// Pods that use the claim and are not scheduled.
     pub(super) waiting_pods: &'a [String],
 }
 
-/// Something to tell.
+/// An event to emit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Note {
+pub(super) struct PendingEvent {
     pub(super) warning: bool,
     pub(super) reason: &'static str,
     pub(super) message: String,
 }
 
-/// What is to be done about a claim.
+/// The next step of a claim.
 #[derive(Debug, PartialEq)]
 pub(super) enum Step {
-    /// Bind it, or finish binding it.
+    /// Bind it, or complete its binding.
     Bind(Arc<PersistentVolume>),
-    /// Give it the default class.
+    /// Set the default class.
     Assign(String),
-    /// Ask a provisioner for a volume.
+    /// Request a volume from a provisioner.
     Provision(String),
-    /// It has to wait.
-    Pend(Option<Note>),
-    /// It cannot be helped for now; its status is left alone.
-    Refuse(Note),
-    /// Its volume is gone.
-    Lose(Note),
+    /// Leave it pending.
+    Pend(Option<PendingEvent>),
+    /// Report an error; its status is left alone.
+    Refuse(PendingEvent),
+    /// Its volume is gone: set it to Lost.
+    Lose(PendingEvent),
 }
 
-/// Decides what a claim needs next.
-pub(super) fn decide(claim: &PersistentVolumeClaim, around: &Surroundings<'_>) -> Step {
+/// Decides the next step of a claim.
+pub(super) fn decide(claim: &PersistentVolumeClaim, around: &ClaimInputs<'_>) -> Step {
     let named = volume_of(claim);
     let volume = named.and_then(|name| {
         let is_named =
@@ -82,22 +82,22 @@ fn lose(message: &str) -> Step {
     Step::Lose(warning("ClaimLost", message))
 }
 
-fn warning(reason: &'static str, message: impl Into<String>) -> Note {
-    Note {
+fn warning(reason: &'static str, message: impl Into<String>) -> PendingEvent {
+    PendingEvent {
         warning: true,
         reason,
         message: message.into(),
     }
 }
 
-fn normal(reason: &'static str, message: impl Into<String>) -> Note {
-    Note {
+fn normal(reason: &'static str, message: impl Into<String>) -> PendingEvent {
+    PendingEvent {
         warning: false,
         ..warning(reason, message)
     }
 }
 
-/// A claim that was bound stays bound, unless its volume is another's.
+/// A bound claim stays bound, unless its volume is bound to another claim.
 fn keep(claim: &PersistentVolumeClaim, volume: &Arc<PersistentVolume>) -> Step {
     let taken = volume
         .spec
@@ -112,7 +112,7 @@ fn keep(claim: &PersistentVolumeClaim, volume: &Arc<PersistentVolume>) -> Step {
     }
 }
 
-/// A claim that names its volume gets it, if the volume is free and fits.
+/// A claim with `spec.volumeName` gets that volume, if it is unbound and matches.
 fn take(claim: &PersistentVolumeClaim, volume: &Arc<PersistentVolume>) -> Step {
     let name = volume.metadata.name.as_deref().unwrap_or_default();
     let taken = volume
@@ -140,8 +140,8 @@ fn take(claim: &PersistentVolumeClaim, volume: &Arc<PersistentVolume>) -> Step {
     }
 }
 
-/// A claim that names no volume gets one that fits, or has one made.
-fn find(claim: &PersistentVolumeClaim, around: &Surroundings<'_>) -> Step {
+/// A claim without a volume gets a matching one, or has one provisioned.
+fn find(claim: &PersistentVolumeClaim, around: &ClaimInputs<'_>) -> Step {
     let mode = around
         .class
         .and_then(|class| class.volume_binding_mode.as_deref());
@@ -167,7 +167,7 @@ fn find(claim: &PersistentVolumeClaim, around: &Surroundings<'_>) -> Step {
             let text = format!("storageclass.storage.k8s.io {class:?} not found");
             Step::Refuse(warning("ProvisioningFailed", text))
         }
-        // Provisioners that once were part of Kubernetes, and the one that stands for none.
+        // In-tree provisioners, and `kubernetes.io/no-provisioner`.
         Some(builtin) if builtin.starts_with("kubernetes.io/") => {
             let text = format!("no volume plugin matched name: {builtin}");
             Step::Refuse(warning("ProvisioningFailed", text))
@@ -176,7 +176,7 @@ fn find(claim: &PersistentVolumeClaim, around: &Surroundings<'_>) -> Step {
     }
 }
 
-fn waiting(pods: &[String]) -> Note {
+fn waiting(pods: &[String]) -> PendingEvent {
     match pods {
         [] => normal(
             "WaitForFirstConsumer",
@@ -193,8 +193,8 @@ fn waiting(pods: &[String]) -> Note {
     }
 }
 
-/// The status of a claim in a phase, with the volume it is bound to. Its size is taken from the volume
-/// when it becomes bound; later sizes are for who resizes volumes to say.
+/// The status of a claim in a phase. Its capacity is copied from the volume when it becomes bound;
+/// later changes are up to the resizer.
 pub(super) fn status(
     claim: &PersistentVolumeClaim,
     phase: &str,
@@ -220,7 +220,7 @@ pub(super) fn status(
     status
 }
 
-/// The class of claims that ask for none: of several, the newest.
+/// The default class: of several, the newest.
 pub(super) fn default_class(classes: &[Arc<StorageClass>]) -> Option<String> {
     let defaults = classes.iter().filter(|class| {
         DEFAULT_CLASS

@@ -1,4 +1,4 @@
-//! Makes the claims that pods bring along, as templates in their volumes.
+//! Creates the claims of ephemeral volumes from the templates in pods.
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
@@ -22,7 +22,7 @@ pub(super) fn start(manager: &Manager, caches: &Caches) {
             to.add(Key::of(&pod.metadata));
         }
     });
-    // A claim that is deleted comes back for as long as its pod is there.
+    // A deleted claim is created again as long as its pod exists.
     let (to, pods) = (queue.clone(), caches.pods_by_claim.clone());
     caches.claims.on_change(move |change| {
         if let (Some(claim), None) = (&change.old, &change.new) {
@@ -39,7 +39,7 @@ pub(super) fn start(manager: &Manager, caches: &Caches) {
     manager.start(ephemeral, &queue, WORKERS);
 }
 
-/// The claims a pod brings along, with the names of their volumes.
+/// The claims of a pod's ephemeral volumes, with the names of the volumes.
 fn wanted(pod: &Pod) -> Vec<(String, PersistentVolumeClaim)> {
     let name = pod.metadata.name.as_deref().unwrap_or_default();
     let leaving = pod.metadata.deletion_timestamp.is_some();

@@ -1,4 +1,4 @@
-//! Which volume fits a claim.
+//! Matching of volumes to claims.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::{claim_class, volume_class};
 
-/// Whether a volume is meant for a claim: it names it, perhaps without saying which one of that name.
+/// Whether a volume is reserved for a claim: it references it, possibly without a UID.
 pub(super) fn is_meant_for(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
     let wanted = volume
         .spec
@@ -26,9 +26,9 @@ pub(super) fn is_meant_for(volume: &PersistentVolume, claim: &PersistentVolumeCl
     })
 }
 
-/// The volume a claim should be bound to: one that is meant for it, or the smallest that is free and
-/// fits; of those, one that can do the least besides. A claim that waits for a consumer gets a free
-/// one only on the node chosen for the consumer.
+/// The volume for a claim: one reserved for it, or the smallest unbound one that matches; among
+/// those, the one with the fewest additional access modes. A claim that waits for a consumer gets
+/// an unbound one only on the node selected for the consumer.
 pub(super) fn best<'a>(
     claim: &PersistentVolumeClaim,
     volumes: &'a [Arc<PersistentVolume>],
@@ -58,7 +58,7 @@ pub(super) fn best<'a>(
         })
 }
 
-/// What keeps a volume that somebody asked for by name from being bound.
+/// Why a volume that is referenced by name cannot be bound.
 pub(super) fn mismatch(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Option<String> {
     let text = if volume.metadata.deletion_timestamp.is_some() {
         let name = volume.metadata.name.as_deref().unwrap_or_default();
@@ -104,7 +104,7 @@ fn is_selected(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool
     let Some(selector) = claim_spec(claim).and_then(|spec| spec.selector.as_ref()) else {
         return true;
     };
-    // The server has checked the selector; one it should not have let through selects nothing.
+    // The API server validates selectors; an invalid one matches nothing.
     LabelSelector::from_label_selector_object(&json!(selector)).is_ok_and(|selector| {
         let labels = volume.metadata.labels.as_ref();
         selector.matches(|key| {
@@ -115,7 +115,7 @@ fn is_selected(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool
     })
 }
 
-/// Whether a volume can be used on a node.
+/// Whether a volume is accessible from a node.
 pub(super) fn reaches(volume: &PersistentVolume, node: &Node) -> bool {
     volume_matches(&json!(volume.spec), &json!(node)).unwrap_or(false)
 }
@@ -128,7 +128,7 @@ fn volume_spec(volume: &PersistentVolume) -> Option<&PersistentVolumeSpec> {
     volume.spec.as_ref()
 }
 
-/// Whether one is a file system and the other a device.
+/// Whether the volume modes differ.
 pub(super) fn modes_differ(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
     let wanted = claim_spec(claim).and_then(|spec| spec.volume_mode.as_deref());
     let given = volume_spec(volume).and_then(|spec| spec.volume_mode.as_deref());

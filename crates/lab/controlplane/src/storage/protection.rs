@@ -1,4 +1,4 @@
-//! Keeps claims that pods use, and volumes that are bound, until they are neither.
+//! Protection finalizers: keep claims used by pods, and bound volumes.
 
 use std::sync::Arc;
 
@@ -31,12 +31,12 @@ pub(super) fn start(manager: &Manager, caches: &Caches) {
         if let Some(claim) = change
             .new
             .as_ref()
-            .filter(|claim| needs_look(&claim.metadata, CLAIM))
+            .filter(|claim| is_relevant(&claim.metadata, CLAIM))
         {
             to.add(Key::of(&claim.metadata));
         }
     });
-    // A claim may go when the last pod that used it is gone.
+    // A claim can be removed when the last pod that used it is gone.
     let to = claims.clone();
     caches.pods.on_change(move |change| {
         if change.new.is_none() {
@@ -50,7 +50,7 @@ pub(super) fn start(manager: &Manager, caches: &Caches) {
         if let Some(volume) = change
             .new
             .as_ref()
-            .filter(|it| needs_look(&it.metadata, VOLUME))
+            .filter(|it| is_relevant(&it.metadata, VOLUME))
         {
             to.add(Key::of(&volume.metadata));
         }
@@ -67,7 +67,7 @@ pub(super) fn start(manager: &Manager, caches: &Caches) {
     manager.start(keeper, &volumes, WORKERS);
 }
 
-/// What to do about the finalizer of an object.
+/// The next step for a finalizer.
 #[derive(Debug, PartialEq, Eq)]
 enum Step {
     Add,
@@ -84,12 +84,12 @@ fn step(meta: &ObjectMeta, finalizer: &str) -> Step {
     }
 }
 
-fn needs_look(meta: &ObjectMeta, finalizer: &str) -> bool {
+fn is_relevant(meta: &ObjectMeta, finalizer: &str) -> bool {
     step(meta, finalizer) != Step::Nothing
 }
 
-/// Whether a pod uses a claim. One that is on no node does not: no kubelet would start it any more.
-/// One that has ended does, but not a claim that was made for it alone.
+/// Whether a pod uses a claim. An unscheduled pod does not: no kubelet would start it any more. A
+/// terminated one does, except an ephemeral claim created for it.
 fn uses(pod: &Pod, claim: &Key) -> bool {
     let Some(spec) = &pod.spec else {
         return false;
@@ -129,7 +129,7 @@ impl Reconcile for Claims {
 }
 
 impl Claims {
-    /// The cache may not know of a pod yet; who deletes data asks the server.
+    /// The cache may not have a pod yet; before data is deleted, the API server is asked.
     async fn is_used(&self, key: &Key) -> Result<bool, Error> {
         let known = self.caches.pods_by_claim.find(&key.to_string());
         if known.iter().any(|pod| uses(pod, key)) {

@@ -1,37 +1,37 @@
-//! What becomes of a volume.
+//! The next step of a volume.
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 
-use super::claims::Note;
+use super::claims::PendingEvent;
 use super::{PROVISIONED_BY, annotation, matching, volume_of};
 
-/// What is to be done about a volume.
+/// The next step of a volume.
 #[derive(Debug, PartialEq)]
 pub(super) enum Step {
-    /// It is in this phase.
+    /// Set this phase.
     Phase(&'static str),
-    /// Its claim is gone: it is released, and then this.
+    /// Its claim is gone: release it, then reclaim it.
     Reclaim(Reclaim),
-    /// Its claim has another volume.
+    /// Its claim is bound to another volume.
     Unbind,
-    /// Its claim has to be looked at.
+    /// Reconcile its claim.
     AskClaim,
-    /// It and the claim it names cannot be bound: what to tell the volume and the claim.
-    Mismatch(Note, Note),
+    /// The volume and the referenced claim do not match: events for the volume and the claim.
+    Mismatch(PendingEvent, PendingEvent),
 }
 
-/// What to do with a volume nobody claims any more.
+/// How a released volume is reclaimed.
 #[derive(Debug, PartialEq)]
 pub(super) enum Reclaim {
-    /// It stays, or whoever made it deletes it.
+    /// It is kept, or deleted by its provisioner.
     Leave,
-    /// There is nothing behind it to delete.
+    /// It has no storage to delete.
     Delete,
-    /// Nobody can.
-    Fail(Note),
+    /// Deletion is not supported.
+    Fail(PendingEvent),
 }
 
-/// Decides what becomes of a volume, given the claim it names, if that is there.
+/// Decides the next step of a volume, given the claim it references, if that exists.
 pub(super) fn decide(volume: &PersistentVolume, claim: Option<&PersistentVolumeClaim>) -> Step {
     let wanted = volume
         .spec
@@ -59,7 +59,7 @@ pub(super) fn decide(volume: &PersistentVolume, claim: Option<&PersistentVolumeC
 }
 
 fn mismatch(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Step {
-    let note = |message| Note {
+    let note = |message| PendingEvent {
         warning: true,
         reason: "VolumeMismatch",
         message,
@@ -97,7 +97,7 @@ fn is_temporary(path: &str) -> bool {
 
 fn reclaim(volume: &PersistentVolume) -> Reclaim {
     let fail = |reason, message: String| {
-        Reclaim::Fail(Note {
+        Reclaim::Fail(PendingEvent {
             warning: true,
             reason,
             message,
@@ -109,7 +109,8 @@ fn reclaim(volume: &PersistentVolume) -> Reclaim {
     match policy(volume) {
         Some("Retain") | None => Reclaim::Leave,
         Some("Delete") if has_deleter => Reclaim::Leave,
-        // Folders of nodes that are not there need no deleting; which ones may be, is upstream's rule.
+        // Simulated nodes have no directories to delete; which paths may be deleted is upstream's
+        // rule.
         Some("Delete") if host_path(volume).is_some_and(is_temporary) => Reclaim::Delete,
         Some("Delete") if let Some(path) = host_path(volume) => fail(
             "VolumeFailedDelete",

@@ -1,4 +1,4 @@
-//! Jobs at their times.
+//! CronJobs: start Jobs on schedule.
 
 mod decide;
 mod times;
@@ -12,14 +12,14 @@ use kube::api::{DeleteParams, PostParams, Preconditions};
 use kube::{Api, Client, ResourceExt as _};
 use runtime::{Absent, Cache, Error, Events, Key, Manager, Next, Queue, Reconcile};
 
-use super::pods::{controller_of, is_controlled_by, namespace_is_terminating, said};
-use decide::{Decision, Said, Start, World, decide};
+use super::pods::{api_message, controller_of, is_controlled_by, namespace_is_terminating};
+use decide::{CronJobEvent, CronJobInputs, Decision, Start, decide};
 
 const COMPONENT: &str = "cronjob-controller";
 /// kube-controller-manager's `--concurrent-cron-job-syncs`.
 const WORKERS: usize = 5;
 
-/// Starts it.
+/// Starts the CronJob controller.
 pub(crate) async fn start(manager: &Manager) {
     let crons = manager.cache::<CronJob>();
     let jobs = manager.cache::<Job>();
@@ -57,8 +57,7 @@ pub(crate) async fn start(manager: &Manager) {
     manager.start(controller, &queue, WORKERS);
 }
 
-/// How long a schedule that was changed is not looked at: until its next time, so that times which
-/// have gone by are not made up for.
+/// The delay after a schedule change: until its next time, so that past times are not caught up.
 fn wait_for_new_schedule(old: &CronJob, new: &CronJob) -> Option<Duration> {
     let (old, spec) = (&old.spec, &new.spec);
     if old.schedule == spec.schedule && old.time_zone == spec.time_zone {
@@ -86,14 +85,14 @@ impl Reconcile for Controller {
         };
         let uid = cron.metadata.uid.as_deref().unwrap_or_default();
         let jobs = self.jobs.controlled_by(uid);
-        let decision = decide(&World {
+        let decision = decide(&CronJobInputs {
             cron: &cron,
             jobs: &jobs,
             exists: &|name| self.jobs.get(&key.namespace, name).is_some(),
             now: Timestamp::now(),
         });
-        for said in &decision.said {
-            self.say(&cron, said);
+        for event in &decision.new_events {
+            self.emit_event(&cron, event);
         }
         self.forget(&cron, &decision).await;
         let (status, failure) = match &decision.start {
@@ -113,18 +112,20 @@ impl Reconcile for Controller {
 }
 
 impl Controller {
-    fn say(&self, cron: &CronJob, said: &Said) {
-        if said.warning {
-            self.events.warning(cron, said.reason, said.message.clone());
+    fn emit_event(&self, cron: &CronJob, event: &CronJobEvent) {
+        if event.warning {
+            self.events
+                .warning(cron, event.reason, event.message.clone());
         } else {
-            self.events.normal(cron, said.reason, said.message.clone());
+            self.events
+                .normal(cron, event.reason, event.message.clone());
         }
     }
 
-    /// Deletes what the history does not keep. What cannot be deleted is tried again next time.
+    /// Deletes finished Jobs beyond the history limits. Failures are retried by the next reconcile.
     async fn forget(&self, cron: &CronJob, decision: &Decision) {
         for job in &decision.forget {
-            // It has been told about.
+            // The failure has been logged.
             let _ = self
                 .delete(cron, job.metadata.name.as_deref(), job.metadata.uid.clone())
                 .await;
@@ -146,9 +147,9 @@ impl Controller {
             .api::<Job>(cron)
             .delete(name, &only_this)
             .await
-            .or_absent()
+            .not_found_as_none()
         {
-            let message = format!("Deleted job: {}", said(&error));
+            let message = format!("Deleted job: {}", api_message(&error));
             self.events.warning(cron, "FailedDelete", message);
             return Err(Error::api(format!("delete job {name}"))(error));
         }
@@ -158,14 +159,14 @@ impl Controller {
             uid,
             ..ObjectMeta::default()
         };
-        self.jobs.saw_deletion(&gone).await;
+        self.jobs.wait_for_deletion(&gone).await;
         self.events
             .normal(cron, "SuccessfulDelete", format!("Deleted job {name}"));
         Ok(())
     }
 
-    /// Starts a Job; nothing if one of that name is somebody else's. One that is there already was
-    /// started by a round that was cut short.
+    /// Creates a Job; `None` if the name is taken by a Job of another owner. An existing Job of
+    /// this CronJob was created by an interrupted reconcile.
     async fn start(&self, cron: &CronJob, start: &Start) -> Result<Option<Job>, Error> {
         for replaced in &start.replaces {
             self.delete(cron, replaced.name.as_deref(), replaced.uid.clone())
@@ -188,7 +189,7 @@ impl Controller {
             }
             Err(error) if namespace_is_terminating(&error) => Ok(None),
             Err(error) => {
-                let message = format!("Error creating job: {}", said(&error));
+                let message = format!("Error creating job: {}", api_message(&error));
                 self.events.warning(cron, "FailedCreate", message);
                 Err(operation()(error))
             }
@@ -206,7 +207,7 @@ impl Controller {
             .api::<CronJob>(cron)
             .replace_status(&name, &PostParams::default(), &written)
             .await
-            .or_absent()
+            .not_found_as_none()
             .map_err(Error::api(format!("update the status of cronjob {name}")))?;
         if let Some(written) = written {
             self.crons.saw(&written).await;

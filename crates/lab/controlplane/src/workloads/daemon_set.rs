@@ -1,7 +1,7 @@
-//! DaemonSets: one pod on every node that suits them.
+//! DaemonSets: one pod on every matching node.
 //!
-//! Different from kube-controller-manager: a node that goes is noticed at once, not with the next
-//! change of something else, and nodes are worked on in the order of their names.
+//! Different from kube-controller-manager: a deleted node is handled at once, not with the next
+//! other change, and nodes are processed in the order of their names.
 
 mod backoff;
 mod decide;
@@ -24,17 +24,17 @@ use super::pods::{
     PodControl, Selector, available_in, concerned, controller_reference, is_controlled_by, matches,
     selector,
 };
-use backoff::{Backoff, Place};
-use decide::{Facts, Plan, decide, failed, min_ready_seconds, soonest};
+use backoff::{Backoff, BackoffKey};
+use decide::{DaemonSetInputs, Plan, decide, failed, min_ready_seconds, soonest};
 use places::Atlas;
 use template::HASH;
 
-/// As many as kube-controller-manager has by default.
+/// kube-controller-manager's default.
 const WORKERS: usize = 2;
-/// The old revisions to keep unless the set says otherwise.
+/// Default of `revisionHistoryLimit`.
 const REVISIONS: i32 = 10;
 
-/// Starts it.
+/// Starts the DaemonSet controller.
 pub(super) async fn start(manager: &Manager) {
     let sets = manager.cache::<DaemonSet>();
     let nodes = manager.cache::<Node>();
@@ -142,30 +142,30 @@ impl Reconcile for DaemonSets {
         let around = self.pods.around(&set.metadata);
         let pods = self.pods.claim(&*set, &wanted, around).await?;
         let nodes = self.atlas.lock().verdicts(&set);
-        let facts = Facts {
+        let inputs = DaemonSetInputs {
             set: &set,
             hash: &hash,
             nodes: &nodes,
             pods: &pods,
             now: Timestamp::now(),
         };
-        let plan = decide(&facts, |node| {
-            self.backoff.lock().left(&place(&set, node), facts.now)
+        let plan = decide(&inputs, |node| {
+            self.backoff.lock().left(&place(&set, node), inputs.now)
         });
         let applied = self.apply(&set, &hash, &plan).await;
 
         let pods = self.own_pods(&set, &wanted);
         let now = Timestamp::now();
         let nodes = self.atlas.lock().verdicts(&set);
-        let facts = Facts {
+        let inputs = DaemonSetInputs {
             pods: &pods,
             nodes: &nodes,
             now,
-            ..facts
+            ..inputs
         };
         let status = DaemonSetStatus {
             collision_count: collisions,
-            ..decide::status(&facts)
+            ..decide::status(&inputs)
         };
         let min_ready = min_ready_seconds(&set);
         let waits = min_ready > 0 && Some(status.number_ready) != status.number_available;
@@ -183,10 +183,10 @@ impl Reconcile for DaemonSets {
     }
 }
 
-/// What waits for replacement are counted for.
-fn place(set: &DaemonSet, node: &str) -> Place {
+/// The backoff key of a set on a node.
+fn place(set: &DaemonSet, node: &str) -> BackoffKey {
     let status = set.status.as_ref();
-    Place {
+    BackoffKey {
         uid: set.metadata.uid.clone().unwrap_or_default(),
         generation: status
             .and_then(|status| status.observed_generation)
@@ -254,7 +254,7 @@ impl DaemonSets {
         Ok(())
     }
 
-    /// Deletes the oldest revisions beyond the limit that no pod is of.
+    /// Deletes the oldest unused revisions beyond the limit.
     async fn forget_revisions(
         &self,
         owner: &Owner<'_>,

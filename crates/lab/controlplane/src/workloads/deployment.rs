@@ -1,8 +1,8 @@
-//! Deployments: ReplicaSets, one for each template, between which pods move.
+//! Deployments: one ReplicaSet per template, between which pods are shifted.
 //!
-//! Different from kube-controller-manager: the hash in the names of sets is another one (theirs is
-//! taken over Go's way to print a struct), everything one look leads to is written once instead of
-//! in steps, and rollbacks asked for by the annotation of `extensions/v1beta1` are not known.
+//! Different from kube-controller-manager: the hash in the names of sets (upstream hashes Go's
+//! representation of a struct), all changes of one reconcile are written at once instead of in
+//! steps, and the rollback annotation of `extensions/v1beta1` is not supported.
 
 mod decide;
 mod notes;
@@ -23,16 +23,16 @@ use runtime::{Absent, Cache, Change, Error, Events, Index, Key, Manager, Next, Q
 use tracing::info;
 
 use super::pods::{
-    claim, concerned, controller_of, is_controlled_by, is_terminal, namespace_is_terminating,
-    orphaned_in, said, selector,
+    api_message, claim, concerned, controller_of, is_controlled_by, is_terminal,
+    namespace_is_terminating, orphaned_in, selector,
 };
 use decide::{Plan, Update, decide};
 use sets::{essence, replicas};
 
-/// As many as kube-controller-manager has by default.
+/// kube-controller-manager's default.
 const WORKERS: usize = 5;
 
-/// Starts it.
+/// Starts the Deployment controller.
 pub(super) async fn start(manager: &Manager) {
     let deployments = manager.cache::<Deployment>();
     let sets = manager.cache::<ReplicaSet>();
@@ -76,7 +76,7 @@ pub(super) async fn start(manager: &Manager) {
     manager.start(controller, &queue, WORKERS);
 }
 
-/// The deployment that waits for its old pods to end, if this is the end of one.
+/// The deployment that waits for the end of its old pods, if this change is the end of one.
 fn waits_for_end(
     deployments: &Cache<Deployment>,
     sets: &Cache<ReplicaSet>,
@@ -96,7 +96,7 @@ fn waits_for_end(
     recreates(&deployment).then_some(key)
 }
 
-/// Whether all old pods have to end before new ones come.
+/// Whether the strategy is `Recreate`.
 fn recreates(deployment: &Deployment) -> bool {
     let spec = deployment.spec.as_ref();
     let strategy = spec.and_then(|spec| spec.strategy.as_ref());
@@ -150,7 +150,7 @@ impl DeploymentController {
         claim(&self.client, &self.sets, deployment, &wanted, sets).await
     }
 
-    /// The uids of sets with pods that have not ended.
+    /// UIDs of sets with pods that have not terminated.
     fn busy(&self, sets: &[Arc<ReplicaSet>]) -> HashSet<String> {
         let uids = sets.iter().filter_map(|set| set.metadata.uid.clone());
         uids.filter(|uid| {
@@ -195,13 +195,14 @@ impl DeploymentController {
                 self.note_collision(deployment).await?;
             }
         } else if !namespace_is_terminating(&error) {
-            self.note_failure(deployment, &key, &said(&error)).await;
+            self.note_failure(deployment, &key, &api_message(&error))
+                .await;
         }
         Err(operation(error))
     }
 
-    /// Whether the set of that name is the one that was to be created: then the cache was behind, as
-    /// can be when another controller works on the same deployment.
+    /// Whether the set of that name is the one to be created: then the cache was stale, which
+    /// happens when another controller handles the same deployment.
     async fn is_made_already(
         &self,
         deployment: &Deployment,
@@ -222,7 +223,8 @@ impl DeploymentController {
             && template(&known) == template(set))
     }
 
-    /// Another set has the name: the next try takes another one.
+    /// Increments the collision count: another set has the name, so the next attempt hashes to
+    /// another one.
     async fn note_collision(&self, deployment: &Deployment) -> Result<(), Error> {
         let mut changed = deployment.clone();
         let status = changed.status.get_or_insert_default();
@@ -233,8 +235,8 @@ impl DeploymentController {
         self.report(&changed).await
     }
 
-    async fn note_failure(&self, deployment: &Deployment, key: &Key, said: &str) {
-        let message = format!("Failed to create new replica set {:?}: {said}", key.name);
+    async fn note_failure(&self, deployment: &Deployment, key: &Key, cause: &str) {
+        let message = format!("Failed to create new replica set {:?}: {cause}", key.name);
         let deadline = deployment
             .spec
             .as_ref()
@@ -250,7 +252,7 @@ impl DeploymentController {
             );
             status::put(changed.status.get_or_insert_default(), failed);
             if changed != *deployment {
-                // The failure itself is what counts; it is tried again, and so is this.
+                // Best effort: the original failure is returned, and the retry repeats this.
                 let _ = self.report(&changed).await;
             }
         }
@@ -281,9 +283,9 @@ impl DeploymentController {
         self.api(&key)
             .delete(&key.name, &as_seen)
             .await
-            .or_absent()
+            .not_found_as_none()
             .map_err(Error::api(format!("delete ReplicaSet {key}")))?;
-        self.sets.saw_deletion(&set.metadata).await;
+        self.sets.wait_for_deletion(&set.metadata).await;
         Ok(())
     }
 
@@ -298,7 +300,7 @@ impl DeploymentController {
         );
     }
 
-    /// Writes the status. Annotations go with it, as with kube-controller-manager.
+    /// Writes the status and, as kube-controller-manager does, the annotations.
     async fn report(&self, deployment: &Deployment) -> Result<(), Error> {
         let key = Key::of(&deployment.metadata);
         let api: Api<Deployment> = Api::namespaced(self.client.clone(), &key.namespace);

@@ -1,4 +1,4 @@
-//! How many pods a budget lets go.
+//! Disruption budgets.
 
 mod decide;
 mod memory;
@@ -22,10 +22,10 @@ use scale::Scales;
 
 const COMPONENT: &str = "controllermanager";
 const WORKERS: usize = 2;
-/// How long changes of pods are gathered before a budget is looked at.
-const GATHER: Duration = Duration::from_millis(50);
+/// Batch window of pod changes.
+const BATCH_WINDOW: Duration = Duration::from_millis(50);
 
-/// Starts it.
+/// Starts the disruption controllers.
 pub(crate) async fn start(manager: &Manager) {
     let budgets = manager.cache::<PodDisruptionBudget>();
     let pods = manager.cache::<Pod>();
@@ -51,7 +51,7 @@ pub(crate) async fn start(manager: &Manager) {
             };
             if change.sides().any(|pod| matches(&selector, &pod.metadata)) {
                 seen.see(change, Timestamp::now());
-                changed.add_after(Key::of(&budget.metadata), GATHER);
+                changed.add_after(Key::of(&budget.metadata), BATCH_WINDOW);
             }
         }
     });
@@ -67,7 +67,7 @@ pub(crate) async fn start(manager: &Manager) {
     manager.start(controller, &queue, WORKERS);
 }
 
-/// The selector of a budget; without one, it selects nothing.
+/// The selector of a budget; a missing one selects nothing.
 fn read_selector(budget: &PodDisruptionBudget) -> Result<Selector, Error> {
     let written = budget.spec.as_ref().and_then(|spec| spec.selector.as_ref());
     written.map_or_else(|| Ok(Selector::nothing()), selector)
@@ -94,8 +94,8 @@ impl Reconcile for Controller {
         let now = Timestamp::now();
         let counted = match self.count(&budget, now).await {
             Ok(counted) => counted,
-            Err(error) if error.is_race() => return Err(error),
-            // Nobody knows how many may go: none.
+            Err(error) if error.is_conflict() => return Err(error),
+            // Without the expected number of pods no disruption is allowed.
             Err(error) => Counted {
                 status: decide::unknown(&budget, &error.to_string(), now),
                 look_again: None,
@@ -119,8 +119,8 @@ impl Controller {
                 .warning(budget, "CalculateExpectedPodCountFailed", message);
         })?;
         let key = Key::of(&budget.metadata);
-        // What is noted about pods that are gone is not about those that took their names.
-        let budget = &decide::without(budget, &self.memory.outlived(&key));
+        // Entries about deleted pods do not apply to their successors of the same name.
+        let budget = &decide::without(budget, &self.memory.stale_entries(&key));
         for pod in decide::overdue(budget, &pods, now) {
             let message = format!("Pod was expected by PDB {key} to be deleted but it wasn't");
             self.events.warning(&**pod, "NotDeleted", message);
@@ -136,7 +136,7 @@ impl Controller {
         Ok(pods)
     }
 
-    /// How many pods there should be, and how many of them healthy.
+    /// Expected number of pods, and desired number of healthy ones.
     async fn wanted(
         &self,
         budget: &PodDisruptionBudget,
@@ -171,11 +171,11 @@ impl Controller {
         let mut counted = budget.clone();
         counted.status = Some(status);
         let api: Api<PodDisruptionBudget> = Api::namespaced(self.client.clone(), &key.namespace);
-        // Evictions write it too: whoever read it before the other has to read it again.
+        // Evictions update the status as well: a conflict makes either side read it again.
         let written = api
             .replace_status(&key.name, &PostParams::default(), &counted)
             .await
-            .or_absent()
+            .not_found_as_none()
             .map_err(Error::api(format!(
                 "update the status of poddisruptionbudget {key}"
             )))?;

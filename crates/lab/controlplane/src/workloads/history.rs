@@ -1,8 +1,8 @@
-//! The templates a workload has had, kept as ControllerRevisions.
+//! Template history of workloads, stored as ControllerRevisions.
 //!
-//! StatefulSets and DaemonSets keep what they ran before, so that `kubectl rollout undo` finds it.
-//! A revision holds a patch that puts its template back; the names and numbers are those of
-//! kube-controller-manager's history package.
+//! StatefulSets and DaemonSets keep earlier templates for `kubectl rollout undo`. A revision holds
+//! a patch that restores its template; names and numbers are those of kube-controller-manager's
+//! history package.
 
 mod decide;
 
@@ -22,18 +22,18 @@ use super::pods::{Selector, controller_of, matches};
 use decide::Plan;
 pub(super) use decide::{hash, surplus, template};
 
-/// Whose history it is.
+/// The workload of a history.
 #[derive(Debug)]
 pub(super) struct Owner<'a> {
-    /// The workload.
+    /// Its metadata.
     pub meta: &'a ObjectMeta,
-    /// How a revision names the workload as its controller.
+    /// The owner reference in its revisions.
     pub reference: OwnerReference,
-    /// What the revisions of the workload are labelled with.
+    /// Selector of its revisions.
     pub selector: &'a Selector,
-    /// What it runs now.
+    /// Its current template.
     pub template: &'a PodTemplateSpec,
-    /// The label that carries the hash of a revision.
+    /// Label with the hash of a revision.
     pub hash_label: &'static str,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct History {
 }
 
 impl History {
-    /// Watches revisions.
+    /// Starts the cache of revisions.
     pub(super) fn new(manager: &Manager) -> Self {
         let revisions = manager.cache::<ControllerRevision>();
         let orphans = revisions.index(|revision| {
@@ -61,13 +61,13 @@ impl History {
         }
     }
 
-    /// Waits until all revisions are known.
+    /// Waits until the cache has synced.
     pub(super) async fn synced(&self) {
         self.revisions.synced().await;
     }
 
-    /// The revisions of a workload, oldest first. Those without a controller that carry its labels
-    /// become its own first, unless it is to go.
+    /// The revisions of a workload, oldest first. Matching ones without a controller are adopted
+    /// first, unless the workload is being deleted.
     pub(super) async fn of(
         &self,
         owner: &Owner<'_>,
@@ -88,7 +88,7 @@ impl History {
         Ok(revisions)
     }
 
-    /// Makes an orphan a workload's own, if it is still there and still that orphan.
+    /// Adopts an orphan, with a precondition that it still is one.
     async fn adopt(
         &self,
         owner: &Owner<'_>,
@@ -104,7 +104,7 @@ impl History {
             .api(owner)
             .patch(&name, &PatchParams::default(), &Patch::Strategic(&patch))
             .await
-            .or_absent()
+            .not_found_as_none()
             .map_err(Error::api(format!("adopt controllerrevision {name}")))?;
         if let Some(adopted) = &adopted {
             self.revisions.saw(adopted).await;
@@ -112,8 +112,8 @@ impl History {
         Ok(adopted.map(Arc::new))
     }
 
-    /// The revision that holds what the workload runs now: the newest if it does, an older one that
-    /// is numbered anew, or a fresh one. `collisions` counts names that another template had taken.
+    /// The revision of the current template: the newest, an older one with a new number, or a new
+    /// one. `collisions` counts names taken by other templates.
     pub(super) async fn current(
         &self,
         owner: &Owner<'_>,
@@ -166,7 +166,7 @@ impl History {
                 Err(kube::Error::Api(status)) if status.code == 409 => {}
                 Err(error) => return Err(operation()(error)),
             }
-            // Somebody has that name: a round of ours that was cut short, or another template.
+            // The name is taken: by an interrupted reconcile, or by another template.
             let known = api.get(&name).await.map_err(operation())?;
             if template(&known).as_ref() == Some(owner.template) {
                 self.revisions.saw(&known).await;
@@ -176,7 +176,7 @@ impl History {
         }
     }
 
-    /// Deletes the oldest revisions that nothing runs any more, beyond the limit.
+    /// Deletes the oldest unused revisions beyond the limit.
     pub(super) async fn truncate(
         &self,
         owner: &Owner<'_>,
@@ -190,7 +190,7 @@ impl History {
         Ok(())
     }
 
-    /// Deletes one revision, if it is still there.
+    /// Deletes a revision; a missing one is no error.
     pub(super) async fn delete(
         &self,
         owner: &Owner<'_>,
@@ -204,9 +204,9 @@ impl History {
         self.api(owner)
             .delete(&name, &this_very_one)
             .await
-            .or_absent()
+            .not_found_as_none()
             .map_err(Error::api(format!("delete controllerrevision {name}")))?;
-        self.revisions.saw_deletion(&revision.metadata).await;
+        self.revisions.wait_for_deletion(&revision.metadata).await;
         Ok(())
     }
 
@@ -216,7 +216,7 @@ impl History {
     }
 }
 
-/// A fresh revision of what a workload runs.
+/// A new revision of the current template.
 fn render(owner: &Owner<'_>, number: i64, collisions: i32) -> ControllerRevision {
     let data = decide::data(owner.template);
     let hash = hash(&data, Some(collisions));
@@ -228,7 +228,7 @@ fn render(owner: &Owner<'_>, number: i64, collisions: i32) -> ControllerRevision
     let prefix = owner.meta.name.as_deref().unwrap_or_default();
     ControllerRevision {
         metadata: ObjectMeta {
-            // Names of workloads are ASCII; a longer one is cut as upstream cuts it.
+            // Names of workloads are ASCII; a longer one is truncated as upstream does.
             name: Some(format!("{}-{hash}", &prefix[..prefix.len().min(223)])),
             namespace: owner.meta.namespace.clone(),
             labels: Some(labels),

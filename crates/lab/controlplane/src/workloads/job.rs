@@ -1,9 +1,9 @@
-//! Pods that run to their end.
+//! Jobs.
 
 mod backoff;
 mod decide;
-mod facts;
 mod indexes;
+mod inputs;
 mod orphans;
 mod pod;
 mod policy;
@@ -29,21 +29,20 @@ use super::pods::{
     slow_start,
 };
 use backoff::Backoff;
-use decide::{Act, Outcome, Plan, Report};
-use facts::{Facts, Verdict};
+use decide::{Outcome, Plan, PodAction, Report};
+use inputs::{JobInputs, JobVerdict};
 use orphans::Orphans;
 pub(super) use status::{end, is_finished};
 
 const COMPONENT: &str = "job-controller";
-/// The value of `managedBy` that means this controller.
+/// The value of `managedBy` for this controller.
 const OURS: &str = "kubernetes.io/job-controller";
 /// kube-controller-manager's `--concurrent-job-syncs`.
 const WORKERS: usize = 5;
-/// How long changes of pods are gathered before a Job is looked at. Upstream waits a second, which is
-/// long for who sits at a laptop.
-const GATHER: Duration = Duration::from_millis(100);
+/// Batch window of pod changes. Upstream waits a second, which is long for interactive use.
+const BATCH_WINDOW: Duration = Duration::from_millis(100);
 
-/// Starts it.
+/// Starts the Job controller.
 pub(crate) async fn start(manager: &Manager) {
     let jobs = manager.cache::<Job>();
     let pods = PodControl::new(manager, COMPONENT);
@@ -58,7 +57,7 @@ pub(crate) async fn start(manager: &Manager) {
     let (changed, known) = (queue.clone(), jobs.clone());
     pods.cache().on_change(move |change| {
         for key in concerned(&known, selector_of, change) {
-            changed.add_after(key, GATHER);
+            changed.add_after(key, BATCH_WINDOW);
         }
     });
     orphans::start(manager, Orphans::new(manager));
@@ -76,7 +75,7 @@ fn selector_of(job: &Job) -> Option<&LabelSelector> {
     job.spec.as_ref()?.selector.as_ref()
 }
 
-/// Whether somebody else looks after a Job.
+/// Whether another controller manages a Job (`spec.managedBy`).
 fn is_managed_elsewhere(job: &Job) -> bool {
     let manager = job
         .spec
@@ -90,8 +89,8 @@ struct Controller {
     events: Events,
     jobs: Cache<Job>,
     pods: PodControl,
-    /// What is remembered of failures, of Jobs that are not over. It is lost with the process: then
-    /// a Job does not wait, as upstream.
+    /// Backoffs of unfinished Jobs. They are lost on restart, as upstream: then a Job does not
+    /// wait.
     backoffs: Mutex<HashMap<Key, Backoff>>,
 }
 
@@ -126,19 +125,18 @@ impl Controller {
         };
         let pods = self.claim(job, &selector(written)?).await?;
         let known = self.backoffs.lock().get(key).copied().unwrap_or_default();
-        let facts = Facts::of(job, spec, &pods, known, Timestamp::now());
-        let plan = decide::plan(&facts);
+        let inputs = JobInputs::of(job, spec, &pods, known, Timestamp::now());
+        let plan = decide::plan(&inputs);
         let (outcome, failure) = self.act(job, spec, &plan).await;
-        let report = decide::report(&facts, &plan, &outcome);
-        self.settle(key, &facts, report).await?;
+        let report = decide::report(&inputs, &plan, &outcome);
+        self.settle(key, &inputs, report).await?;
         match failure {
             Some(error) => Err(error),
             None => Ok(plan.wait.map_or(Next::Wait, Next::After)),
         }
     }
 
-    /// The pods of a Job. One that it takes as its own is kept until it is counted, like those it
-    /// made.
+    /// Claims the pods of a Job. Adopted pods get the tracking finalizer, like created ones.
     async fn claim(&self, job: &Job, selector: &Selector) -> Result<Vec<Arc<Pod>>, Error> {
         let (orphans, mine): (Vec<_>, Vec<_>) = self
             .pods
@@ -167,7 +165,7 @@ impl Controller {
             .map_err(Error::api(format!("get job {key}")))?;
         if live.metadata.uid != job.metadata.uid || live.metadata.deletion_timestamp.is_some() {
             return Err(Error::Invalid(format!(
-                "job {key} is gone or to go: it adopts no pods"
+                "job {key} is deleted or being deleted: not adopting pods"
             )));
         }
         let patch = json!({ "metadata": {
@@ -185,24 +183,24 @@ impl Controller {
         Ok(Arc::new(adopted))
     }
 
-    /// Makes pods or takes them away; what came of it, and what went wrong.
+    /// Creates or deletes pods; returns the outcome and the first error.
     async fn act(&self, job: &Job, spec: &JobSpec, plan: &Plan) -> (Outcome, Option<Error>) {
         match &plan.act {
-            Act::Nothing | Act::Leave => (Outcome::default(), None),
-            Act::Create(wanted) => {
+            PodAction::Nothing | PodAction::Leave => (Outcome::default(), None),
+            PodAction::Create(wanted) => {
                 let (created, failure) = slow_start(wanted.len(), |number| {
                     let pod = pod::render(job, &spec.template, &wanted[number]);
                     self.pods.create(job, pod)
                 })
                 .await;
                 let outcome = Outcome {
-                    created: facts::many(created.into_iter().flatten()),
+                    created: inputs::many(created.into_iter().flatten()),
                     ..Outcome::default()
                 };
                 (outcome, failure)
             }
-            Act::Drop(pods) => self.remove(job, pods, true).await,
-            Act::End(pods) => self.remove(job, pods, false).await,
+            PodAction::Drop(pods) => self.remove(job, pods, true).await,
+            PodAction::End(pods) => self.remove(job, pods, false).await,
         }
     }
 
@@ -234,15 +232,17 @@ impl Controller {
         (outcome, failure)
     }
 
-    /// Names what has ended, lets it go, counts it: in this order, so that nothing is counted twice or
-    /// not at all, wherever it is cut short.
-    async fn settle(&self, key: &Key, facts: &Facts<'_>, report: Report) -> Result<(), Error> {
-        let mut job = self.write(facts.job.clone(), report.status.clone()).await?;
-        self.backoffs.lock().insert(key.clone(), facts.backoff);
-        if let Some(said) = report.said {
-            self.events.normal(facts.job, said.reason, said.message);
+    /// Records terminated pods, removes their finalizers, counts them: in this order, so that an
+    /// interruption at any point neither counts a pod twice nor misses one.
+    async fn settle(&self, key: &Key, inputs: &JobInputs<'_>, report: Report) -> Result<(), Error> {
+        let mut job = self
+            .write(inputs.job.clone(), report.status.clone())
+            .await?;
+        self.backoffs.lock().insert(key.clone(), inputs.backoff);
+        if let Some(event) = report.new_event {
+            self.events.normal(inputs.job, event.reason, event.message);
         }
-        let mut tracked = decide::tracked(facts);
+        let mut tracked = decide::tracked(inputs);
         let releases = report.release.iter().map(async |pod| {
             orphans::release(&self.client, self.pods.cache(), pod).await?;
             Ok(pod.metadata.uid.clone())
@@ -261,15 +261,15 @@ impl Controller {
         let finished = report
             .verdict
             .filter(|_| failure.is_none() && !report.more)
-            .filter(|verdict| decide::finish(facts, &mut status, verdict));
+            .filter(|verdict| decide::finish(inputs, &mut status, verdict));
         job = self.write(job, status).await?;
         if let Some(verdict) = finished {
-            self.tell_end(&job, facts.spec, &verdict);
+            self.tell_end(&job, inputs.spec, &verdict);
         }
         failure.map_or(Ok(()), Err)
     }
 
-    /// Writes a status, unless it says nothing new; the Job as it then is.
+    /// Writes a status if it changed; returns the resulting Job.
     async fn write(&self, mut job: Job, status: JobStatus) -> Result<Job, Error> {
         if status::complete(job.status.as_ref()) == status && job.status.is_some() {
             return Ok(job);
@@ -285,7 +285,7 @@ impl Controller {
         Ok(written)
     }
 
-    fn tell_end(&self, job: &Job, spec: &JobSpec, verdict: &Verdict) {
+    fn tell_end(&self, job: &Job, spec: &JobSpec, verdict: &JobVerdict) {
         if !verdict.success {
             return self
                 .events

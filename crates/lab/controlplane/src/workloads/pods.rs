@@ -1,5 +1,5 @@
-//! Pods in the hands of their controllers: whose they are, how they are made and taken away, which
-//! count, and which go first.
+//! Operations on the pods of controllers: claiming, creation, deletion, counting, and the order of
+//! deletion.
 
 mod batch;
 mod claim;
@@ -29,7 +29,7 @@ pub(crate) use state::{
 };
 pub(crate) use template::{controller_reference, pod_from_template};
 
-/// The most pods made or taken away at once (kube-controller-manager's burst).
+/// Maximum number of pods created or deleted in one reconcile (kube-controller-manager's burst).
 pub(crate) const BURST: usize = 500;
 
 /// Kinds of objects in namespaces.
@@ -40,7 +40,7 @@ pub(crate) trait Namespaced:
 
 impl<K> Namespaced for K where K: Kind + Resource<DynamicType = (), Scope = NamespaceResourceScope> {}
 
-/// What a controller does to pods. Whatever it does, the cache has seen before it returns.
+/// Pod operations of a controller. The cache has every change before an operation returns.
 #[derive(Clone)]
 pub(crate) struct PodControl {
     client: Client,
@@ -50,7 +50,7 @@ pub(crate) struct PodControl {
 }
 
 impl PodControl {
-    /// Pods as the controller `component` deals with them.
+    /// Pod operations of the controller `component`.
     pub(crate) fn new(manager: &Manager, component: &'static str) -> Self {
         let cache = manager.cache::<Pod>();
         Self {
@@ -61,12 +61,12 @@ impl PodControl {
         }
     }
 
-    /// All pods there are.
+    /// The cache of all pods.
     pub(crate) fn cache(&self) -> &Cache<Pod> {
         &self.cache
     }
 
-    /// The pods that an owner has, and those in its namespace that nobody has.
+    /// The pods of an owner, and those in its namespace without a controller.
     pub(crate) fn around(&self, owner: &ObjectMeta) -> Vec<Arc<Pod>> {
         let uid = owner.uid.as_deref().unwrap_or_default();
         let namespace = owner.namespace.as_deref().unwrap_or_default();
@@ -75,8 +75,8 @@ impl PodControl {
         pods
     }
 
-    /// Takes pods nobody has that the owner's selector wants, gives up those it does not want any
-    /// more; the pods it then has.
+    /// Adopts matching pods without a controller and releases pods that no longer match; returns
+    /// the owner's pods.
     pub(crate) async fn claim<O: Namespaced>(
         &self,
         owner: &O,
@@ -86,8 +86,7 @@ impl PodControl {
         claim(&self.client, &self.cache, owner, selector, pods).await
     }
 
-    /// Creates so many pods, few first and then more and more, until one is refused
-    /// (kube-controller-manager's slow start).
+    /// Creates pods in growing batches, until one fails (kube-controller-manager's slow start).
     pub(crate) async fn create_many<O: Namespaced>(
         &self,
         owner: &O,
@@ -103,7 +102,7 @@ impl PodControl {
         failure.map_or(Ok(created), Err)
     }
 
-    /// Creates a pod and says so. Nothing comes of it in a namespace that is to go.
+    /// Creates a pod and emits an event. Does nothing in a terminating namespace.
     pub(crate) async fn create<O: Namespaced>(
         &self,
         owner: &O,
@@ -135,15 +134,15 @@ impl PodControl {
             }
             Err(error) if namespace_is_terminating(&error) => Ok(None),
             Err(error) => {
-                let said = said(&error);
+                let message = api_message(&error);
                 self.events
-                    .warning(owner, "FailedCreate", format!("Error creating: {said}"));
+                    .warning(owner, "FailedCreate", format!("Error creating: {message}"));
                 Err(Error::api(format!("create a pod in {namespace}"))(error))
             }
         }
     }
 
-    /// Takes pods away, all at once, and says so; the first failure, if any.
+    /// Deletes pods concurrently and emits events; returns the first error, if any.
     pub(crate) async fn delete_many<O: Namespaced>(
         &self,
         owner: &O,
@@ -153,7 +152,7 @@ impl PodControl {
         results.into_iter().collect()
     }
 
-    /// Takes a pod away, this one and no other of its name, and says so.
+    /// Deletes a pod with a precondition on its UID, and emits an event.
     pub(crate) async fn delete<O: Namespaced>(&self, owner: &O, pod: &Pod) -> Result<(), Error> {
         let meta = &pod.metadata;
         let namespace = meta.namespace.as_deref().unwrap_or_default();
@@ -166,20 +165,20 @@ impl PodControl {
             ..DeleteParams::default()
         };
         let deleted = self.api(namespace).delete(name, &only_this).await;
-        match deleted.or_absent() {
+        match deleted.not_found_as_none() {
             Ok(Some(_)) => {
                 self.events
                     .normal(owner, "SuccessfulDelete", format!("Deleted pod: {name}"));
             }
             Ok(None) => {}
             Err(error) => {
-                let said = said(&error);
+                let message = api_message(&error);
                 self.events
-                    .warning(owner, "FailedDelete", format!("Error deleting: {said}"));
+                    .warning(owner, "FailedDelete", format!("Error deleting: {message}"));
                 return Err(Error::api(format!("delete pod {namespace}/{name}"))(error));
             }
         }
-        self.cache.saw_deletion(meta).await;
+        self.cache.wait_for_deletion(meta).await;
         Ok(())
     }
 
@@ -188,23 +187,23 @@ impl PodControl {
     }
 }
 
-/// What the server said, as it said it.
-pub(crate) fn said(error: &kube::Error) -> String {
+/// The API server's message.
+pub(crate) fn api_message(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),
         other => other.to_string(),
     }
 }
 
-/// What the server said about a failure, or else what failed.
+/// The API server's message about a failure, or else the error.
 pub(crate) fn explain(error: &Error) -> String {
     match error {
-        Error::Api { cause, .. } => said(cause),
+        Error::Api { cause, .. } => api_message(cause),
         Error::Invalid(text) | Error::Late(text) => text.clone(),
     }
 }
 
-/// Whether something cannot be made because its namespace is to go.
+/// Whether a creation failed because the namespace is terminating.
 pub(crate) fn namespace_is_terminating(error: &kube::Error) -> bool {
     let kube::Error::Api(status) = error else {
         return false;

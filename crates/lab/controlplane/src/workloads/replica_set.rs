@@ -1,4 +1,4 @@
-//! ReplicaSets: so many pods of a template, whatever happens to them.
+//! ReplicaSets: maintain a number of pods from a template.
 
 mod decide;
 
@@ -19,10 +19,10 @@ use super::pods::{
 };
 use decide::{Failure, Step};
 
-/// As many as kube-controller-manager has by default.
+/// kube-controller-manager's default.
 const WORKERS: usize = 5;
 
-/// Starts it.
+/// Starts the ReplicaSet controller.
 pub(super) async fn start(manager: &Manager) {
     let sets = manager.cache::<ReplicaSet>();
     let pods = PodControl::new(manager, "replicaset-controller");
@@ -67,7 +67,7 @@ impl Reconcile for ReplicaSets {
         let wanted = match set.spec.as_ref().map(|spec| selector(&spec.selector)) {
             Some(Ok(wanted)) => wanted,
             Some(Err(error)) => {
-                warn!(replica_set = %key, %error, "a selector nobody can use");
+                warn!(replica_set = %key, %error, "invalid selector");
                 return Ok(Next::Wait);
             }
             None => return Ok(Next::Wait),
@@ -94,7 +94,7 @@ impl Reconcile for ReplicaSets {
 }
 
 impl ReplicaSets {
-    /// Brings the number of pods to what it should be.
+    /// Creates or deletes pods to reach the desired number.
     async fn manage(
         &self,
         set: &ReplicaSet,
@@ -117,7 +117,7 @@ impl ReplicaSets {
         }
     }
 
-    /// The pods of all sets that have the controller of this one: they do the same work.
+    /// The pods of all sets with the same controller: they belong to the same workload.
     fn related_pods(&self, set: &ReplicaSet) -> Vec<Arc<Pod>> {
         let Some(controller) = controller_of(&set.metadata) else {
             return Vec::new();
@@ -128,7 +128,7 @@ impl ReplicaSets {
             .collect()
     }
 
-    /// The pods that run or are to run, and how many are ending.
+    /// The active pods, and the number of terminating ones.
     fn own_pods(&self, set: &ReplicaSet, wanted: &Selector) -> (Vec<Arc<Pod>>, usize) {
         let mut pods = self.pods.around(&set.metadata);
         pods.retain(|pod| {

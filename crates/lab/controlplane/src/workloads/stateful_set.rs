@@ -1,4 +1,4 @@
-//! Pods with names and storage of their own.
+//! StatefulSets.
 
 mod decide;
 mod identity;
@@ -20,19 +20,19 @@ use runtime::{Absent, Cache, Error, Events, Key, Manager, Next, Queue, Reconcile
 
 use super::history::{self, History, Owner};
 use super::pods::{
-    PodControl, available_in, concerned, controller_reference, namespace_is_terminating, said,
-    selector, slow_start,
+    PodControl, api_message, available_in, concerned, controller_reference,
+    namespace_is_terminating, selector, slow_start,
 };
-use decide::{Decision, Revision, Step, World, decide, differs};
+use decide::{Decision, Revision, StatefulSetInputs, Step, decide, differs};
 
 const COMPONENT: &str = "statefulset-controller";
 const HASH_LABEL: &str = "controller.kubernetes.io/hash";
 /// kube-controller-manager's `--concurrent-statefulset-syncs`.
 const WORKERS: usize = 5;
-/// How soon to look again at a claim that has to go first.
-const SOON: Duration = Duration::from_secs(1);
+/// Delay before a claim that has to be deleted first is checked again.
+const CLAIM_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Starts it.
+/// Starts the StatefulSet controller.
 pub(crate) async fn start(manager: &Manager) {
     let sets = manager.cache::<StatefulSet>();
     let claims = manager.cache::<PersistentVolumeClaim>();
@@ -104,7 +104,7 @@ impl Controller {
             hash_label: HASH_LABEL,
         };
         let mut revisions = self.history.of(&owner).await?;
-        // Pods of other names are no concern of the set, even if somebody gave it them.
+        // Pods with names outside the set's pattern are ignored, even if it controls them.
         let mut around = self.pods.around(&set.metadata);
         around.retain(|pod| identity::is_member(set, pod));
         let pods = self.pods.claim(set, &selector, around).await?;
@@ -129,7 +129,7 @@ impl Controller {
 
         let namespace = set.metadata.namespace.as_deref().unwrap_or_default();
         let now = Timestamp::now();
-        let decision = decide(&World {
+        let decision = decide(&StatefulSetInputs {
             set,
             spec,
             pods: &pods,
@@ -140,7 +140,7 @@ impl Controller {
             now,
         });
         let applied = self.apply(set, &decision).await;
-        // What has been found out is worth reporting also when something was refused.
+        // The status is written even if a step failed.
         self.report(set, decision.status.clone()).await?;
         applied?;
 
@@ -173,24 +173,24 @@ impl Controller {
             Step::Own(claim) => self.own(set, claim).await,
             Step::Repair(pod) => {
                 let result = self.repair(pod).await;
-                self.tell(set, "Update", &pod.name_any(), &result);
+                self.emit_event(set, "Update", &pod.name_any(), &result);
                 result
             }
             Step::Delete(pod) => {
                 let result = self.delete(pod).await;
-                self.tell(set, "Delete", &pod.name_any(), &result);
+                self.emit_event(set, "Delete", &pod.name_any(), &result);
                 result
             }
             Step::Wait => Ok(()),
         }
     }
 
-    /// Makes a pod after its claims: a pod without them could not start.
+    /// Creates the claims of a pod, then the pod: it could not start without them.
     async fn create(&self, set: &StatefulSet, ordinal: i32, pod: &Pod) -> Result<(), Error> {
         let name = pod.name_any();
         let claims = self.create_claims(set, ordinal).await;
         if claims.is_err() {
-            self.tell(set, "Create", &name, &claims);
+            self.emit_event(set, "Create", &name, &claims);
             return claims;
         }
         let api: Api<Pod> = self.api(set);
@@ -202,9 +202,9 @@ impl Controller {
             Err(error) if namespace_is_terminating(&error) => return Ok(()),
             Err(error) => Err(Error::api(format!("create pod {name}"))(error)),
         };
-        // Somebody else's pod of that name is waited for without a word.
+        // While another owner's pod has the name, no event is emitted.
         if !matches!(&result, Err(error) if error.code() == Some(409)) {
-            self.tell(set, "Create", &name, &result);
+            self.emit_event(set, "Create", &name, &result);
         }
         result
     }
@@ -243,7 +243,7 @@ impl Controller {
                         format!(
                             "Create Claim {name} for Pod {pod} in StatefulSet {} failed error: {}",
                             set.name_any(),
-                            said(&error)
+                            api_message(&error)
                         ),
                     );
                     return Err(Error::api(format!("create persistentvolumeclaim {name}"))(
@@ -287,14 +287,14 @@ impl Controller {
         Api::<Pod>::namespaced(self.client.clone(), &namespace)
             .delete(&name, &only_this)
             .await
-            .or_absent()
+            .not_found_as_none()
             .map_err(Error::api(format!("delete pod {namespace}/{name}")))?;
-        self.pods.cache().saw_deletion(&pod.metadata).await;
+        self.pods.cache().wait_for_deletion(&pod.metadata).await;
         Ok(())
     }
 
-    /// Says what came of something, in kube-controller-manager's words.
-    fn tell(&self, set: &StatefulSet, verb: &str, pod: &str, result: &Result<(), Error>) {
+    /// Emits an event about a result, with kube-controller-manager's message.
+    fn emit_event(&self, set: &StatefulSet, verb: &str, pod: &str, result: &Result<(), Error>) {
         let about = format!("{verb} Pod {pod} in StatefulSet {}", set.name_any());
         match result {
             Ok(()) => {
@@ -304,7 +304,7 @@ impl Controller {
             }
             Err(error) => {
                 let why = match error {
-                    Error::Api { cause, .. } => said(cause),
+                    Error::Api { cause, .. } => api_message(cause),
                     Error::Invalid(why) | Error::Late(why) => why.clone(),
                 };
                 let reason = format!("Failed{verb}");
@@ -325,7 +325,7 @@ impl Controller {
         let written = api
             .replace_status(&name, &PostParams::default(), &reported)
             .await
-            .or_absent()
+            .not_found_as_none()
             .map_err(Error::api(format!(
                 "update the status of statefulset {name}"
             )))?;
@@ -348,7 +348,7 @@ fn selector_of(set: &StatefulSet) -> Option<&LabelSelector> {
     set.spec.as_ref().map(|spec| &spec.selector)
 }
 
-/// The revision that the status names, if it is still there.
+/// The revision named in the status, if it still exists.
 fn current_revision(
     set: &StatefulSet,
     revisions: &[Arc<ControllerRevision>],
@@ -368,10 +368,10 @@ fn read(revision: &ControllerRevision) -> Result<Revision, Error> {
     }
 }
 
-/// When to look again without being told to: when a pod has been ready for long enough.
+/// When to reconcile again without a change: when a pod becomes available.
 fn next(decision: &Decision, spec: &StatefulSetSpec, pods: &[Arc<Pod>], now: Timestamp) -> Next {
     if decision.steps.contains(&Step::Wait) {
-        return Next::After(SOON);
+        return Next::After(CLAIM_RETRY_DELAY);
     }
     let min_ready_seconds = spec.min_ready_seconds.unwrap_or(0);
     let waits = pods

@@ -1,4 +1,4 @@
-//! Jobs that are over and not to stay.
+//! TTL of finished Jobs.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::Job;
@@ -12,7 +12,7 @@ const COMPONENT: &str = "ttl-after-finished-controller";
 /// kube-controller-manager's `--concurrent-ttl-after-finished-syncs`.
 const WORKERS: usize = 5;
 
-/// Starts it.
+/// Starts the TTL controller.
 pub(crate) async fn start(manager: &Manager) {
     let jobs = manager.cache::<Job>();
     jobs.synced().await;
@@ -30,7 +30,7 @@ pub(crate) async fn start(manager: &Manager) {
     manager.start(controller, &queue, WORKERS);
 }
 
-/// When a Job is to go, if it is over and not to stay.
+/// When a finished Job with a TTL is to be deleted.
 fn expires_at(job: &Job) -> Option<Timestamp> {
     let seconds = job.spec.as_ref()?.ttl_seconds_after_finished?;
     if job.metadata.deletion_timestamp.is_some() {
@@ -60,7 +60,7 @@ impl Reconcile for Controller {
         if let Some(next) = wait(expires_at(&known)) {
             return Ok(next);
         }
-        // What is deleted does not come back: the server is asked whether the Job is still to go.
+        // A deletion is final: the Job is read from the API server to check that it still applies.
         let jobs: Api<Job> = Api::namespaced(self.client.clone(), &key.namespace);
         let live = jobs
             .get_opt(&key.name)
@@ -78,14 +78,14 @@ impl Reconcile for Controller {
         });
         jobs.delete(&key.name, &only_this)
             .await
-            .or_absent()
+            .not_found_as_none()
             .map_err(Error::api(format!("delete job {key}, which is over")))?;
-        self.jobs.saw_deletion(&live.metadata).await;
+        self.jobs.wait_for_deletion(&live.metadata).await;
         Ok(Next::Wait)
     }
 }
 
-/// What to do instead of deleting a Job, if it is not to go now.
+/// The requeue instead of a deletion, if the TTL has not passed.
 fn wait(expires: Option<Timestamp>) -> Option<Next> {
     let Some(expires) = expires else {
         return Some(Next::Wait);

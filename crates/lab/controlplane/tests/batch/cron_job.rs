@@ -5,7 +5,7 @@ use kube::ResourceExt as _;
 use kube::api::ListParams;
 use serde_json::{Value, json};
 
-use super::world::{World, phase, template};
+use super::fixture::{Fixture, phase, template};
 
 fn cron(schedule: &str) -> Value {
     json!({
@@ -19,10 +19,10 @@ fn cron(schedule: &str) -> Value {
 }
 
 #[tokio::test]
-async fn starts_jobs_and_notes_how_they_end() -> anyhow::Result<()> {
-    let mut world = World::start().await?;
-    let created = world.create::<CronJob>(cron("@every 1s")).await?;
-    let started = world
+async fn starts_jobs_and_records_their_outcome() -> anyhow::Result<()> {
+    let mut fixture = Fixture::start().await?;
+    let created = fixture.create::<CronJob>(cron("@every 1s")).await?;
+    let started = fixture
         .until::<CronJob>("tick", "a job is started", |cron| {
             cron["status"]["active"][0]["name"].is_string()
         })
@@ -31,7 +31,7 @@ async fn starts_jobs_and_notes_how_they_end() -> anyhow::Result<()> {
     let name = started["status"]["active"][0]["name"]
         .as_str()
         .unwrap_or_default();
-    let job = world.api::<Job>().get(name).await?;
+    let job = fixture.api::<Job>().get(name).await?;
     assert_eq!(
         job.owner_references().first().map(|owner| &owner.uid),
         created.metadata.uid.as_ref()
@@ -40,41 +40,41 @@ async fn starts_jobs_and_notes_how_they_end() -> anyhow::Result<()> {
         job.annotations()
             .contains_key("batch.kubernetes.io/cronjob-scheduled-timestamp")
     );
-    world.crash();
-    world.resume().await?;
-    let pods = world
+    fixture.crash();
+    fixture.resume().await?;
+    let pods = fixture
         .until_pods("a pod", |pods| {
             pods.iter().any(|pod| phase(pod) == "Pending")
         })
         .await?;
     let of_job = pods.iter().find(|pod| pod.name_any().starts_with(name));
     let pod = of_job.map(kube::ResourceExt::name_any).unwrap_or_default();
-    world.report(&pod, "Succeeded").await?;
-    world
+    fixture.report(&pod, "Succeeded").await?;
+    fixture
         .until::<CronJob>("tick", "it has seen the end", |cron| {
             cron["status"]["lastSuccessfulTime"].is_string()
         })
         .await?;
-    world.until_event("tick", "SawCompletedJob").await?;
+    fixture.until_event("tick", "SawCompletedJob").await?;
     Ok(())
 }
 
 #[tokio::test]
-async fn a_suspended_one_starts_nothing() -> anyhow::Result<()> {
-    let world = World::start().await?;
+async fn suspended_cron_job_starts_nothing() -> anyhow::Result<()> {
+    let fixture = Fixture::start().await?;
     let mut suspended = cron("@every 1s");
     suspended["spec"]["suspend"] = json!(true);
-    world.create::<CronJob>(suspended).await?;
+    fixture.create::<CronJob>(suspended).await?;
     let mut other = cron("@every 1s");
     other["metadata"]["name"] = json!("tock");
-    world.create::<CronJob>(other).await?;
-    // The other one, made later, has started: this one would have, too.
-    world
+    fixture.create::<CronJob>(other).await?;
+    // The other one, created later, has started: this one would have, too.
+    fixture
         .until::<CronJob>("tock", "it has started", |cron| {
             cron["status"]["lastScheduleTime"].is_string()
         })
         .await?;
-    let jobs = world.api::<Job>().list(&ListParams::default()).await?;
+    let jobs = fixture.api::<Job>().list(&ListParams::default()).await?;
     assert!(jobs.iter().all(|job| job.name_any().starts_with("tock-")));
     Ok(())
 }

@@ -8,7 +8,7 @@ use kube::Api;
 use kube::api::EvictParams;
 use serde_json::{Value, json};
 
-use super::world::{World, template};
+use super::fixture::{Fixture, template};
 
 fn workload(replicas: i32) -> Value {
     json!({
@@ -43,16 +43,16 @@ fn numbers(budget: &Value) -> [i64; 4] {
 }
 
 #[tokio::test]
-async fn evictions_go_as_far_as_the_budget() -> anyhow::Result<()> {
-    let mut world = World::start().await?;
-    world.run_pods();
+async fn evictions_respect_the_budget() -> anyhow::Result<()> {
+    let mut fixture = Fixture::start().await?;
+    fixture.run_pods();
     let mut set = workload(3);
     set["spec"]["serviceName"] = json!("web");
-    world.create::<StatefulSet>(set).await?;
-    world
+    fixture.create::<StatefulSet>(set).await?;
+    fixture
         .create::<PodDisruptionBudget>(budget(json!({ "maxUnavailable": "34%" })))
         .await?;
-    let ready = world
+    let ready = fixture
         .until::<PodDisruptionBudget>("web", "all are healthy", |budget| {
             numbers(budget) == [3, 1, 3, 2]
         })
@@ -62,26 +62,26 @@ async fn evictions_go_as_far_as_the_budget() -> anyhow::Result<()> {
     assert_eq!(condition["status"], "True");
     assert_eq!(condition["reason"], "SufficientPods");
 
-    world
+    fixture
         .patch::<PodDisruptionBudget>("web", json!({ "spec": { "maxUnavailable": 1 } }))
         .await?;
-    world
+    fixture
         .until::<PodDisruptionBudget>("web", "one may go", |budget| {
             numbers(budget) == [3, 2, 3, 1]
         })
         .await?;
-    let pods: Api<Pod> = world.api();
+    let pods: Api<Pod> = fixture.api();
     pods.evict("web-1", &EvictParams::default()).await?;
-    world
+    fixture
         .until::<PodDisruptionBudget>("web", "it is back", |budget| {
             numbers(budget) == [3, 2, 3, 1] && budget["status"]["disruptedPods"].is_null()
         })
         .await?;
 
-    world
+    fixture
         .patch::<PodDisruptionBudget>("web", json!({ "spec": { "maxUnavailable": 0 } }))
         .await?;
-    let tight = world
+    let tight = fixture
         .until::<PodDisruptionBudget>("web", "none may go", |budget| {
             numbers(budget) == [3, 3, 3, 0]
         })
@@ -99,14 +99,14 @@ async fn evictions_go_as_far_as_the_budget() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn a_deployment_is_asked_how_many_pods_there_should_be() -> anyhow::Result<()> {
-    let mut world = World::start().await?;
-    world.run_pods();
-    world.create::<Deployment>(workload(4)).await?;
-    world
+async fn expected_pods_come_from_the_deployment() -> anyhow::Result<()> {
+    let mut fixture = Fixture::start().await?;
+    fixture.run_pods();
+    fixture.create::<Deployment>(workload(4)).await?;
+    fixture
         .create::<PodDisruptionBudget>(budget(json!({ "minAvailable": "50%" })))
         .await?;
-    world
+    fixture
         .until::<PodDisruptionBudget>("web", "half may go", |budget| {
             numbers(budget) == [4, 2, 4, 2]
         })
@@ -115,18 +115,20 @@ async fn a_deployment_is_asked_how_many_pods_there_should_be() -> anyhow::Result
 }
 
 #[tokio::test]
-async fn what_has_no_scale_lets_nothing_go() -> anyhow::Result<()> {
-    let world = World::start().await?;
+async fn pods_without_scale_allow_no_disruption() -> anyhow::Result<()> {
+    let fixture = Fixture::start().await?;
     let job = json!({
         "metadata": { "name": "work" },
         "spec": { "template": template(&json!({ "app": "web" }), "x", "Never") },
     });
-    world.create::<Job>(job).await?;
-    world.until_pods("one pod", |pods| pods.len() == 1).await?;
-    world
+    fixture.create::<Job>(job).await?;
+    fixture
+        .until_pods("one pod", |pods| pods.len() == 1)
+        .await?;
+    fixture
         .create::<PodDisruptionBudget>(budget(json!({ "maxUnavailable": 1 })))
         .await?;
-    let failed = world
+    let failed = fixture
         .until::<PodDisruptionBudget>("web", "it says so", |budget| {
             budget["status"]["conditions"][0]["reason"] == "SyncFailed"
         })

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
-use super::world::{World, phase, template};
+use super::fixture::{Fixture, phase, template};
 
 const TRACKING: &str = "batch.kubernetes.io/job-tracking";
 
@@ -37,40 +37,40 @@ fn active(pods: &[Pod]) -> Vec<&Pod> {
         .collect()
 }
 
-async fn end_active(world: &World, many: usize, as_what: &str) -> anyhow::Result<()> {
+async fn end_active(fixture: &Fixture, many: usize, as_what: &str) -> anyhow::Result<()> {
     let what = format!("{many} active pods");
-    let pods = world
+    let pods = fixture
         .until_pods(&what, |pods| active(pods).len() == many)
         .await?;
     for pod in active(&pods) {
-        world.report(&pod.name_any(), as_what).await?;
+        fixture.report(&pod.name_any(), as_what).await?;
     }
     Ok(())
 }
 
-async fn until_over(world: &World, type_: &str) -> anyhow::Result<Value> {
-    world
+async fn until_over(fixture: &Fixture, type_: &str) -> anyhow::Result<Value> {
+    fixture
         .until::<Job>("work", type_, |job| holds(job, type_))
         .await
 }
 
 #[tokio::test]
 async fn runs_pods_until_enough_have_succeeded() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    world
+    let fixture = Fixture::start().await?;
+    fixture
         .create::<Job>(job(json!({ "completions": 3, "parallelism": 2 })))
         .await?;
-    let running = world
+    let running = fixture
         .until::<Job>("work", "two active", |job| job["status"]["active"] == 2)
         .await?;
     assert!(running["status"]["startTime"].is_string());
-    let pods = world.until_pods("two", |pods| pods.len() == 2).await?;
+    let pods = fixture.until_pods("two", |pods| pods.len() == 2).await?;
     for pod in &pods {
         assert_eq!(pod.finalizers(), [TRACKING]);
     }
-    end_active(&world, 2, "Succeeded").await?;
-    end_active(&world, 1, "Succeeded").await?;
-    let done = until_over(&world, "Complete").await?;
+    end_active(&fixture, 2, "Succeeded").await?;
+    end_active(&fixture, 1, "Succeeded").await?;
+    let done = until_over(&fixture, "Complete").await?;
     let status = &done["status"];
     assert_eq!(status["succeeded"], 3);
     assert_eq!(status["ready"], 0);
@@ -83,10 +83,10 @@ async fn runs_pods_until_enough_have_succeeded() -> anyhow::Result<()> {
         assert_eq!(why["reason"], "CompletionsReached", "{type_}");
         assert_eq!(why["message"], "Reached expected number of succeeded pods");
     }
-    let pods = world.pods().await?;
+    let pods = fixture.pods().await?;
     assert!(pods.iter().all(|pod| pod.finalizers().is_empty()));
     assert_eq!(
-        world.until_event("work", "Completed").await?,
+        fixture.until_event("work", "Completed").await?,
         "Job completed"
     );
     Ok(())
@@ -94,15 +94,17 @@ async fn runs_pods_until_enough_have_succeeded() -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn fails_when_pods_fail_too_often() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    world
+    let fixture = Fixture::start().await?;
+    fixture
         .create::<Job>(job(
             json!({ "parallelism": 2, "completions": 2, "backoffLimit": 0 }),
         ))
         .await?;
-    let pods = world.until_pods("two pods", |pods| pods.len() == 2).await?;
-    world.report(&pods[0].name_any(), "Failed").await?;
-    let failed = until_over(&world, "Failed").await?;
+    let pods = fixture
+        .until_pods("two pods", |pods| pods.len() == 2)
+        .await?;
+    fixture.report(&pods[0].name_any(), "Failed").await?;
+    let failed = until_over(&fixture, "Failed").await?;
     for type_ in ["FailureTarget", "Failed"] {
         let why = condition(&failed, type_).unwrap_or(&Value::Null);
         assert_eq!(why["reason"], "BackoffLimitExceeded", "{type_}");
@@ -113,40 +115,40 @@ async fn fails_when_pods_fail_too_often() -> anyhow::Result<()> {
     }
     assert_eq!(failed["status"]["failed"], 2, "the other one ended with it");
     assert!(failed["status"]["completionTime"].is_null());
-    world
+    fixture
         .until_pods("only the one that failed", |pods| pods.len() == 1)
         .await?;
     Ok(())
 }
 
 #[tokio::test]
-async fn counts_every_pod_once_although_it_crashes() -> anyhow::Result<()> {
-    let mut world = World::start().await?;
-    world
+async fn counts_every_pod_once_across_crashes() -> anyhow::Result<()> {
+    let mut fixture = Fixture::start().await?;
+    fixture
         .create::<Job>(job(json!({ "completions": 12, "parallelism": 4 })))
         .await?;
     for _ in 0..3 {
-        end_active(&world, 4, "Succeeded").await?;
-        world.crash();
-        world.resume().await?;
+        end_active(&fixture, 4, "Succeeded").await?;
+        fixture.crash();
+        fixture.resume().await?;
     }
-    let done = until_over(&world, "Complete").await?;
+    let done = until_over(&fixture, "Complete").await?;
     assert_eq!(done["status"]["succeeded"], 12);
     assert!(done["status"]["failed"].is_null());
-    assert_eq!(world.pods().await?.len(), 12, "none was made twice");
+    assert_eq!(fixture.pods().await?.len(), 12, "none was made twice");
     Ok(())
 }
 
 #[tokio::test]
-async fn an_indexed_job_runs_every_index_and_fails_those_that_fail() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    world
+async fn indexed_job_runs_every_index_and_records_failures() -> anyhow::Result<()> {
+    let fixture = Fixture::start().await?;
+    fixture
         .create::<Job>(job(json!({
             "completionMode": "Indexed", "completions": 3, "parallelism": 3,
             "backoffLimitPerIndex": 0,
         })))
         .await?;
-    let pods = world
+    let pods = fixture
         .until_pods("three pods", |pods| pods.len() == 3)
         .await?;
     let mut indexes: Vec<_> = pods
@@ -159,9 +161,9 @@ async fn an_indexed_job_runs_every_index_and_fails_those_that_fail() -> anyhow::
         let index = &pod.annotations()["batch.kubernetes.io/job-completion-index"];
         assert!(pod.name_any().starts_with(&format!("work-{index}-")));
         let outcome = if index == "1" { "Failed" } else { "Succeeded" };
-        world.report(&pod.name_any(), outcome).await?;
+        fixture.report(&pod.name_any(), outcome).await?;
     }
-    let failed = until_over(&world, "Failed").await?;
+    let failed = until_over(&fixture, "Failed").await?;
     assert_eq!(failed["status"]["completedIndexes"], "0,2");
     assert_eq!(failed["status"]["failedIndexes"], "1");
     assert_eq!(failed["status"]["succeeded"], 2);
@@ -172,26 +174,28 @@ async fn an_indexed_job_runs_every_index_and_fails_those_that_fail() -> anyhow::
 }
 
 #[tokio::test]
-async fn a_suspended_job_has_no_pods_and_goes_on_when_resumed() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    world
+async fn suspended_job_has_no_pods_until_resumed() -> anyhow::Result<()> {
+    let fixture = Fixture::start().await?;
+    fixture
         .create::<Job>(job(json!({ "completions": 1, "parallelism": 1 })))
         .await?;
-    world.until_pods("one pod", |pods| pods.len() == 1).await?;
-    world
+    fixture
+        .until_pods("one pod", |pods| pods.len() == 1)
+        .await?;
+    fixture
         .patch::<Job>("work", json!({ "spec": { "suspend": true } }))
         .await?;
-    world.until_pods("none", <[Pod]>::is_empty).await?;
-    let suspended = until_over(&world, "Suspended").await?;
+    fixture.until_pods("none", <[Pod]>::is_empty).await?;
+    let suspended = until_over(&fixture, "Suspended").await?;
     let why = condition(&suspended, "Suspended").unwrap_or(&Value::Null);
     assert_eq!(why["reason"], "JobSuspended");
     assert!(suspended["status"]["startTime"].is_null());
     assert!(suspended["status"]["failed"].is_null(), "nothing failed");
-    world
+    fixture
         .patch::<Job>("work", json!({ "spec": { "suspend": false } }))
         .await?;
-    end_active(&world, 1, "Succeeded").await?;
-    let done = until_over(&world, "Complete").await?;
+    end_active(&fixture, 1, "Succeeded").await?;
+    let done = until_over(&fixture, "Complete").await?;
     let why = condition(&done, "Suspended").unwrap_or(&Value::Null);
     assert_eq!(
         (&why["status"], &why["reason"]),
@@ -202,21 +206,21 @@ async fn a_suspended_job_has_no_pods_and_goes_on_when_resumed() -> anyhow::Resul
 
 #[tokio::test]
 async fn policies_decide_about_failure_and_success() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    world
+    let fixture = Fixture::start().await?;
+    fixture
         .create::<Job>(job(json!({
             "completionMode": "Indexed", "completions": 4, "parallelism": 4,
             "successPolicy": { "rules": [{ "succeededIndexes": "0", "succeededCount": 1 }] },
         })))
         .await?;
-    let pods = world.until_pods("four", |pods| pods.len() == 4).await?;
+    let pods = fixture.until_pods("four", |pods| pods.len() == 4).await?;
     let leader = pods
         .iter()
         .find(|pod| pod.name_any().starts_with("work-0-"))
         .map(kube::ResourceExt::name_any)
         .unwrap_or_default();
-    world.report(&leader, "Succeeded").await?;
-    let done = until_over(&world, "Complete").await?;
+    fixture.report(&leader, "Succeeded").await?;
+    let done = until_over(&fixture, "Complete").await?;
     let why = condition(&done, "Complete").unwrap_or(&Value::Null);
     assert_eq!(why["reason"], "SuccessPolicy");
     assert_eq!(why["message"], "Matched rules at index 0");
@@ -228,9 +232,9 @@ async fn policies_decide_about_failure_and_success() -> anyhow::Result<()> {
         }] },
     }));
     fatal["metadata"]["name"] = json!("fatal");
-    world.create::<Job>(fatal).await?;
-    end_active(&world, 1, "Failed").await?;
-    let failed = world
+    fixture.create::<Job>(fatal).await?;
+    end_active(&fixture, 1, "Failed").await?;
+    let failed = fixture
         .until::<Job>("fatal", "its failure", |job| holds(job, "Failed"))
         .await?;
     let why = condition(&failed, "Failed").unwrap_or(&Value::Null);
@@ -245,15 +249,17 @@ async fn policies_decide_about_failure_and_success() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn a_pod_outlives_its_job_without_the_finalizer() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    world
+async fn orphaned_pod_loses_the_finalizer() -> anyhow::Result<()> {
+    let fixture = Fixture::start().await?;
+    fixture
         .create::<Job>(job(json!({ "completions": 1, "parallelism": 1 })))
         .await?;
-    world.until_pods("one pod", |pods| pods.len() == 1).await?;
-    world.delete::<Job>("work").await?;
-    // There is no garbage collector here: the pod stays, and nobody will count it.
-    world
+    fixture
+        .until_pods("one pod", |pods| pods.len() == 1)
+        .await?;
+    fixture.delete::<Job>("work").await?;
+    // There is no garbage collector here: the pod stays, and no Job will count it.
+    fixture
         .until_pods("it is let go", |pods| {
             pods.iter().all(|pod| pod.finalizers().is_empty())
         })
@@ -262,14 +268,14 @@ async fn a_pod_outlives_its_job_without_the_finalizer() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn a_job_that_is_over_goes_when_it_is_not_to_stay() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    world
+async fn finished_job_is_deleted_after_its_ttl() -> anyhow::Result<()> {
+    let fixture = Fixture::start().await?;
+    fixture
         .create::<Job>(job(json!({ "ttlSecondsAfterFinished": 0 })))
         .await?;
-    end_active(&world, 1, "Succeeded").await?;
-    // In the foreground: the garbage collector, which is not here, would take its pods first.
-    let going = world
+    end_active(&fixture, 1, "Succeeded").await?;
+    // In the foreground: the missing garbage collector would delete its pods first.
+    let going = fixture
         .until::<Job>("work", "it is to go", |job| {
             job["metadata"]["deletionTimestamp"].is_string()
         })
@@ -283,30 +289,32 @@ async fn a_job_that_is_over_goes_when_it_is_not_to_stay() -> anyhow::Result<()> 
 }
 
 #[tokio::test]
-async fn a_job_that_takes_too_long_fails() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    world
+async fn active_deadline_fails_the_job() -> anyhow::Result<()> {
+    let fixture = Fixture::start().await?;
+    fixture
         .create::<Job>(job(json!({ "activeDeadlineSeconds": 1 })))
         .await?;
-    let failed = until_over(&world, "Failed").await?;
+    let failed = until_over(&fixture, "Failed").await?;
     let why = condition(&failed, "Failed").unwrap_or(&Value::Null);
     assert_eq!(why["reason"], "DeadlineExceeded");
     assert_eq!(
         why["message"],
         "Job was active longer than specified deadline"
     );
-    world.until_pods("none is left", <[Pod]>::is_empty).await?;
+    fixture
+        .until_pods("none is left", <[Pod]>::is_empty)
+        .await?;
     assert_eq!(
-        world.until_event("work", "DeadlineExceeded").await?,
+        fixture.until_event("work", "DeadlineExceeded").await?,
         "Job was active longer than specified deadline"
     );
     Ok(())
 }
 
 #[tokio::test]
-async fn an_index_is_tried_again_until_its_limit() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    world
+async fn index_is_retried_up_to_its_limit() -> anyhow::Result<()> {
+    let fixture = Fixture::start().await?;
+    fixture
         .create::<Job>(job(json!({
             "completionMode": "Indexed", "completions": 2, "parallelism": 2,
             "backoffLimitPerIndex": 1, "maxFailedIndexes": 0,
@@ -314,7 +322,7 @@ async fn an_index_is_tried_again_until_its_limit() -> anyhow::Result<()> {
         .await?;
     let count = "batch.kubernetes.io/job-index-failure-count";
     for failures in ["0", "1"] {
-        let pods = world
+        let pods = fixture
             .until_pods("both indexes run", |pods| active(pods).len() == 2)
             .await?;
         let first = active(&pods)
@@ -323,9 +331,9 @@ async fn an_index_is_tried_again_until_its_limit() -> anyhow::Result<()> {
             .map(|pod| (pod.name_any(), pod.annotations()[count].clone()))
             .unwrap_or_default();
         assert_eq!(first.1, failures);
-        world.report(&first.0, "Failed").await?;
+        fixture.report(&first.0, "Failed").await?;
     }
-    let failed = until_over(&world, "Failed").await?;
+    let failed = until_over(&fixture, "Failed").await?;
     let why = condition(&failed, "Failed").unwrap_or(&Value::Null);
     assert_eq!(why["reason"], "MaxFailedIndexesExceeded");
     assert_eq!(failed["status"]["failedIndexes"], "0");
@@ -337,26 +345,28 @@ async fn an_index_is_tried_again_until_its_limit() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn a_pod_on_its_way_out_is_waited_for_where_the_job_says_so() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    world
+async fn replacement_waits_for_terminating_pod_if_configured() -> anyhow::Result<()> {
+    let fixture = Fixture::start().await?;
+    fixture
         .create::<Job>(job(json!({ "podReplacementPolicy": "Failed" })))
         .await?;
-    let pods = world.until_pods("one pod", |pods| pods.len() == 1).await?;
+    let pods = fixture
+        .until_pods("one pod", |pods| pods.len() == 1)
+        .await?;
     let first = pods[0].name_any();
-    world.delete::<Pod>(&first).await?;
-    let waiting = world
+    fixture.delete::<Pod>(&first).await?;
+    let waiting = fixture
         .until::<Job>("work", "it waits", |job| job["status"]["terminating"] == 1)
         .await?;
     assert!(waiting["status"]["active"].is_null());
     assert!(waiting["status"]["failed"].is_null());
-    world.report(&first, "Failed").await?;
-    world
+    fixture.report(&first, "Failed").await?;
+    fixture
         .until_pods("another one", |pods| {
             pods.len() == 1 && pods[0].name_any() != first
         })
         .await?;
-    world
+    fixture
         .until::<Job>("work", "it counts the first", |job| {
             job["status"]["failed"] == 1 && job["status"]["active"] == 1
         })
@@ -365,18 +375,20 @@ async fn a_pod_on_its_way_out_is_waited_for_where_the_job_says_so() -> anyhow::R
 }
 
 #[tokio::test]
-async fn a_job_of_another_controller_is_left_alone() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    world
+async fn job_of_another_controller_is_left_alone() -> anyhow::Result<()> {
+    let fixture = Fixture::start().await?;
+    fixture
         .create::<Job>(job(json!({ "managedBy": "example.com/queue" })))
         .await?;
     let mut other = job(json!({}));
     other["metadata"]["name"] = json!("other");
-    world.create::<Job>(other).await?;
-    // The one made later has its pod: this one would have, too.
-    let pods = world.until_pods("one pod", |pods| !pods.is_empty()).await?;
+    fixture.create::<Job>(other).await?;
+    // The one created later has its pod: this one would have, too.
+    let pods = fixture
+        .until_pods("one pod", |pods| !pods.is_empty())
+        .await?;
     assert!(pods.iter().all(|pod| pod.name_any().starts_with("other-")));
-    let left = world
+    let left = fixture
         .until::<Job>("work", "it is there", Value::is_object)
         .await?;
     assert_eq!(left["status"], json!({}));

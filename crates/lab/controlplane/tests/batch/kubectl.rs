@@ -1,4 +1,4 @@
-//! Workloads as people follow and steer them.
+//! Workloads as users follow and control them with kubectl.
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::batch::v1::{CronJob, Job};
@@ -8,7 +8,7 @@ use kube::api::PostParams;
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, from_value, json};
 
-use super::world::{World, phase, template};
+use super::fixture::{Fixture, phase, template};
 
 fn set(replicas: i32) -> Value {
     json!({
@@ -33,20 +33,20 @@ fn images(pods: &[Pod]) -> Vec<&str> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rolls_stateful_sets_out_and_back() -> anyhow::Result<()> {
-    let mut world = World::start().await?;
-    world.run_pods();
-    let served = world.cluster.serve().await?;
-    let kubectl = async |arguments: &[&str]| served.kubectl(&world.namespace, arguments).await;
-    world.create::<StatefulSet>(set(2)).await?;
-    let said = kubectl(&["rollout", "status", "statefulset/db"]).await?;
+    let mut fixture = Fixture::start().await?;
+    fixture.run_pods();
+    let served = fixture.cluster.serve().await?;
+    let kubectl = async |arguments: &[&str]| served.kubectl(&fixture.namespace, arguments).await;
+    fixture.create::<StatefulSet>(set(2)).await?;
+    let output = kubectl(&["rollout", "status", "statefulset/db"]).await?;
     assert!(
-        said.contains("partitioned roll out complete: 2 new pods have been updated...\n"),
-        "{said}"
+        output.contains("partitioned roll out complete: 2 new pods have been updated...\n"),
+        "{output}"
     );
     kubectl(&["set", "image", "statefulset/db", "main=example.com/db:2"]).await?;
-    let said = kubectl(&["rollout", "status", "statefulset/db"]).await?;
-    assert!(said.contains("roll out complete"), "{said}");
-    assert_eq!(images(&world.pods().await?), ["example.com/db:2"; 2]);
+    let output = kubectl(&["rollout", "status", "statefulset/db"]).await?;
+    assert!(output.contains("roll out complete"), "{output}");
+    assert_eq!(images(&fixture.pods().await?), ["example.com/db:2"; 2]);
     let history = kubectl(&["rollout", "history", "statefulset/db"]).await?;
     let numbers = |history: &str| -> Vec<u32> {
         let words = history
@@ -58,7 +58,7 @@ async fn rolls_stateful_sets_out_and_back() -> anyhow::Result<()> {
 
     kubectl(&["rollout", "undo", "statefulset/db"]).await?;
     kubectl(&["rollout", "status", "statefulset/db"]).await?;
-    assert_eq!(images(&world.pods().await?), ["example.com/db:1"; 2]);
+    assert_eq!(images(&fixture.pods().await?), ["example.com/db:1"; 2]);
     let history = kubectl(&["rollout", "history", "statefulset/db"]).await?;
     assert_eq!(numbers(&history), [2, 3]);
 
@@ -66,38 +66,38 @@ async fn rolls_stateful_sets_out_and_back() -> anyhow::Result<()> {
     kubectl(&["rollout", "status", "statefulset/db"]).await?;
     kubectl(&["rollout", "restart", "statefulset/db"]).await?;
     kubectl(&["rollout", "status", "statefulset/db"]).await?;
-    assert_eq!(world.pods().await?.len(), 3);
+    assert_eq!(fixture.pods().await?.len(), 3);
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn drains_a_node_one_pod_after_the_other() -> anyhow::Result<()> {
-    let mut world = World::start().await?;
-    world.run_pods();
-    let served = world.cluster.serve().await?;
-    let nodes: Api<Node> = Api::all(world.cluster.client());
+    let mut fixture = Fixture::start().await?;
+    fixture.run_pods();
+    let served = fixture.cluster.serve().await?;
+    let nodes: Api<Node> = Api::all(fixture.cluster.client());
     let node: Node = from_value(json!({ "metadata": { "name": "old" } }))?;
     nodes.create(&PostParams::default(), &node).await?;
     let mut pinned = set(2);
     pinned["spec"]["template"]["spec"]["nodeName"] = json!("old");
-    // There is no node that would end pods gracefully.
+    // There is no kubelet that would terminate pods gracefully.
     pinned["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = json!(0);
-    world.create::<StatefulSet>(pinned).await?;
+    fixture.create::<StatefulSet>(pinned).await?;
     let budget = json!({
         "metadata": { "name": "db" },
         "spec": { "maxUnavailable": 1, "selector": { "matchLabels": { "app": "db" } } },
     });
-    world.create::<PodDisruptionBudget>(budget).await?;
-    world
+    fixture.create::<PodDisruptionBudget>(budget).await?;
+    fixture
         .until::<PodDisruptionBudget>("db", "one may go", |budget| {
             budget["status"]["disruptionsAllowed"] == 1 && budget["status"]["currentHealthy"] == 2
         })
         .await?;
-    let before = world.pods().await?;
+    let before = fixture.pods().await?;
     served
-        .kubectl(&world.namespace, &["drain", "old", "--timeout=100s"])
+        .kubectl(&fixture.namespace, &["drain", "old", "--timeout=100s"])
         .await?;
-    let after = world.pods().await?;
+    let after = fixture.pods().await?;
     for pod in &before {
         let same = after.iter().any(|now| now.metadata.uid == pod.metadata.uid);
         assert!(!same, "{} is still there", pod.name_any());
@@ -107,9 +107,9 @@ async fn drains_a_node_one_pod_after_the_other() -> anyhow::Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn runs_jobs_and_waits_for_them() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    let served = world.cluster.serve().await?;
-    let kubectl = async |arguments: &[&str]| served.kubectl(&world.namespace, arguments).await;
+    let fixture = Fixture::start().await?;
+    let served = fixture.cluster.serve().await?;
+    let kubectl = async |arguments: &[&str]| served.kubectl(&fixture.namespace, arguments).await;
     kubectl(&[
         "create",
         "cronjob",
@@ -118,16 +118,16 @@ async fn runs_jobs_and_waits_for_them() -> anyhow::Result<()> {
         "--schedule=0 3 * * *",
     ])
     .await?;
-    world
+    fixture
         .patch::<CronJob>(
             "nightly",
             json!({ "spec": { "timeZone": "Europe/Vienna" } }),
         )
         .await?;
     kubectl(&["create", "job", "now", "--from=cronjob/nightly"]).await?;
-    let pods = world.until_pods("a pod", |pods| pods.len() == 1).await?;
+    let pods = fixture.until_pods("a pod", |pods| pods.len() == 1).await?;
     assert_eq!(phase(&pods[0]), "Pending");
-    world.report(&pods[0].name_any(), "Succeeded").await?;
+    fixture.report(&pods[0].name_any(), "Succeeded").await?;
     kubectl(&[
         "wait",
         "--for=condition=complete",
@@ -135,17 +135,17 @@ async fn runs_jobs_and_waits_for_them() -> anyhow::Result<()> {
         "--timeout=60s",
     ])
     .await?;
-    let said = kubectl(&["get", "job", "now", "--no-headers"]).await?;
-    let words: Vec<&str> = said.split_whitespace().take(3).collect();
+    let output = kubectl(&["get", "job", "now", "--no-headers"]).await?;
+    let words: Vec<&str> = output.split_whitespace().take(3).collect();
     assert_eq!(words, ["now", "Complete", "1/1"]);
-    // A job that somebody else made for a CronJob counts as one of its own.
-    world
+    // A Job that another client created for a CronJob counts as its own.
+    fixture
         .until::<CronJob>("nightly", "it has seen the job", |cron| {
             cron["status"]["lastSuccessfulTime"].is_string()
         })
         .await?;
     kubectl(&["delete", "job", "now", "--cascade=orphan", "--wait=false"]).await?;
-    world
+    fixture
         .until::<Job>("now", "it is to go", |job| {
             job.is_null() || job["metadata"]["deletionTimestamp"].is_string()
         })

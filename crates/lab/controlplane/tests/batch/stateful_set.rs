@@ -6,7 +6,7 @@ use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
-use super::world::{World, names, template};
+use super::fixture::{Fixture, names, template};
 
 fn set(replicas: i32, image: &str) -> Value {
     json!({
@@ -43,31 +43,31 @@ fn rolled_out(replicas: i32) -> impl Fn(&Value) -> bool {
 }
 
 #[tokio::test]
-async fn pods_come_in_order_with_names_and_claims() -> anyhow::Result<()> {
-    let world = World::start().await?;
-    world.create::<StatefulSet>(set(2, "one")).await?;
-    world
+async fn pods_are_created_in_order_with_names_and_claims() -> anyhow::Result<()> {
+    let fixture = Fixture::start().await?;
+    fixture.create::<StatefulSet>(set(2, "one")).await?;
+    fixture
         .until::<StatefulSet>("web", "the first pod", |set| set["status"]["replicas"] == 1)
         .await?;
-    let first = world
+    let first = fixture
         .until_pods("web-0", |pods| names(pods) == ["web-0"])
         .await?;
     let labels = first[0].metadata.labels.clone().unwrap_or_default();
     assert_eq!(labels["statefulset.kubernetes.io/pod-name"], "web-0");
     assert_eq!(labels["apps.kubernetes.io/pod-index"], "0");
 
-    world.report("web-0", "Running").await?;
-    world
+    fixture.report("web-0", "Running").await?;
+    fixture
         .until_pods("web-1", |pods| names(pods) == ["web-0", "web-1"])
         .await?;
-    world.report("web-1", "Running").await?;
-    let ready = world
+    fixture.report("web-1", "Running").await?;
+    let ready = fixture
         .until::<StatefulSet>("web", "both are ready", rolled_out(2))
         .await?;
     assert_eq!(ready["status"]["currentReplicas"], 2);
     assert_eq!(ready["status"]["collisionCount"], 0);
 
-    let claims: Api<PersistentVolumeClaim> = world.api();
+    let claims: Api<PersistentVolumeClaim> = fixture.api();
     let claims = claims.list(&ListParams::default()).await?;
     let claims: Vec<_> = claims
         .iter()
@@ -75,7 +75,7 @@ async fn pods_come_in_order_with_names_and_claims() -> anyhow::Result<()> {
         .collect();
     assert_eq!(claims, ["data-web-0", "data-web-1"]);
     assert_eq!(
-        world
+        fixture
             .until_event("web", "SuccessfulCreate")
             .await?
             .split(' ')
@@ -86,14 +86,14 @@ async fn pods_come_in_order_with_names_and_claims() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn a_rollout_goes_down_and_an_undo_goes_back() -> anyhow::Result<()> {
-    let mut world = World::start().await?;
-    world.run_pods();
-    world.create::<StatefulSet>(set(3, "one")).await?;
-    let first = world
+async fn rollout_proceeds_downwards_and_can_be_undone() -> anyhow::Result<()> {
+    let mut fixture = Fixture::start().await?;
+    fixture.run_pods();
+    fixture.create::<StatefulSet>(set(3, "one")).await?;
+    let first = fixture
         .until::<StatefulSet>("web", "three pods", rolled_out(3))
         .await?;
-    let sets: Api<StatefulSet> = world.api();
+    let sets: Api<StatefulSet> = fixture.api();
     let strategic = |patch: Value| {
         let sets = sets.clone();
         async move {
@@ -102,27 +102,27 @@ async fn a_rollout_goes_down_and_an_undo_goes_back() -> anyhow::Result<()> {
         }
     };
     strategic(image("two")).await?;
-    // The controllers are ended in the middle of it, and begin anew.
-    world.crash();
-    world.resume().await?;
-    let second = world
+    // The controllers are killed in the middle of it, and restarted.
+    fixture.crash();
+    fixture.resume().await?;
+    let second = fixture
         .until::<StatefulSet>("web", "the update", rolled_out(3))
         .await?;
     assert_ne!(
         first["status"]["currentRevision"],
         second["status"]["currentRevision"]
     );
-    let pods = world.pods().await?;
+    let pods = fixture.pods().await?;
     assert_eq!(names(&pods), ["web-0", "web-1", "web-2"]);
 
-    // As `kubectl rollout undo` does: the patch that the older revision holds.
-    let revisions: Api<ControllerRevision> = world.api();
+    // As `kubectl rollout undo` does: apply the patch in the older revision.
+    let revisions: Api<ControllerRevision> = fixture.api();
     let older = first["status"]["currentRevision"]
         .as_str()
         .unwrap_or_default();
     let older_data = revisions.get(older).await?.data.unwrap_or_default().0;
     strategic(older_data).await?;
-    let third = world
+    let third = fixture
         .until::<StatefulSet>("web", "the rollback", |set| {
             rolled_out(3)(set) && set["status"]["currentRevision"] == older
         })
@@ -143,18 +143,18 @@ async fn a_rollout_goes_down_and_an_undo_goes_back() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn scaling_down_takes_the_highest_and_keeps_or_hands_over_claims() -> anyhow::Result<()> {
-    let mut world = World::start().await?;
-    world.run_pods();
+async fn scale_down_removes_the_highest_and_applies_claim_retention() -> anyhow::Result<()> {
+    let mut fixture = Fixture::start().await?;
+    fixture.run_pods();
     let mut parallel = set(3, "one");
     parallel["spec"]["podManagementPolicy"] = json!("Parallel");
     parallel["spec"]["persistentVolumeClaimRetentionPolicy"] =
         json!({ "whenDeleted": "Delete", "whenScaled": "Retain" });
-    let created = world.create::<StatefulSet>(parallel).await?;
-    world
+    let created = fixture.create::<StatefulSet>(parallel).await?;
+    fixture
         .until::<StatefulSet>("web", "three pods", rolled_out(3))
         .await?;
-    let claim = world
+    let claim = fixture
         .until::<PersistentVolumeClaim>("data-web-2", "an owner", |claim| {
             claim["metadata"]["ownerReferences"].is_array()
         })
@@ -163,16 +163,16 @@ async fn scaling_down_takes_the_highest_and_keeps_or_hands_over_claims() -> anyh
         claim["metadata"]["ownerReferences"][0]["uid"].as_str(),
         created.metadata.uid.as_deref()
     );
-    world
+    fixture
         .patch::<StatefulSet>("web", json!({ "spec": { "replicas": 1 } }))
         .await?;
-    world
+    fixture
         .until_pods("only web-0", |pods| names(pods) == ["web-0"])
         .await?;
-    world
+    fixture
         .until::<StatefulSet>("web", "one pod", |set| set["status"]["replicas"] == 1)
         .await?;
-    let claims: Api<PersistentVolumeClaim> = world.api();
+    let claims: Api<PersistentVolumeClaim> = fixture.api();
     assert_eq!(claims.list(&ListParams::default()).await?.items.len(), 3);
     Ok(())
 }
@@ -186,27 +186,27 @@ fn updated(set: &Value) -> (Option<i64>, Option<i64>) {
 }
 
 #[tokio::test]
-async fn an_update_stops_at_the_partition() -> anyhow::Result<()> {
-    let mut world = World::start().await?;
-    world.run_pods();
+async fn update_stops_at_the_partition() -> anyhow::Result<()> {
+    let mut fixture = Fixture::start().await?;
+    fixture.run_pods();
     let mut object = set(3, "one");
     object["spec"]["ordinals"] = json!({ "start": 5 });
     object["spec"]["updateStrategy"] =
         json!({ "type": "RollingUpdate", "rollingUpdate": { "partition": 2 } });
-    world.create::<StatefulSet>(object).await?;
-    world
+    fixture.create::<StatefulSet>(object).await?;
+    fixture
         .until::<StatefulSet>("web", "three pods", rolled_out(3))
         .await?;
-    let sets: Api<StatefulSet> = world.api();
+    let sets: Api<StatefulSet> = fixture.api();
     let change = Patch::Strategic(image("two"));
     sets.patch("web", &PatchParams::default(), &change).await?;
-    world
+    fixture
         .until::<StatefulSet>("web", "one is updated", |set| {
             updated(set) == (Some(1), Some(2)) && set["status"]["readyReplicas"] == 3
         })
         .await?;
     let images = async || -> anyhow::Result<Vec<(String, String)>> {
-        let pods = world.pods().await?;
+        let pods = fixture.pods().await?;
         let image = |pod: &Pod| pod.spec.as_ref()?.containers.first()?.image.clone();
         Ok(pods
             .iter()
@@ -222,14 +222,14 @@ async fn an_update_stops_at_the_partition() -> anyhow::Result<()> {
             pair("web-7", "two")
         ]
     );
-    // One below the partition comes back as it was.
-    world.delete::<Pod>("web-5").await?;
-    world
+    // A pod below the partition is recreated from the current revision.
+    fixture.delete::<Pod>("web-5").await?;
+    fixture
         .until::<StatefulSet>("web", "it is back", |set| {
             updated(set) == (Some(1), Some(2)) && set["status"]["readyReplicas"] == 3
         })
         .await?;
-    world
+    fixture
         .until_pods("three pods", |pods| pods.len() == 3)
         .await?;
     assert_eq!(images().await?[0], pair("web-5", "one"));
@@ -237,26 +237,26 @@ async fn an_update_stops_at_the_partition() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn who_updates_by_hand_deletes_by_hand() -> anyhow::Result<()> {
-    let mut world = World::start().await?;
-    world.run_pods();
+async fn on_delete_updates_only_deleted_pods() -> anyhow::Result<()> {
+    let mut fixture = Fixture::start().await?;
+    fixture.run_pods();
     let mut object = set(2, "one");
     object["spec"]["updateStrategy"] = json!({ "type": "OnDelete" });
-    world.create::<StatefulSet>(object).await?;
-    world
+    fixture.create::<StatefulSet>(object).await?;
+    fixture
         .until::<StatefulSet>("web", "two pods", |set| set["status"]["readyReplicas"] == 2)
         .await?;
-    let sets: Api<StatefulSet> = world.api();
+    let sets: Api<StatefulSet> = fixture.api();
     let change = Patch::Strategic(image("two"));
     sets.patch("web", &PatchParams::default(), &change).await?;
-    let seen = world
+    let seen = fixture
         .until::<StatefulSet>("web", "it has been seen", |set| {
             set["status"]["observedGeneration"] == set["metadata"]["generation"]
         })
         .await?;
     assert_eq!(updated(&seen), (None, Some(2)));
-    world.delete::<Pod>("web-1").await?;
-    let half = world
+    fixture.delete::<Pod>("web-1").await?;
+    let half = fixture
         .until::<StatefulSet>("web", "one is updated", |set| {
             updated(set).0 == Some(1) && set["status"]["readyReplicas"] == 2
         })

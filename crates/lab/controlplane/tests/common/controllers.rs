@@ -1,11 +1,11 @@
-//! The controllers that a suite is about.
+//! The controllers under test.
 
 use std::path::Path;
 
 use runtime::Manager;
 use testkit::{Process, ServedCluster, TestCluster};
 
-/// What runs until it is dropped. Its tasks end at the await they are at: what `kill -9` does to them.
+/// The running controllers. Dropping them ends their tasks at their current await, like `kill -9`.
 pub(crate) enum Controllers {
     Ours {
         _manager: Manager,
@@ -17,8 +17,8 @@ pub(crate) enum Controllers {
 }
 
 impl Controllers {
-    /// Starts the controllers; those of Kubernetes with these names if the server is and
-    /// `GENUINE_CONTROLLERS` is set, which shows whether a test asks for the genuine behaviour.
+    /// Starts the controllers; upstream's with these names if the server is kube-apiserver and
+    /// `GENUINE_CONTROLLERS` is set, which verifies the expectations of a test.
     pub(crate) async fn start(cluster: &TestCluster, names: &str) -> anyhow::Result<Self> {
         let assets = std::env::var_os("KUBEBUILDER_ASSETS").filter(|_| cluster.is_genuine());
         let wanted = assets.filter(|_| std::env::var_os("GENUINE_CONTROLLERS").is_some());

@@ -7,7 +7,9 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::json;
 use testkit::{TestCluster, wait_until};
 
-use crate::{Controllers, SOON, api, create, pod, say, service_account, until, until_gone};
+use crate::{
+    Controllers, WAIT_TIMEOUT, api, create, pod, service_account, set_status, until, until_gone,
+};
 
 async fn ready_pod(
     cluster: &TestCluster,
@@ -23,7 +25,7 @@ async fn ready_pod(
         "podIPs": [{ "ip": ip }],
         "conditions": [{ "type": "Ready", "status": "True" }],
     });
-    say(&pods, name, status).await?;
+    set_status(&pods, name, status).await?;
     Ok(())
 }
 
@@ -60,7 +62,7 @@ async fn until_addresses(
         .collect();
     wait_until(
         &format!("slices of {service} have {expected:?}"),
-        SOON,
+        WAIT_TIMEOUT,
         || async { Ok((addresses(slices, service).await? == expected).then_some(())) },
     )
     .await
@@ -86,7 +88,7 @@ async fn slices_and_endpoints_follow_pods_and_services() -> anyhow::Result<()> {
         "spec": { "selector": { "app": "web" }, "ports": [{ "name": "http", "port": 80, "targetPort": "http" }] },
     }))
     .await?;
-    // A pod may be seen before its node.
+    // A pod may be observed before its node.
     ready_pod(cluster, &namespace, "web-1", "10.1.0.1").await?;
     let nodes: Api<Node> = Api::all(cluster.client());
     let zone = json!({ "topology.kubernetes.io/zone": "z1" });
@@ -126,11 +128,11 @@ async fn slices_and_endpoints_follow_pods_and_services() -> anyhow::Result<()> {
         json!("endpoint-controller")
     );
 
-    // What happens while nobody looks is found afterwards, and nothing is made twice.
+    // Changes made while no controller runs are handled afterwards, and nothing is created twice.
     controllers.stop().await;
     let cluster = &controllers.cluster;
     ready_pod(cluster, &namespace, "web-2", "10.1.0.2").await?;
-    say(
+    set_status(
         &pods,
         "web-1",
         json!({ "conditions": [{ "type": "Ready", "status": "False" }] }),
@@ -147,7 +149,7 @@ async fn slices_and_endpoints_follow_pods_and_services() -> anyhow::Result<()> {
     )
     .await?;
 
-    // A label takes a pod out of the service.
+    // A label change removes a pod from the service.
     let other = Patch::Merge(json!({ "metadata": { "labels": { "app": "other" } } }));
     pods.patch("web-2", &PatchParams::default(), &other).await?;
     until_addresses(&slices, "web", &[("10.1.0.1", false)]).await?;
@@ -159,7 +161,7 @@ async fn slices_and_endpoints_follow_pods_and_services() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn endpoints_written_by_hand_are_mirrored_and_left_alone() -> anyhow::Result<()> {
+async fn user_managed_endpoints_are_mirrored() -> anyhow::Result<()> {
     let mut controllers = Controllers::start(controlplane::network::start).await?;
     let cluster = &controllers.cluster;
     let namespace = cluster.namespace("net").await?;
@@ -197,7 +199,7 @@ async fn endpoints_written_by_hand_are_mirrored_and_left_alone() -> anyhow::Resu
     until_addresses(&slices, "db", &[]).await?;
     until_gone(&endpoints, "db").await?;
     let rest = ListParams::default().labels("kubernetes.io/service-name=db");
-    wait_until("the mirror is gone", SOON, || async {
+    wait_until("the mirror is gone", WAIT_TIMEOUT, || async {
         Ok(slices.list(&rest).await?.items.is_empty().then_some(()))
     })
     .await?;

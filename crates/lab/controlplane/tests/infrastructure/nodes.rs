@@ -1,4 +1,4 @@
-//! Nodes that fall silent, and their pods.
+//! Unresponsive nodes, and their pods.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ use runtime::Manager;
 use serde_json::{Value, json};
 use testkit::{TestCluster, wait_until};
 
-use crate::{SOON, api, create, pod, say, service_account, until, until_gone};
+use crate::{WAIT_TIMEOUT, api, create, pod, service_account, set_status, until, until_gone};
 
-/// Kubernetes' rules at a test's speed.
+/// Kubernetes' rules with short timeouts.
 fn quick() -> Timing {
     Timing {
         grace: Duration::from_millis(1500),
@@ -38,7 +38,7 @@ async fn node(cluster: &TestCluster, name: &str) -> anyhow::Result<()> {
     ready(cluster, name).await
 }
 
-/// Says that a node is well, as its kubelet would.
+/// Reports a node as ready, as its kubelet would.
 async fn ready(cluster: &TestCluster, name: &str) -> anyhow::Result<()> {
     let nodes: Api<Node> = Api::all(cluster.client());
     let now = json!(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
@@ -51,17 +51,17 @@ async fn ready(cluster: &TestCluster, name: &str) -> anyhow::Result<()> {
         condition("DiskPressure", "False"),
         condition("PIDPressure", "False"),
     ]);
-    say(&nodes, name, json!({ "conditions": conditions })).await?;
+    set_status(&nodes, name, json!({ "conditions": conditions })).await?;
     Ok(())
 }
 
-/// Renews the lease of a node for as long as the returned task runs.
+/// Renews the lease of a node as long as the returned task runs.
 async fn beating(
     cluster: &TestCluster,
     name: &'static str,
 ) -> anyhow::Result<tokio::task::JoinHandle<()>> {
     let namespaces: Api<Namespace> = Api::all(cluster.client());
-    wait_until("there is a place for leases", SOON, || async {
+    wait_until("there is a place for leases", WAIT_TIMEOUT, || async {
         Ok(namespaces.get_opt("kube-node-lease").await?.map(drop))
     })
     .await?;
@@ -78,7 +78,7 @@ async fn beating(
         loop {
             let patch =
                 Patch::Merge(json!({ "spec": { "renewTime": MicroTime(Timestamp::now()) } }));
-            // A beat that is lost is one of many.
+            // A single lost heartbeat does not matter.
             let _ = leases.patch(name, &PatchParams::default(), &patch).await;
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
@@ -121,7 +121,7 @@ fn gives(object: &impl serde::Serialize, (type_, status, reason): (&str, &str, &
     conditions(object).contains(&wanted)
 }
 
-/// What is to be seen of a pod after its end needs a finalizer.
+/// A finalizer keeps the pod observable after its deletion.
 fn kept(mut pod: Value) -> Value {
     pod["metadata"]["finalizers"] = json!(["example.com/look"]);
     pod
@@ -131,14 +131,14 @@ fn released() -> Patch<Value> {
     Patch::Merge(json!({ "metadata": { "finalizers": null } }))
 }
 
-fn says(object: &impl serde::Serialize, type_: &str, status: &str) -> bool {
+fn has_condition(object: &impl serde::Serialize, type_: &str, status: &str) -> bool {
     conditions(object)
         .iter()
         .any(|(name, value, _)| name == type_ && value == status)
 }
 
 #[tokio::test]
-async fn a_silent_node_loses_its_pods_and_a_node_that_is_back_its_taints() -> anyhow::Result<()> {
+async fn unresponsive_node_is_tainted_and_its_pods_evicted() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let namespace = cluster.namespace("nodes").await?;
     service_account(&cluster, &namespace).await?;
@@ -170,7 +170,7 @@ async fn a_silent_node_loses_its_pods_and_a_node_that_is_back_its_taints() -> an
         create(&pods, kept(pod(name, spec))).await?;
         let status =
             json!({ "phase": "Running", "conditions": [{ "type": "Ready", "status": "True" }] });
-        say(&pods, name, status).await?;
+        set_status(&pods, name, status).await?;
     }
     assert!(taints(&nodes.get("silent").await?).is_empty());
 
@@ -190,11 +190,11 @@ async fn a_silent_node_loses_its_pods_and_a_node_that_is_back_its_taints() -> an
         conditions(&silent)
     );
     until(&pods, "stays", "is not ready", |pod: &Pod| {
-        says(pod, "Ready", "False")
+        has_condition(pod, "Ready", "False")
     })
     .await?;
 
-    // The time a pod has left goes on while nobody counts.
+    // Toleration seconds keep running while no controller does.
     manager.stop().await;
     let manager = Manager::new(cluster.client());
     nodes::start_with(&manager, quick()).await;
@@ -207,13 +207,13 @@ async fn a_silent_node_loses_its_pods_and_a_node_that_is_back_its_taints() -> an
         .await?;
     until_gone(&pods, "goes").await?;
     let events: Api<Event> = api(&cluster, &namespace);
-    wait_until("it was said why", SOON, || async {
-        let said = events.list(&ListParams::default()).await?.items;
-        let said = said.iter().any(|it| {
+    wait_until("the event is emitted", WAIT_TIMEOUT, || async {
+        let emitted = events.list(&ListParams::default()).await?.items;
+        let emitted = emitted.iter().any(|it| {
             it.reason.as_deref() == Some("TaintManagerEviction")
                 && it.message == Some(format!("Marking for deletion Pod {namespace}/goes"))
         });
-        Ok(said.then_some(()))
+        Ok(emitted.then_some(()))
     })
     .await?;
     assert!(pods.get_opt("stays").await?.is_some());
@@ -238,19 +238,19 @@ async fn a_silent_node_loses_its_pods_and_a_node_that_is_back_its_taints() -> an
 }
 
 #[tokio::test]
-async fn nobody_is_driven_away_when_everything_is_down() -> anyhow::Result<()> {
+async fn no_eviction_when_all_nodes_are_down() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let manager = Manager::new(cluster.client());
     nodes::start_with(&manager, quick()).await;
     let nodes: Api<Node> = Api::all(cluster.client());
     node(&cluster, "only").await?;
     let down = until(&nodes, "only", "is unreachable", |node: &Node| {
-        says(node, "Ready", "Unknown") && !taints(node).is_empty()
+        has_condition(node, "Ready", "Unknown") && !taints(node).is_empty()
     })
     .await?;
     assert_eq!(taints(&down), ["unreachable:NoSchedule"]);
 
-    // When somebody is well again, it was not the watcher.
+    // Once another node is healthy, the outage is not the controller's own.
     node(&cluster, "other").await?;
     let _other = beating(&cluster, "other").await?;
     until(&nodes, "only", "drives pods away", |node: &Node| {
@@ -262,7 +262,7 @@ async fn nobody_is_driven_away_when_everything_is_down() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn pods_of_a_node_that_is_gone_go_too() -> anyhow::Result<()> {
+async fn pods_of_deleted_nodes_are_deleted() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let namespace = cluster.namespace("nodes").await?;
     service_account(&cluster, &namespace).await?;
@@ -277,7 +277,7 @@ async fn pods_of_a_node_that_is_gone_go_too() -> anyhow::Result<()> {
         .await?;
     }
     nodes.delete("gone", &DeleteParams::default()).await?;
-    // It happened before anybody looked.
+    // It was deleted before the controllers started.
     let manager = Manager::new(cluster.client());
     nodes::start_with(&manager, quick()).await;
     let failed = until(&pods, "on-gone", "is deleted", |pod: &Pod| {

@@ -7,7 +7,7 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use testkit::wait_until;
 
-use crate::{Controllers, SOON, api, create, pod, service_account, until, until_gone};
+use crate::{Controllers, WAIT_TIMEOUT, api, create, pod, service_account, until, until_gone};
 
 fn volume(name: &str, size: &str, claim_ref: &Value) -> Value {
     json!({
@@ -18,7 +18,7 @@ fn volume(name: &str, size: &str, claim_ref: &Value) -> Value {
             "storageClassName": "shelf",
             "persistentVolumeReclaimPolicy": "Retain",
             "claimRef": claim_ref,
-            // The genuine controllers delete it where they run: it must be nobody's.
+            // Upstream controllers really delete the path on their host, so it must not exist.
             "hostPath": { "path": "/tmp/medley-has-no-such-folder" },
         },
     })
@@ -43,26 +43,30 @@ fn volume_is(phase: &'static str) -> impl Fn(&PersistentVolume) -> bool {
     move |volume| volume.status.as_ref().and_then(|it| it.phase.as_deref()) == Some(phase)
 }
 
-async fn until_said(
+async fn until_event(
     events: &Api<Event>,
     about: &str,
     reason: &str,
     message: &str,
 ) -> anyhow::Result<()> {
-    wait_until(&format!("{about}: {reason} {message}"), SOON, || async {
-        let list = events.list(&ListParams::default()).await?.items;
-        let said = list.iter().any(|event| {
-            event.involved_object.name.as_deref() == Some(about)
-                && event.reason.as_deref() == Some(reason)
-                && event.message.as_deref() == Some(message)
-        });
-        Ok(said.then_some(()))
-    })
+    wait_until(
+        &format!("{about}: {reason} {message}"),
+        WAIT_TIMEOUT,
+        || async {
+            let list = events.list(&ListParams::default()).await?.items;
+            let emitted = list.iter().any(|event| {
+                event.involved_object.name.as_deref() == Some(about)
+                    && event.reason.as_deref() == Some(reason)
+                    && event.message.as_deref() == Some(message)
+            });
+            Ok(emitted.then_some(()))
+        },
+    )
     .await
 }
 
 #[tokio::test]
-async fn claims_are_bound_to_the_volumes_that_fit() -> anyhow::Result<()> {
+async fn claims_bind_to_matching_volumes() -> anyhow::Result<()> {
     let mut controllers = Controllers::start(controlplane::storage::start).await?;
     let cluster = &controllers.cluster;
     let namespace = cluster.namespace("storage").await?;
@@ -90,7 +94,7 @@ async fn claims_are_bound_to_the_volumes_that_fit() -> anyhow::Result<()> {
         json!("yes")
     );
 
-    // A restart between the halves of a binding changes nothing.
+    // A restart in the middle of a binding changes nothing.
     controllers.stop().await;
     create(&claims, claim("second", &json!("shelf"))).await?;
     controllers.resume().await;
@@ -106,9 +110,9 @@ async fn claims_are_bound_to_the_volumes_that_fit() -> anyhow::Result<()> {
 
     create(&claims, claim("third", &json!(""))).await?;
     let text = "no persistent volumes available for this claim and no storage class is set";
-    until_said(&events, "third", "FailedBinding", text).await?;
+    until_event(&events, "third", "FailedBinding", text).await?;
 
-    // A claim a pod uses stays until the pod is gone; then its volume is released and kept.
+    // A claim in use stays until its pod is gone; then its volume is released and retained.
     let pods: Api<Pod> = api(cluster, &namespace);
     let uses = json!({ "nodeName": "n", "volumes": [{ "name": "v", "persistentVolumeClaim": { "claimName": "first" } }] });
     create(&pods, pod("user", uses)).await?;
@@ -126,7 +130,7 @@ async fn claims_are_bound_to_the_volumes_that_fit() -> anyhow::Result<()> {
     until_gone(&claims, "first").await?;
     until(&volumes, "fitting", "is released", volume_is("Released")).await?;
 
-    // A claim that loses its volume is lost.
+    // A claim whose volume is deleted becomes Lost.
     claims.delete("second", &DeleteParams::default()).await?;
     until_gone(&volumes, "meant").await?;
     let gone = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
@@ -140,7 +144,7 @@ async fn claims_are_bound_to_the_volumes_that_fit() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn pods_bring_claims_along_and_temporary_folders_go_with_theirs() -> anyhow::Result<()> {
+async fn ephemeral_claims_follow_their_pod() -> anyhow::Result<()> {
     let mut controllers = Controllers::start(controlplane::storage::start).await?;
     let cluster = &controllers.cluster;
     let namespace = cluster.namespace("storage").await?;
@@ -175,7 +179,7 @@ async fn pods_bring_claims_along_and_temporary_folders_go_with_theirs() -> anyho
 }
 
 #[tokio::test]
-async fn provisioners_are_asked_when_it_is_time() -> anyhow::Result<()> {
+async fn provisioners_are_requested_when_needed() -> anyhow::Result<()> {
     let mut controllers = Controllers::start(controlplane::storage::start).await?;
     let cluster = &controllers.cluster;
     let namespace = cluster.namespace("storage").await?;
@@ -183,11 +187,11 @@ async fn provisioners_are_asked_when_it_is_time() -> anyhow::Result<()> {
     let claims: Api<PersistentVolumeClaim> = api(cluster, &namespace);
     let events: Api<Event> = api(cluster, &namespace);
 
-    // The default class is for claims that were there before it, too.
+    // The default class also applies to claims created before it.
     create(&claims, claim("early", &Value::Null)).await?;
     create(&claims, claim("wrong", &json!("nowhere"))).await?;
     let text = "storageclass.storage.k8s.io \"nowhere\" not found";
-    until_said(&events, "wrong", "ProvisioningFailed", text).await?;
+    until_event(&events, "wrong", "ProvisioningFailed", text).await?;
     let default = json!({ "storageclass.kubernetes.io/is-default-class": "true" });
     create(
         &classes,
@@ -197,7 +201,7 @@ async fn provisioners_are_asked_when_it_is_time() -> anyhow::Result<()> {
         }),
     )
     .await?;
-    let asked = until(
+    let provisioning = until(
         &claims,
         "early",
         "has a provisioner",
@@ -208,8 +212,11 @@ async fn provisioners_are_asked_when_it_is_time() -> anyhow::Result<()> {
         },
     )
     .await?;
-    assert_eq!(json!(asked.spec)["storageClassName"], json!("standard"));
-    let annotations = json!(asked.metadata.annotations);
+    assert_eq!(
+        json!(provisioning.spec)["storageClassName"],
+        json!("standard")
+    );
+    let annotations = json!(provisioning.metadata.annotations);
     assert_eq!(
         annotations["volume.kubernetes.io/storage-provisioner"],
         json!("example.com/disk")
@@ -230,7 +237,7 @@ async fn provisioners_are_asked_when_it_is_time() -> anyhow::Result<()> {
     .await?;
     create(&claims, claim("patient", &json!("late"))).await?;
     let text = "waiting for first consumer to be created before binding";
-    until_said(&events, "patient", "WaitForFirstConsumer", text).await?;
+    until_event(&events, "patient", "WaitForFirstConsumer", text).await?;
     let annotations = json!(claims.get("patient").await?.metadata.annotations);
     assert_eq!(
         annotations.get("volume.kubernetes.io/storage-provisioner"),
@@ -243,7 +250,7 @@ async fn provisioners_are_asked_when_it_is_time() -> anyhow::Result<()> {
         .patch("patient", &PatchParams::default(), &chosen)
         .await?;
     let text = "Waiting for a volume to be created either by the external provisioner 'example.com/disk' or manually by the system administrator. If volume creation is delayed, please verify that the provisioner is running and correctly registered.";
-    until_said(&events, "patient", "ExternalProvisioning", text).await?;
+    until_event(&events, "patient", "ExternalProvisioning", text).await?;
     controllers.stop().await;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Whose pods are whose.
+//! Adoption and release of pods.
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::Pod;
@@ -6,10 +6,10 @@ use kube::ResourceExt as _;
 use kube::api::DeleteParams;
 use serde_json::json;
 
-use super::stage::{PATIENCE, Stage, deployment, template};
+use super::stage::{Stage, WAIT_TIMEOUT, deployment, template};
 
 #[tokio::test]
-async fn takes_in_pods_that_fit_and_lets_go_of_those_that_do_not() -> anyhow::Result<()> {
+async fn adopts_matching_pods_and_releases_others() -> anyhow::Result<()> {
     let stage = Stage::start().await?;
     let mut orphan = template("web", "example.com/web:1");
     orphan["metadata"]["name"] = json!("orphan");
@@ -39,7 +39,7 @@ async fn takes_in_pods_that_fit_and_lets_go_of_those_that_do_not() -> anyhow::Re
             pod.owner_references().is_empty()
         })
         .await?;
-    // Somebody else takes its place.
+    // Another pod replaces it.
     stage.until_pods(3).await?;
     stage
         .until("the set has two again", "web", |it: &ReplicaSet| {
@@ -52,7 +52,7 @@ async fn takes_in_pods_that_fit_and_lets_go_of_those_that_do_not() -> anyhow::Re
 }
 
 #[tokio::test]
-async fn leaves_pods_of_others_alone() -> anyhow::Result<()> {
+async fn foreign_pods_are_left_alone() -> anyhow::Result<()> {
     let stage = Stage::start().await?;
     let mut foreign = template("web", "example.com/web:1");
     foreign["metadata"]["name"] = json!("foreign");
@@ -68,7 +68,7 @@ async fn leaves_pods_of_others_alone() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn a_deployment_takes_in_orphaned_sets() -> anyhow::Result<()> {
+async fn deployment_adopts_orphaned_sets() -> anyhow::Result<()> {
     let mut stage = Stage::start().await?;
     stage.keep_running();
     stage.create::<Deployment>(deployment("web", 2)).await?;
@@ -76,13 +76,13 @@ async fn a_deployment_takes_in_orphaned_sets() -> anyhow::Result<()> {
     let before = stage.sets().await?[0].clone();
     let orphan = DeleteParams::orphan();
     stage.api::<Deployment>().delete("web", &orphan).await?;
-    // The collector of a whole control plane does these two; here nobody does.
+    // The garbage collector of a control plane does these two; none runs here.
     let free = json!({ "metadata": { "ownerReferences": null } });
     stage.patch::<ReplicaSet>(&before.name_any(), free).await?;
     stage
         .patch::<Deployment>("web", json!({ "metadata": { "finalizers": null } }))
         .await?;
-    testkit::wait_until("the deployment is gone", PATIENCE, || async {
+    testkit::wait_until("the deployment is gone", WAIT_TIMEOUT, || async {
         let there = stage.api::<Deployment>().get_opt("web").await?;
         Ok(there.is_none().then_some(()))
     })

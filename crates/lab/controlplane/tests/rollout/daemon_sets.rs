@@ -1,4 +1,4 @@
-//! One pod a node.
+//! One pod per node.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 use testkit::wait_until;
 
-use super::stage::{PATIENCE, Stage, images, target, template};
+use super::stage::{Stage, WAIT_TIMEOUT, images, target, template};
 
 pub(crate) fn daemon_set(name: &str) -> Value {
     json!({
@@ -31,7 +31,7 @@ fn nodes(stage: &Stage) -> Api<Node> {
     Api::all(stage.cluster.client())
 }
 
-/// Adds a node with a label. New nodes are tainted until they are ready; these are at once.
+/// Adds a node with a label. New nodes are tainted until they are ready; these are ready at once.
 pub(crate) async fn add_node(stage: &Stage, name: &str, kind: &str) -> anyhow::Result<()> {
     let node: Node = serde_json::from_value(json!({
         "metadata": { "name": name, "labels": { "kind": kind } },
@@ -57,7 +57,7 @@ fn targets(pods: &[Pod]) -> Vec<String> {
 
 async fn until_targets(stage: &Stage, expected: &[&str]) -> anyhow::Result<Vec<Pod>> {
     let what = format!("there are pods for {expected:?}");
-    wait_until(&what, PATIENCE, || async {
+    wait_until(&what, WAIT_TIMEOUT, || async {
         Ok(Some(stage.pods().await?).filter(|pods| targets(pods) == expected))
     })
     .await
@@ -78,7 +78,7 @@ pub(crate) async fn rolled_out(stage: &Stage, name: &str, count: i32) -> anyhow:
 }
 
 #[tokio::test]
-async fn follows_nodes_as_they_come_and_change() -> anyhow::Result<()> {
+async fn pods_follow_node_changes() -> anyhow::Result<()> {
     let mut stage = Stage::start().await?;
     stage.keep_running();
     add_node(&stage, "a", "worker").await?;
@@ -111,7 +111,7 @@ async fn follows_nodes_as_they_come_and_change() -> anyhow::Result<()> {
     )
     .await?;
     until_targets(&stage, &["b", "c", "x"]).await?;
-    // Nothing new would be put there, what is there may stay.
+    // No pod would be created there, existing ones may stay.
     taint(
         &stage,
         "b",
@@ -139,7 +139,7 @@ async fn follows_nodes_as_they_come_and_change() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn gives_up_pods_for_nodes_that_are_gone() -> anyhow::Result<()> {
+async fn pods_for_deleted_nodes_are_deleted() -> anyhow::Result<()> {
     let stage = Stage::start().await?;
     add_node(&stage, "a", "worker").await?;
     add_node(&stage, "b", "worker").await?;
@@ -147,7 +147,7 @@ async fn gives_up_pods_for_nodes_that_are_gone() -> anyhow::Result<()> {
     until_targets(&stage, &["a", "b"]).await?;
     nodes(&stage).delete("b", &DeleteParams::default()).await?;
     if stage.has_genuine_controllers() {
-        // They see it when something else happens.
+        // Upstream notices it with the next other change.
         let change = json!({ "metadata": { "annotations": { "look": "again" } } });
         stage.patch::<DaemonSet>("agent", change).await?;
     }
@@ -163,7 +163,7 @@ async fn gives_up_pods_for_nodes_that_are_gone() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn updates_and_goes_on_after_crashes() -> anyhow::Result<()> {
+async fn update_resumes_after_crashes() -> anyhow::Result<()> {
     let mut stage = Stage::start().await?;
     stage.keep_running();
     for name in ["a", "b", "c", "d"] {
@@ -175,7 +175,7 @@ async fn updates_and_goes_on_after_crashes() -> anyhow::Result<()> {
         let wanted = format!("example.com/agent:{number}");
         stage.patch::<DaemonSet>("agent", image(&wanted)).await?;
         let seen = number % 4;
-        wait_until("the update is under way", PATIENCE, || async {
+        wait_until("the update is under way", WAIT_TIMEOUT, || async {
             let images = images(&stage.pods().await?);
             Ok((images.iter().filter(|it| **it == wanted).count() >= seen).then_some(()))
         })
@@ -218,7 +218,7 @@ async fn surges() -> anyhow::Result<()> {
     stage
         .patch::<DaemonSet>("agent", image("example.com/agent:2"))
         .await?;
-    // One new pod that nobody runs holds up the rest.
+    // One new pod that never becomes ready holds up the rest.
     let pods = stage.until_pods(4).await?;
     let new = images(&pods)
         .iter()
@@ -233,7 +233,7 @@ async fn surges() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn waits_for_deletion_if_told_so() -> anyhow::Result<()> {
+async fn on_delete_waits_for_deletion() -> anyhow::Result<()> {
     let mut stage = Stage::start().await?;
     stage.keep_running();
     add_node(&stage, "a", "worker").await?;
@@ -271,7 +271,7 @@ async fn waits_for_deletion_if_told_so() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn replaces_pods_that_failed() -> anyhow::Result<()> {
+async fn failed_pods_are_replaced() -> anyhow::Result<()> {
     let stage = Stage::start().await?;
     add_node(&stage, "a", "worker").await?;
     stage.create::<DaemonSet>(daemon_set("agent")).await?;
@@ -281,12 +281,14 @@ async fn replaces_pods_that_failed() -> anyhow::Result<()> {
         let api = stage.api::<Pod>();
         api.patch_status(&pod, &PatchParams::default(), &Patch::Merge(&failed))
             .await?;
-        let said = format!(
+        let message = format!(
             "Found failed daemon pod {}/{pod} on node a, will try to kill it",
             stage.namespace
         );
-        stage.until_event("agent", "FailedDaemonPod", &said).await?;
-        wait_until("the pod is replaced", PATIENCE, || async {
+        stage
+            .until_event("agent", "FailedDaemonPod", &message)
+            .await?;
+        wait_until("the pod is replaced", WAIT_TIMEOUT, || async {
             let pods = stage.pods().await?;
             Ok((pods.len() == 1 && pods[0].name_any() != pod).then_some(()))
         })

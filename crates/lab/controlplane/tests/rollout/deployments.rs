@@ -1,4 +1,4 @@
-//! Rollouts from end to end.
+//! Rollouts end to end.
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::Pod;
@@ -6,7 +6,7 @@ use kube::ResourceExt as _;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 
-use super::stage::{PATIENCE, Stage, deployment, images, revision, say_running};
+use super::stage::{Stage, WAIT_TIMEOUT, deployment, images, revision, say_running};
 
 fn condition(deployment: &Deployment, kind: &str) -> Option<(String, String)> {
     let conditions = deployment.status.as_ref()?.conditions.as_ref()?;
@@ -130,7 +130,7 @@ async fn recreates() -> anyhow::Result<()> {
     object["spec"]["strategy"] = json!({ "type": "Recreate" });
     stage.create::<Deployment>(object).await?;
     stage.rolled_out("web").await?;
-    // A pod that takes its time to end.
+    // A pod that terminates slowly.
     let slow = stage.until_pods(2).await?[0].name_any();
     let finalizers = json!({ "metadata": { "finalizers": ["example.com/slow"] } });
     stage.patch::<Pod>(&slow, finalizers).await?;
@@ -167,7 +167,7 @@ async fn recreates() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn forgets_old_revisions() -> anyhow::Result<()> {
+async fn old_revisions_are_deleted() -> anyhow::Result<()> {
     let mut stage = Stage::start().await?;
     stage.keep_running();
     let mut object = deployment("web", 1);
@@ -180,7 +180,7 @@ async fn forgets_old_revisions() -> anyhow::Result<()> {
         stage.patch::<Deployment>("web", changes).await?;
     }
     stage.rolled_out("web").await?;
-    let kept = testkit::wait_until("old sets are gone", PATIENCE, || async {
+    let kept = testkit::wait_until("old sets are gone", WAIT_TIMEOUT, || async {
         Ok(Some(stage.sets().await?).filter(|sets| sets.len() == 2))
     })
     .await?;
@@ -189,7 +189,7 @@ async fn forgets_old_revisions() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn says_what_keeps_pods_from_being_created() -> anyhow::Result<()> {
+async fn pod_creation_failure_is_reported() -> anyhow::Result<()> {
     let stage = Stage::start().await?;
     let mut object = deployment("web", 2);
     object["spec"]["template"]["spec"]["priorityClassName"] = json!("nowhere");
@@ -204,10 +204,10 @@ async fn says_what_keeps_pods_from_being_created() -> anyhow::Result<()> {
         Some(("True".to_owned(), "FailedCreate".to_owned()))
     );
     let set = stage.sets().await?[0].clone();
-    let said = format!("Error creating: pods \"{}-", set.name_any());
-    let said = said.as_str();
+    let expected_message = format!("Error creating: pods \"{}-", set.name_any());
+    let expected_message = expected_message.as_str();
     let event = stage
-        .until_event(&set.name_any(), "FailedCreate", said)
+        .until_event(&set.name_any(), "FailedCreate", expected_message)
         .await?;
     assert!(
         event
@@ -218,13 +218,14 @@ async fn says_what_keeps_pods_from_being_created() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn scales_down_what_is_missed_least() -> anyhow::Result<()> {
+async fn scale_down_deletes_the_least_useful_pods() -> anyhow::Result<()> {
     let stage = Stage::start().await?;
     stage.create::<ReplicaSet>(deployment("web", 4)).await?;
     let pods = stage.until_pods(4).await?;
     let names: Vec<String> = pods.iter().map(kube::ResourceExt::name_any).collect();
     let api = stage.api::<Pod>();
-    // The first stays pending; of the ready ones the third is the cheapest, the last the dearest.
+    // The first stays pending; of the ready ones the third has the lowest deletion cost, the last
+    // the highest.
     for (name, cost) in names.iter().zip([0, 5, -5, 50]).skip(1) {
         say_running(&api, name).await?;
         let cost = json!({ "metadata": { "annotations": {
@@ -285,10 +286,9 @@ async fn pods_have_to_stay_ready() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// However often the controllers are killed in the middle of what they do, others go on where they
-/// stopped, and nothing comes twice.
+/// Controllers that are killed at any point are resumed by new ones, and nothing is created twice.
 #[tokio::test]
-async fn goes_on_after_crashes() -> anyhow::Result<()> {
+async fn rollout_resumes_after_crashes() -> anyhow::Result<()> {
     let mut stage = Stage::start().await?;
     stage.keep_running();
     stage.create::<Deployment>(deployment("web", 6)).await?;
@@ -296,9 +296,9 @@ async fn goes_on_after_crashes() -> anyhow::Result<()> {
         let labels = json!({ "app": "web", "number": number.to_string() });
         let changes = json!({ "spec": { "template": { "metadata": { "labels": labels } } } });
         stage.patch::<Deployment>("web", changes).await?;
-        // Killed at another moment each time: after so many changes of pods.
+        // Killed at another point each time: after this number of pod changes.
         let seen = number % 5;
-        testkit::wait_until("the rollout is under way", PATIENCE, || async {
+        testkit::wait_until("the rollout is under way", WAIT_TIMEOUT, || async {
             let sets = stage.sets().await?;
             let sizes = sets.iter().filter_map(|set| set.spec.as_ref()?.replicas);
             let total: i32 = sizes.sum();
@@ -333,7 +333,7 @@ async fn goes_on_after_crashes() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A rollout that is held up keeps its proportions when it is resized.
+/// A blocked rollout keeps its proportions when it is scaled.
 #[tokio::test]
 async fn scales_in_proportion() -> anyhow::Result<()> {
     let mut stage = Stage::start().await?;
@@ -348,7 +348,7 @@ async fn scales_in_proportion() -> anyhow::Result<()> {
         let stage = &stage;
         async move {
             let what = format!("the sets have {expected:?} pods");
-            testkit::wait_until(&what, PATIENCE, || async {
+            testkit::wait_until(&what, WAIT_TIMEOUT, || async {
                 let sets = stage.sets().await?;
                 let size = |set: &ReplicaSet| {
                     let status = set.status.as_ref()?;
@@ -361,15 +361,20 @@ async fn scales_in_proportion() -> anyhow::Result<()> {
             .await
         }
     };
-    // A quarter of ten, rounded up, may come and, rounded down, may be missing.
+    // 25% of ten: 3 surge (rounded up), 2 unavailable (rounded down).
     sizes([8, 5]).await?;
     stage
         .patch::<Deployment>("web", json!({ "spec": { "replicas": 20 } }))
         .await?;
     let sets = sizes([15, 10]).await?;
-    for (set, said) in sets.iter().zip(["8 to 15", "5 to 10"]) {
-        let said = format!("Scaled up replica set {} from {said}", set.name_any());
-        stage.until_event("web", "ScalingReplicaSet", &said).await?;
+    for (set, expected_message) in sets.iter().zip(["8 to 15", "5 to 10"]) {
+        let expected_message = format!(
+            "Scaled up replica set {} from {expected_message}",
+            set.name_any()
+        );
+        stage
+            .until_event("web", "ScalingReplicaSet", &expected_message)
+            .await?;
     }
     stage.keep_running();
     stage.rolled_out("web").await?;
@@ -377,7 +382,7 @@ async fn scales_in_proportion() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn says_that_it_is_late() -> anyhow::Result<()> {
+async fn progress_deadline_is_reported() -> anyhow::Result<()> {
     let mut stage = Stage::start().await?;
     let mut object = deployment("web", 1);
     object["spec"]["progressDeadlineSeconds"] = json!(2);
@@ -398,9 +403,9 @@ async fn says_that_it_is_late() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The name of the new set is made from the template; somebody else may have it.
+/// The name of the new set is derived from the template; another object may have it.
 #[tokio::test]
-async fn takes_another_name_if_one_is_taken() -> anyhow::Result<()> {
+async fn name_collision_uses_another_name() -> anyhow::Result<()> {
     let stage = Stage::start().await?;
     stage.create::<Deployment>(deployment("web", 1)).await?;
     stage.until_pods(1).await?;
@@ -410,7 +415,7 @@ async fn takes_another_name_if_one_is_taken() -> anyhow::Result<()> {
     stage.api::<ReplicaSet>().delete(&name, &background).await?;
     let mut foreign = deployment("foreign", 0);
     foreign["metadata"]["name"] = json!(name);
-    testkit::wait_until("the name is free", PATIENCE, || async {
+    testkit::wait_until("the name is free", WAIT_TIMEOUT, || async {
         let there = stage.api::<ReplicaSet>().get_opt(&name).await?;
         Ok(there.is_none().then_some(()))
     })
@@ -429,7 +434,7 @@ async fn takes_another_name_if_one_is_taken() -> anyhow::Result<()> {
         counted.status.and_then(|status| status.collision_count),
         Some(1)
     );
-    testkit::wait_until("there is another set", PATIENCE, || async {
+    testkit::wait_until("there is another set", WAIT_TIMEOUT, || async {
         let sets = stage.sets().await?;
         Ok(sets.into_iter().find(|set| set.name_any() != name))
     })

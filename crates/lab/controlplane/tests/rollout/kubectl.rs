@@ -1,4 +1,4 @@
-//! Rollouts as people follow and steer them.
+//! Rollouts as users follow and control them with kubectl.
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use serde_json::json;
@@ -24,10 +24,10 @@ async fn deployments() -> anyhow::Result<()> {
     object["metadata"]["annotations"] = json!({ "kubernetes.io/change-cause": "first" });
     stage.create::<Deployment>(object).await?;
 
-    let said = kubectl(&["rollout", "status", "deployment/web"]).await?;
+    let output = kubectl(&["rollout", "status", "deployment/web"]).await?;
     assert!(
-        said.ends_with("deployment \"web\" successfully rolled out\n"),
-        "{said}"
+        output.ends_with("deployment \"web\" successfully rolled out\n"),
+        "{output}"
     );
 
     kubectl(&["set", "image", "deployment/web", "main=example.com/web:2"]).await?;
@@ -39,22 +39,22 @@ async fn deployments() -> anyhow::Result<()> {
     ])
     .await?;
     kubectl(&["rollout", "status", "deployment/web"]).await?;
-    let said = kubectl(&["rollout", "history", "deployment/web"]).await?;
-    let lines: Vec<Vec<&str>> = said
+    let output = kubectl(&["rollout", "history", "deployment/web"]).await?;
+    let lines: Vec<Vec<&str>> = output
         .lines()
         .map(|line| line.split_whitespace().collect())
         .collect();
     assert!(
         lines.contains(&vec!["1", "first"]) && lines.contains(&vec!["2", "second"]),
-        "{said}"
+        "{output}"
     );
 
     kubectl(&["rollout", "undo", "deployment/web"]).await?;
     kubectl(&["rollout", "status", "deployment/web"]).await?;
     let pods = stage.until_pods(3).await?;
     assert_eq!(images(&pods), ["example.com/web:1"; 3]);
-    let said = kubectl(&["rollout", "history", "deployment/web"]).await?;
-    assert_eq!(revisions(&said), ["2", "3"]);
+    let output = kubectl(&["rollout", "history", "deployment/web"]).await?;
+    assert_eq!(revisions(&output), ["2", "3"]);
 
     kubectl(&["rollout", "pause", "deployment/web"]).await?;
     kubectl(&["rollout", "restart", "deployment/web"])
@@ -80,10 +80,10 @@ async fn daemon_sets() -> anyhow::Result<()> {
     add_node(&stage, "a", "worker").await?;
     add_node(&stage, "b", "worker").await?;
     stage.create::<DaemonSet>(daemon_set("agent")).await?;
-    let said = kubectl(&["rollout", "status", "daemonset/agent"]).await?;
+    let output = kubectl(&["rollout", "status", "daemonset/agent"]).await?;
     assert!(
-        said.ends_with("daemon set \"agent\" successfully rolled out\n"),
-        "{said}"
+        output.ends_with("daemon set \"agent\" successfully rolled out\n"),
+        "{output}"
     );
 
     kubectl(&[
@@ -94,15 +94,15 @@ async fn daemon_sets() -> anyhow::Result<()> {
     ])
     .await?;
     kubectl(&["rollout", "status", "daemonset/agent"]).await?;
-    let said = kubectl(&["rollout", "history", "daemonset/agent"]).await?;
-    assert_eq!(revisions(&said), ["1", "2"]);
+    let output = kubectl(&["rollout", "history", "daemonset/agent"]).await?;
+    assert_eq!(revisions(&output), ["1", "2"]);
 
     kubectl(&["rollout", "undo", "daemonset/agent"]).await?;
     kubectl(&["rollout", "status", "daemonset/agent"]).await?;
     let pods = stage.until_pods(2).await?;
     assert_eq!(images(&pods), ["example.com/agent:1"; 2]);
-    let said = kubectl(&["rollout", "history", "daemonset/agent"]).await?;
-    assert_eq!(revisions(&said), ["2", "3"]);
+    let output = kubectl(&["rollout", "history", "daemonset/agent"]).await?;
+    assert_eq!(revisions(&output), ["2", "3"]);
 
     kubectl(&["rollout", "restart", "daemonset/agent"]).await?;
     kubectl(&["rollout", "status", "daemonset/agent"]).await?;

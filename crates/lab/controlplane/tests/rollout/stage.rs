@@ -1,4 +1,4 @@
-//! A cluster with the controllers of workloads, and somebody who says that pods run.
+//! A cluster with the controllers of workloads, and a task in place of kubelets.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use tokio::task::JoinHandle;
 
 use crate::controllers::Controllers;
 
-/// Longer than anything takes, also where others use the machine.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+/// Longer than any step takes on a loaded host.
+pub(crate) const WAIT_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// The genuine controllers of these workloads.
+/// The upstream controllers of these workloads.
 const GENUINE: &str = "replicaset-controller,deployment-controller,daemonset-controller";
 
 pub(crate) struct Stage {
@@ -31,7 +31,7 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// A cluster with controllers, in which pods stay as they were made.
+    /// A cluster with controllers, in which pods stay as created.
     pub(crate) async fn start() -> anyhow::Result<Self> {
         let cluster = TestCluster::start().await?;
         let namespace = cluster.namespace("rollout").await?;
@@ -50,25 +50,25 @@ impl Stage {
         Ok(())
     }
 
-    /// Ends the controllers wherever they are, as a crash does.
+    /// Kills the controllers at any await point, like a crash.
     pub(crate) fn kill_controllers(&mut self) {
         self.controllers = None;
     }
 
-    /// Whether the controllers are those of Kubernetes.
+    /// Whether the controllers are upstream's.
     pub(crate) fn has_genuine_controllers(&self) -> bool {
         matches!(self.controllers, Some(Controllers::Genuine { .. }))
     }
 
-    /// From now on pods run and are ready soon after they were made, on the node they are pinned to if
-    /// they are, and end soon after they were told so.
+    /// From now on pods become ready soon after their creation, on their target node if they have
+    /// one, and terminate soon after their deletion.
     pub(crate) fn keep_running(&mut self) {
         let pods = self.api::<Pod>();
         self.kubelet = Some(tokio::spawn(async move {
             loop {
                 let list = pods.list(&ListParams::default()).await;
                 for pod in list.into_iter().flatten() {
-                    // It may be gone by now.
+                    // It may be deleted by now.
                     let _ = run(&pods, &pod).await;
                 }
                 tokio::time::sleep(Duration::from_millis(20)).await;
@@ -116,7 +116,7 @@ impl Stage {
         patched.with_context(|| format!("patching {name} with {change}"))
     }
 
-    /// Waits until an object is as told.
+    /// Waits until an object satisfies the condition.
     pub(crate) async fn until<K>(
         &self,
         what: &str,
@@ -130,10 +130,10 @@ impl Stage {
             + DeserializeOwned
             + Serialize,
     {
-        testkit::until(&self.api::<K>(), name, what, PATIENCE, fine).await
+        testkit::until(&self.api::<K>(), name, what, WAIT_TIMEOUT, fine).await
     }
 
-    /// Waits until a deployment has rolled out what it says now.
+    /// Waits until the rollout of a deployment's current generation is complete.
     pub(crate) async fn rolled_out(&self, name: &str) -> anyhow::Result<Deployment> {
         self.until("the deployment is rolled out", name, |it: &Deployment| {
             let (Some(spec), Some(status)) = (&it.spec, &it.status) else {
@@ -148,7 +148,7 @@ impl Stage {
         .await
     }
 
-    /// Pods that have not been told to go, by name.
+    /// Pods that are not being deleted, by name.
     pub(crate) async fn pods(&self) -> anyhow::Result<Vec<Pod>> {
         let mut pods = self.api::<Pod>().list(&ListParams::default()).await?.items;
         pods.retain(|pod| pod.metadata.deletion_timestamp.is_none());
@@ -156,9 +156,9 @@ impl Stage {
         Ok(pods)
     }
 
-    /// Waits until there are so many pods.
+    /// Waits until there is this number of pods.
     pub(crate) async fn until_pods(&self, count: usize) -> anyhow::Result<Vec<Pod>> {
-        wait_until(&format!("there are {count} pods"), PATIENCE, || async {
+        wait_until(&format!("there are {count} pods"), WAIT_TIMEOUT, || async {
             Ok(Some(self.pods().await?).filter(|pods| pods.len() == count))
         })
         .await
@@ -175,22 +175,25 @@ impl Stage {
         Ok(sets)
     }
 
-    /// Waits until an event about an object has been reported.
+    /// Waits for an event about an object.
     pub(crate) async fn until_event(
         &self,
         about: &str,
         reason: &str,
-        says: &str,
+        message_part: &str,
     ) -> anyhow::Result<Event> {
-        let what = format!("event {reason} about {about}: {says}");
+        let what = format!("event {reason} about {about}: {message_part}");
         let events = self.api::<Event>();
         let events = &events;
-        wait_until(&what, PATIENCE, || async move {
+        wait_until(&what, WAIT_TIMEOUT, || async move {
             let list = events.list(&ListParams::default()).await?;
             Ok(list.items.into_iter().find(|event| {
                 event.involved_object.name.as_deref() == Some(about)
                     && event.reason.as_deref() == Some(reason)
-                    && event.message.as_deref().is_some_and(|it| it.contains(says))
+                    && event
+                        .message
+                        .as_deref()
+                        .is_some_and(|it| it.contains(message_part))
             }))
         })
         .await
@@ -203,7 +206,7 @@ impl Drop for Stage {
     }
 }
 
-/// The revision a deployment or a set notes.
+/// The revision annotation of a deployment or a set.
 pub(crate) fn revision<K: Resource>(object: &K) -> String {
     let annotations = object.annotations();
     let noted = annotations.get("deployment.kubernetes.io/revision");
@@ -216,7 +219,7 @@ pub(crate) fn images(pods: &[Pod]) -> Vec<String> {
     pods.iter().filter_map(image).collect()
 }
 
-/// Does to a pod what a scheduler and a kubelet do.
+/// Acts as scheduler and kubelet for a pod.
 async fn run(pods: &Api<Pod>, pod: &Pod) -> anyhow::Result<()> {
     let name = pod.name_any();
     let status = pod.status.as_ref();
@@ -267,7 +270,7 @@ pub(crate) fn target(pod: &Pod) -> Option<String> {
     field.values?.first().cloned()
 }
 
-/// Says that a pod runs and is ready.
+/// Marks a pod as running and ready.
 pub(crate) async fn say_running(pods: &Api<Pod>, name: &str) -> anyhow::Result<Pod> {
     let since = jiff::Timestamp::now()
         .strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -282,7 +285,7 @@ pub(crate) async fn say_running(pods: &Api<Pod>, name: &str) -> anyhow::Result<P
     patched.with_context(|| format!("saying that pod {name} runs"))
 }
 
-/// A template of pods with one container.
+/// A pod template with one container.
 pub(crate) fn template(app: &str, image: &str) -> Value {
     json!({
         "metadata": { "labels": { "app": app } },
@@ -290,7 +293,7 @@ pub(crate) fn template(app: &str, image: &str) -> Value {
     })
 }
 
-/// A deployment called and labelled as told.
+/// A deployment with this name, and labels derived from it.
 pub(crate) fn deployment(name: &str, replicas: i32) -> Value {
     json!({
         "metadata": { "name": name },

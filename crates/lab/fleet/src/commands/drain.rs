@@ -1,4 +1,4 @@
-//! Emptying a node, as `kubectl drain` does.
+//! Drains a node as `kubectl drain` does.
 
 use std::time::Duration;
 
@@ -11,38 +11,38 @@ use tokio::time::Instant;
 use super::cordon;
 use crate::scheduler::is_over;
 
-/// How long to wait before an eviction that a budget refused is tried again (kubectl's 5 s).
-const REFUSED: Duration = Duration::from_secs(5);
-/// How often to look whether evicted pods are gone.
-const LOOK: Duration = Duration::from_millis(250);
+/// Delay before retrying an eviction that a disruption budget refused (kubectl's 5 s).
+const EVICTION_RETRY_DELAY: Duration = Duration::from_secs(5);
+/// Interval between checks whether evicted pods are gone.
+const DELETION_POLL_INTERVAL: Duration = Duration::from_millis(250);
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// What a drain may do; the names are those of kubectl's flags.
+/// Options of a drain, named after kubectl's flags.
 #[derive(Debug, Clone, Default)]
 pub struct DrainOptions {
-    /// Leave pods of DaemonSets where they are.
+    /// Leave pods of DaemonSets on the node.
     pub ignore_daemonsets: bool,
-    /// Also evict pods nobody will replace.
+    /// Also evict pods that no controller replaces.
     pub force: bool,
-    /// Also evict pods whose local data is lost with them.
+    /// Also evict pods that use emptyDir volumes, whose data is lost.
     pub delete_emptydir_data: bool,
-    /// How long pods have to stop, unless as they say themselves.
+    /// Grace period for pods; `None` uses each pod's own.
     pub grace_period_seconds: Option<u32>,
-    /// Give up after so long.
+    /// Overall timeout of the drain.
     pub timeout: Option<Duration>,
 }
 
-/// Cordons a node and evicts its pods, as disruption budgets allow; ends when they are gone. Tells
-/// what it does in a line each.
+/// Cordons a node and evicts its pods as disruption budgets allow; returns when they are gone.
+/// Reports progress one line at a time.
 pub async fn drain(
     client: &Client,
     node: &str,
     options: &DrainOptions,
-    tell: impl Fn(String),
+    progress: impl Fn(String),
 ) -> Result<(), Error> {
     let end = options.timeout.map(|timeout| Instant::now() + timeout);
     cordon(client, node).await?;
-    tell(format!("node/{node} cordoned"));
+    progress(format!("node/{node} cordoned"));
     let everywhere: Api<Pod> = Api::all(client.clone());
     let here = ListParams::default().fields(&format!("spec.nodeName={node}"));
     let pods = everywhere
@@ -53,16 +53,16 @@ pub async fn drain(
         Error::Invalid(format!("unable to drain node {node}: {}", why.join(", ")))
     })?;
     for pod in &leaving {
-        evict(client, pod, options, end, &tell).await?;
+        evict(client, pod, options, end, &progress).await?;
     }
     for pod in &leaving {
         gone(client, pod, end).await?;
     }
-    tell(format!("node/{node} drained"));
+    progress(format!("node/{node} drained"));
     Ok(())
 }
 
-/// The pods that are to leave, or everything that speaks against it.
+/// Selects the pods to evict, or returns every reason why the drain cannot proceed.
 pub(super) fn choose<'a>(
     pods: &'a [Pod],
     options: &DrainOptions,
@@ -130,7 +130,7 @@ async fn evict(
     pod: &Pod,
     options: &DrainOptions,
     end: Option<Instant>,
-    tell: &impl Fn(String),
+    progress: &impl Fn(String),
 ) -> Result<(), Error> {
     let key = Key::of(&pod.metadata);
     let api: Api<Pod> = Api::namespaced(client.clone(), &key.namespace);
@@ -145,19 +145,19 @@ async fn evict(
         }),
         ..EvictParams::default()
     };
-    tell(format!("evicting pod {key}"));
+    progress(format!("evicting pod {key}"));
     loop {
-        match api.evict(&key.name, &params).await.or_absent() {
+        match api.evict(&key.name, &params).await.not_found_as_none() {
             Ok(_) => return Ok(()),
-            // Another pod has the name already.
+            // Another pod took the name already, so the evicted one is gone.
             Err(kube::Error::Api(status)) if status.code == 409 => return Ok(()),
             Err(kube::Error::Api(status)) if status.code == 429 => {
-                tell(format!(
+                progress(format!(
                     "error when evicting pods/{key} (will retry after 5s): {}",
                     status.message
                 ));
                 in_time(end, &key)?;
-                tokio::time::sleep(REFUSED).await;
+                tokio::time::sleep(EVICTION_RETRY_DELAY).await;
             }
             Err(error) => return Err(Error::api(format!("evict pod {key}"))(error)),
         }
@@ -176,14 +176,14 @@ async fn gone(client: &Client, pod: &Pod, end: Option<Instant>) -> Result<(), Er
             return Ok(());
         }
         in_time(end, &key)?;
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(DELETION_POLL_INTERVAL).await;
     }
 }
 
 fn in_time(end: Option<Instant>, key: &Key) -> Result<(), Error> {
     if end.is_some_and(|end| Instant::now() >= end) {
         return Err(Error::Invalid(format!(
-            "pod {key} is still there and the time given is over: raise the timeout, or see what keeps it"
+            "timed out waiting for pod {key} to be deleted: increase the timeout, or check the finalizers of the pod"
         )));
     }
     Ok(())

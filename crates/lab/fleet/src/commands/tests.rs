@@ -33,7 +33,7 @@ fn all() -> DrainOptions {
 #[case::local(pod("p", Some("ReplicaSet"), &json!({"spec": {"volumes": [{"name": "v", "emptyDir": {}}]}})), Err("local storage (use --delete-emptydir-data to override): ns/p"), Ok(true))]
 #[case::over(pod("p", None, &json!({"status": {"phase": "Succeeded"}})), Ok(true), Ok(true))]
 #[case::mirror(pod("p", None, &json!({"metadata": {"annotations": {"kubernetes.io/config.mirror": "x"}}})), Ok(false), Ok(false))]
-fn pods_leave_as_kubectl_would_have_it(
+fn drain_selects_pods_as_kubectl_does(
     #[case] pod: Pod,
     #[case] carefully: Result<bool, &str>,
     #[case] forced: Result<bool, &str>,
@@ -49,7 +49,7 @@ fn pods_leave_as_kubectl_would_have_it(
 }
 
 #[test]
-fn a_copy_has_what_both_share_and_nothing_else() {
+fn copied_node_keeps_shared_fields_only() {
     let fleet = crate::Fleet::demo().expect("valid");
     let nodes = crate::model::expand(&fleet);
     let mut model: Node = nodes

@@ -1,4 +1,4 @@
-//! Which pod has which address.
+//! Allocation of pod IP addresses.
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -16,7 +16,7 @@ pub(super) struct PodAddresses {
 }
 
 impl PodAddresses {
-    /// Remembers the address a pod has, or that it needs none any more.
+    /// Records the address of a pod, or frees it once the pod has terminated.
     pub(super) fn learn(&mut self, pod: &Pod) {
         let uid = pod.metadata.uid.as_deref().unwrap_or_default();
         if is_over(pod) {
@@ -42,7 +42,7 @@ impl PodAddresses {
         self.of.insert(uid.to_owned(), (node.to_owned(), address));
     }
 
-    /// The address of a pod on a node: the one it has, or one that is free.
+    /// Returns the address of a pod on a node, allocating a free one if it has none.
     pub(super) fn assign(&mut self, node: &Node, uid: &str) -> Option<String> {
         if let Some((_, address)) = self.of.get(uid) {
             return Some(address.to_string());
@@ -54,7 +54,7 @@ impl PodAddresses {
         Some(free.to_string())
     }
 
-    /// A pod is gone.
+    /// Frees the address of a deleted pod.
     pub(super) fn release(&mut self, uid: &str) {
         if let Some((node, address)) = self.of.remove(uid)
             && let Some(used) = self.used.get_mut(&node)

@@ -1,4 +1,5 @@
-//! Pods a node does not take: whoever put them there did not ask whether they fit.
+//! Kubelet admission: rejects pods that were bound to a node where they do not fit, as happens when
+//! a client sets `spec.nodeName` and bypasses the scheduler.
 
 use std::sync::Arc;
 
@@ -11,14 +12,14 @@ use crate::scheduler::is_over;
 use crate::scheduler::pod::PodInfo;
 use crate::scheduler::reason::Reason;
 
-/// Why a node does not take a pod.
+/// Reason for a kubelet's rejection of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rejection {
     pub(crate) reason: String,
     pub(crate) message: String,
 }
 
-/// Why a node does not take a pod, if it does not; the others are those the node has already.
+/// Returns why the node rejects a pod, or `None`; `others` are the pods it already admitted.
 pub(crate) fn rejection(pod: &Pod, node: &Node, others: &[Arc<Pod>]) -> Option<Rejection> {
     let reject = |reason: &str, message: &str| {
         Some(Rejection {
@@ -67,7 +68,7 @@ pub(crate) fn rejection(pod: &Pod, node: &Node, others: &[Arc<Pod>]) -> Option<R
     None
 }
 
-/// Whether the node had the one before the other: it has been taken, or came first.
+/// Whether the node admitted `other` before `pod`: it has started, or was created first.
 fn comes_before(other: &Pod, pod: &Pod) -> bool {
     if other.metadata.uid == pod.metadata.uid || is_over(other) {
         return false;

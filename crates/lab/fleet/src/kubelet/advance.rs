@@ -1,6 +1,6 @@
-//! The life of a pod, as a pure function: from what its status says and what time it is to what its
-//! status says next. All that is to be remembered is in the status, so a restart of the process goes
-//! on where it stopped.
+//! The pod lifecycle as a pure function of status and time: from the current status and the current
+//! time to the next status. All state is in the status, so a restarted process resumes where it
+//! stopped.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -17,13 +17,13 @@ use super::conditions;
 use super::containers::{self, Plan, Restarts};
 use crate::scheduler::resources::is_sidecar;
 
-/// What is nearly due is due: a simulated moment is not worth a write of its own.
-const MOMENT: Duration = Duration::from_millis(20);
+/// Transitions due within this interval are taken at once: they are not worth a write of their own.
+const COALESCE_WINDOW: Duration = Duration::from_millis(20);
 
-/// How long a kubelet waits before it asks for a sandbox again.
-const SANDBOX: Duration = Duration::from_secs(5);
+/// Delay before a kubelet retries creating a sandbox.
+const SANDBOX_RETRY_DELAY: Duration = Duration::from_secs(5);
 
-/// What time it is, how fast time goes, and when there is something to do next.
+/// The current time, the speed of simulated time, and the earliest pending transition.
 pub(crate) struct Clock {
     pub(super) now: Timestamp,
     speed: f64,
@@ -39,13 +39,14 @@ impl Clock {
         }
     }
 
-    /// Whether a simulated while has passed since then; if not, wakes up when it will have.
+    /// Whether the simulated duration has passed since then; if not, requests a wake-up for that
+    /// time.
     pub(super) fn reached(&mut self, since: Timestamp, after: Duration) -> bool {
         let after = after.div_f64(self.speed.clamp(1e-6, 1e9));
         self.passed(since, after)
     }
 
-    /// The simulated while since then.
+    /// The simulated duration since then.
     pub(super) fn since(&self, then: Timestamp) -> Duration {
         let real = self.now.duration_since(then);
         let real = Duration::try_from(real).unwrap_or_default();
@@ -53,13 +54,13 @@ impl Clock {
         Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
     }
 
-    /// Whether a real while has passed since then.
+    /// Whether the real duration has passed since then; if not, requests a wake-up for that time.
     fn passed(&mut self, since: Timestamp, after: Duration) -> bool {
         let after = SignedDuration::try_from(after).unwrap_or(SignedDuration::MAX);
         let Ok(due) = since.checked_add(after) else {
             return false;
         };
-        let moment = SignedDuration::try_from(MOMENT).unwrap_or_default();
+        let moment = SignedDuration::try_from(COALESCE_WINDOW).unwrap_or_default();
         if self.now.checked_add(moment).is_ok_and(|soon| due <= soon) {
             return true;
         }
@@ -70,62 +71,62 @@ impl Clock {
 
 /// An event to be reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Said {
+pub(crate) struct KubeletEvent {
     pub(crate) kind: &'static str,
     pub(crate) reason: Cow<'static, str>,
     pub(crate) message: String,
     pub(crate) part: Option<String>,
 }
 
-/// What a kubelet knows about a pod besides its status.
-pub(crate) struct Facts<'a> {
+/// Inputs of the lifecycle besides the pod's status.
+pub(crate) struct LifecycleInputs<'a> {
     pub(crate) pod: &'a Pod,
     pub(crate) behaviour: &'a Behaviour,
-    /// What becomes of containers on this node.
+    /// The outcome of a container on this node.
     pub(crate) outcome: &'a dyn Fn(&Container) -> Outcome,
     pub(crate) rejection: &'a dyn Fn() -> Option<Rejection>,
     pub(crate) host_address: Option<&'a str>,
-    /// Gives the pod an address.
+    /// Allocates an address for the pod.
     pub(crate) address: &'a dyn Fn() -> Option<String>,
     pub(crate) volumes_ready: bool,
-    /// Why the runtime of the node makes no sandbox for it.
+    /// Why the node's container runtime cannot create a sandbox for the pod.
     pub(crate) no_sandbox: Option<&'a str>,
 }
 
-/// What comes next for a pod.
+/// The next status of a pod, with the events to emit.
 #[derive(Debug)]
 pub(crate) struct Next {
     pub(crate) status: PodStatus,
-    /// When to look again, if time alone changes something.
+    /// When to reconcile again, if a transition depends on time alone.
     pub(crate) wake: Option<Timestamp>,
-    /// The pod has stopped and can go.
+    /// The pod has stopped and can be deleted.
     pub(crate) gone: bool,
-    pub(crate) said: Vec<Said>,
+    pub(crate) new_events: Vec<KubeletEvent>,
 }
 
-/// Brings a pod to where it is now.
-pub(crate) fn advance(status: PodStatus, facts: &Facts<'_>, mut clock: Clock) -> Next {
-    let mut said = Vec::new();
+/// Advances a pod to the current time.
+pub(crate) fn advance(status: PodStatus, inputs: &LifecycleInputs<'_>, mut clock: Clock) -> Next {
+    let mut new_events = Vec::new();
     let mut status = status;
-    let gone = live(&mut status, facts, &mut clock, &mut said);
+    let gone = live(&mut status, inputs, &mut clock, &mut new_events);
     let wake = clock.wake.filter(|_| !gone);
     Next {
         status,
         wake,
         gone,
-        said,
+        new_events,
     }
 }
 
-/// Changes the status; says whether the pod is to go.
+/// Advances the status; returns whether the pod can be deleted.
 fn live(
     status: &mut PodStatus,
-    facts: &Facts<'_>,
+    inputs: &LifecycleInputs<'_>,
     clock: &mut Clock,
-    said: &mut Vec<Said>,
+    new_events: &mut Vec<KubeletEvent>,
 ) -> bool {
     let empty = PodSpec::default();
-    let pod = facts.pod;
+    let pod = inputs.pod;
     let spec = pod.spec.as_ref().unwrap_or(&empty);
     let leaving = pod.metadata.deletion_timestamp.is_some();
     let over = matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
@@ -136,12 +137,12 @@ fn live(
         if leaving {
             return true;
         }
-        if let Some(rejection) = (facts.rejection)() {
+        if let Some(rejection) = (inputs.rejection)() {
             status.phase = Some("Failed".into());
             status.start_time = Some(Time(clock.now));
             status.reason = Some(rejection.reason.clone());
             status.message = Some(format!("Pod was rejected: {}", rejection.message));
-            said.push(Said {
+            new_events.push(KubeletEvent {
                 kind: "Warning",
                 reason: rejection.reason.into(),
                 message: rejection.message,
@@ -150,10 +151,10 @@ fn live(
             conditions::set(status, pod, spec, clock.now);
             return false;
         }
-        admit(status, spec, facts, clock.now);
+        admit(status, spec, inputs, clock.now);
     }
     if leaving {
-        return stop(status, facts, spec, clock, said);
+        return stop(status, inputs, spec, clock, new_events);
     }
     let started = status.start_time.as_ref().map_or(clock.now, |at| at.0);
     if let Some(seconds) = spec.active_deadline_seconds {
@@ -168,23 +169,23 @@ fn live(
             return false;
         }
     }
-    if let Some(why) = facts.no_sandbox.filter(|_| !has_begun(status)) {
-        said.push(Said {
+    if let Some(why) = inputs.no_sandbox.filter(|_| !has_begun(status)) {
+        new_events.push(KubeletEvent {
             kind: "Warning",
             reason: "FailedCreatePodSandBox".into(),
             message: format!("Failed to create pod sandbox: {why}"),
             part: None,
         });
-        clock.passed(clock.now, SANDBOX);
+        clock.passed(clock.now, SANDBOX_RETRY_DELAY);
         conditions::set(status, pod, spec, clock.now);
         return false;
     }
-    if facts.volumes_ready {
-        run(status, spec, facts, started, clock, said);
+    if inputs.volumes_ready {
+        run(status, spec, inputs, started, clock, new_events);
     }
     status.phase = Some(phase(status, spec).to_owned());
     if matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")) {
-        // What stays for as long as the pod does ends with it.
+        // Sidecars run as long as the pod and terminate with it.
         finish(status, clock.now, 0);
         clock.wake = None;
     }
@@ -192,7 +193,7 @@ fn live(
     false
 }
 
-/// Whether anything of a pod has run.
+/// Whether any container of the pod has started.
 fn has_begun(status: &PodStatus) -> bool {
     let all = status.container_statuses.iter().flatten();
     let mut all = all.chain(status.init_container_statuses.iter().flatten());
@@ -205,11 +206,11 @@ fn begun(own: &ContainerStatus) -> bool {
         || own.restart_count > 0
 }
 
-/// The pod is on the node: nothing runs yet.
-fn admit(status: &mut PodStatus, spec: &PodSpec, facts: &Facts<'_>, now: Timestamp) {
+/// Admits the pod to the node; no container runs yet.
+fn admit(status: &mut PodStatus, spec: &PodSpec, inputs: &LifecycleInputs<'_>, now: Timestamp) {
     status.phase = Some("Pending".into());
     status.start_time = Some(Time(now));
-    if let Some(host) = facts.host_address {
+    if let Some(host) = inputs.host_address {
         status.host_ip = Some(host.to_owned());
         status.host_ips = Some(vec![HostIP {
             ip: host.to_owned(),
@@ -234,10 +235,10 @@ fn admit(status: &mut PodStatus, spec: &PodSpec, facts: &Facts<'_>, now: Timesta
 fn run(
     status: &mut PodStatus,
     spec: &PodSpec,
-    facts: &Facts<'_>,
+    inputs: &LifecycleInputs<'_>,
     started: Timestamp,
     clock: &mut Clock,
-    said: &mut Vec<Said>,
+    new_events: &mut Vec<KubeletEvent>,
 ) {
     let policy = Restarts::of(spec.restart_policy.as_deref());
     let mut begins = started;
@@ -261,9 +262,9 @@ fn run(
                 (false, Restarts::Never) => Restarts::Never,
                 (false, _) => Restarts::OnFailure,
             },
-            ..plan(facts, container)
+            ..plan(inputs, container)
         };
-        containers::advance(own, &plan, begins, clock, said);
+        containers::advance(own, &plan, begins, clock, new_events);
         let done = if sidecar {
             let running = containers::running(own).filter(|_| own.started == Some(true));
             running.and_then(|running| running.started_at.clone())
@@ -282,7 +283,7 @@ fn run(
     if !init_statuses.is_empty() {
         status.init_container_statuses = Some(init_statuses);
     }
-    // What has begun goes on, also while a sidecar that failed comes back.
+    // Containers that have started keep running while a failed sidecar restarts.
     let mut statuses = status.container_statuses.take().unwrap_or_default();
     for container in &spec.containers {
         let Some(own) = statuses
@@ -296,43 +297,43 @@ fn run(
         }
         let plan = Plan {
             list: "containers",
-            runs_for: facts.behaviour.runs_for(facts.pod),
-            exit_code: facts.behaviour.exit_code(),
+            runs_for: inputs.behaviour.runs_for(inputs.pod),
+            exit_code: inputs.behaviour.exit_code(),
             restarts: policy,
-            ..plan(facts, container)
+            ..plan(inputs, container)
         };
-        containers::advance(own, &plan, begins, clock, said);
+        containers::advance(own, &plan, begins, clock, new_events);
     }
     status.container_statuses = Some(statuses);
     if status.pod_ip.is_none() && has_begun(status) {
         let address = if spec.host_network == Some(true) {
             status.host_ip.clone()
         } else {
-            (facts.address)()
+            (inputs.address)()
         };
         status.pod_ips = address.clone().map(|ip| vec![PodIP { ip }]);
         status.pod_ip = address;
     }
 }
 
-fn plan<'a>(facts: &Facts<'a>, container: &'a Container) -> Plan<'a> {
+fn plan<'a>(inputs: &LifecycleInputs<'a>, container: &'a Container) -> Plan<'a> {
     Plan {
-        pod: facts.pod,
+        pod: inputs.pod,
         container,
         list: "containers",
-        outcome: facts
+        outcome: inputs
             .behaviour
-            .outcome(container, (facts.outcome)(container)),
-        starts_after: behaviour::starts_after(facts.pod, container),
+            .outcome(container, (inputs.outcome)(container)),
+        starts_after: behaviour::starts_after(inputs.pod, container),
         started_after: behaviour::started_after(container),
-        ready_after: facts.behaviour.ready_after(container),
+        ready_after: inputs.behaviour.ready_after(container),
         runs_for: None,
         exit_code: 0,
         restarts: Restarts::Always,
     }
 }
 
-/// The phase of a pod, from what its containers do, as the kubelet sums it up.
+/// The phase of a pod, derived from its containers as the kubelet does it.
 fn phase(status: &PodStatus, spec: &PodSpec) -> &'static str {
     let policy = Restarts::of(spec.restart_policy.as_deref());
     let inits = spec.init_containers.iter().flatten();
@@ -371,7 +372,7 @@ fn phase(status: &PodStatus, spec: &PodSpec) -> &'static str {
     }
 }
 
-/// Ends everything that still runs.
+/// Terminates all running containers.
 fn finish(status: &mut PodStatus, now: Timestamp, code: i32) {
     let all = status.container_statuses.iter_mut().flatten();
     let inits = status.init_container_statuses.iter_mut().flatten();
@@ -384,21 +385,21 @@ fn finish(status: &mut PodStatus, now: Timestamp, code: i32) {
     }
 }
 
-/// Stops a pod that is to go; says whether it has stopped.
+/// Stops a pod that is being deleted; returns whether it has stopped.
 fn stop(
     status: &mut PodStatus,
-    facts: &Facts<'_>,
+    inputs: &LifecycleInputs<'_>,
     spec: &PodSpec,
     clock: &mut Clock,
-    said: &mut Vec<Said>,
+    new_events: &mut Vec<KubeletEvent>,
 ) -> bool {
-    let meta = &facts.pod.metadata;
+    let meta = &inputs.pod.metadata;
     let grace = meta.deletion_grace_period_seconds.unwrap_or_default();
     let deadline = meta
         .deletion_timestamp
         .as_ref()
         .map_or(clock.now, |at| at.0);
-    let told = deadline
+    let requested_at = deadline
         .checked_sub(SignedDuration::from_secs(grace))
         .unwrap_or(clock.now);
     let runs = |own: &ContainerStatus| containers::running(own).is_some();
@@ -407,19 +408,19 @@ fn stop(
         .chain(status.init_container_statuses.iter().flatten())
         .any(runs);
     let grace = Duration::from_secs(u64::try_from(grace).unwrap_or_default());
-    let in_time = facts.behaviour.stops_after() <= grace;
+    let in_time = inputs.behaviour.stops_after() <= grace;
     if running {
         let stopped = if in_time {
-            clock.reached(told, facts.behaviour.stops_after())
+            clock.reached(requested_at, inputs.behaviour.stops_after())
         } else {
-            clock.passed(told, grace)
+            clock.passed(requested_at, grace)
         };
         if !stopped {
             return false;
         }
         for own in status.container_statuses.iter().flatten() {
             if runs(own) {
-                said.push(Said {
+                new_events.push(KubeletEvent {
                     kind: "Normal",
                     reason: "Killing".into(),
                     message: format!("Stopping container {}", own.name),
@@ -436,6 +437,6 @@ fn stop(
         .all(|own| containers::terminated(own).is_some_and(|end| end.exit_code == 0));
     let phase = if succeeded { "Succeeded" } else { "Failed" };
     status.phase = Some(phase.into());
-    conditions::set(status, facts.pod, spec, clock.now);
+    conditions::set(status, inputs.pod, spec, clock.now);
     true
 }

@@ -1,4 +1,4 @@
-//! How the containers of a pod behave: what annotations ask for, and what is usual.
+//! Simulated container behaviour: defaults, and the annotations that override them.
 
 use std::time::Duration;
 
@@ -7,43 +7,43 @@ use machinery::time::parse_duration;
 
 use crate::{hash, names};
 
-/// How long a container of a pod that is meant to end runs.
-const JOB: Duration = Duration::from_secs(3);
-/// How long a container that is meant to fail runs.
-const CRASH: Duration = Duration::from_secs(2);
-/// How long an init container runs.
-const INIT: Duration = Duration::from_secs(1);
-/// How long containers take to stop.
-const STOP: Duration = Duration::from_secs(1);
-/// Pulling an image takes this, and up to as much again.
-const PULL: Duration = Duration::from_millis(700);
-/// A probe takes a moment.
-const PROBE: Duration = Duration::from_millis(500);
+/// Run time of a container in a pod that is expected to complete.
+const JOB_RUN_TIME: Duration = Duration::from_secs(3);
+/// Run time of a container that is set to crash.
+const CRASH_RUN_TIME: Duration = Duration::from_secs(2);
+/// Run time of an init container.
+const INIT_RUN_TIME: Duration = Duration::from_secs(1);
+/// Time until containers stop after SIGTERM.
+const STOP_TIME: Duration = Duration::from_secs(1);
+/// Minimum time of an image pull; jitter adds up to as much again.
+const MIN_PULL_TIME: Duration = Duration::from_millis(700);
+/// Time of one probe.
+const PROBE_TIME: Duration = Duration::from_millis(500);
 
-/// What becomes of a container on a node.
+/// Outcome of a container on a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// It runs.
+    /// The container runs.
     Runs,
-    /// Its image cannot be had (`ErrImagePull`, `InvalidImageName`, ...).
+    /// The image cannot be pulled (`ErrImagePull`, `InvalidImageName`, ...).
     NoImage {
-        /// The reason its status shows.
+        /// The waiting reason in the container status.
         reason: String,
-        /// What is wrong, in a sentence.
+        /// The message in the container status.
         message: String,
     },
-    /// It starts and ends at once, as a program for another architecture does.
+    /// The container exits immediately, as a binary built for another architecture does.
     Dies {
-        /// The code it ends with.
+        /// The exit code.
         code: i32,
-        /// What it said.
+        /// The termination message.
         message: String,
     },
 }
 
-/// Says what becomes of containers. The default lets every image run everywhere.
+/// Decides the outcome of containers. The default runs every image on every node.
 pub trait Runtime: Send + Sync + 'static {
-    /// What becomes of a container of a pod on a node.
+    /// The outcome of a container of a pod on a node.
     fn outcome(&self, node: &Node, pod: &Pod, container: &Container) -> Outcome;
 }
 
@@ -57,7 +57,7 @@ impl Runtime for EverythingRuns {
     }
 }
 
-/// What annotations of a pod ask for.
+/// The behaviour requested by a pod's annotations.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Behaviour {
     run_for: Option<Duration>,
@@ -68,12 +68,12 @@ pub(crate) struct Behaviour {
 }
 
 impl Behaviour {
-    /// Reads the annotations of a pod; what cannot be read does not count and is complained about.
+    /// Parses the annotations of a pod; malformed ones are ignored and returned as warnings.
     pub(crate) fn of(pod: &Pod) -> (Self, Vec<String>) {
         let mut complaints = Vec::new();
-        let said = |name: &str| pod.metadata.annotations.as_ref()?.get(name).cloned();
+        let annotation_of = |name: &str| pod.metadata.annotations.as_ref()?.get(name).cloned();
         let mut duration = |name: &str| {
-            let text = said(name)?;
+            let text = annotation_of(name)?;
             let read = parse_duration(&text).ok();
             let read = read.and_then(|read| Duration::try_from(read).ok());
             if read.is_none() {
@@ -86,7 +86,7 @@ impl Behaviour {
         let run_for = duration(names::RUN_FOR);
         let ready_after = duration(names::READY_AFTER);
         let stop_after = duration(names::STOP_AFTER);
-        let exit_code = said(names::EXIT_CODE).and_then(|text| {
+        let exit_code = annotation_of(names::EXIT_CODE).and_then(|text| {
             let read = text.parse().ok().filter(|code| (0..=255).contains(code));
             if read.is_none() {
                 complaints.push(format!(
@@ -101,12 +101,12 @@ impl Behaviour {
             exit_code,
             ready_after,
             stop_after,
-            fail_image: said(names::FAIL_IMAGE).filter(|reason| !reason.is_empty()),
+            fail_image: annotation_of(names::FAIL_IMAGE).filter(|reason| !reason.is_empty()),
         };
         (behaviour, complaints)
     }
 
-    /// What becomes of a container, given what the runtime says of it.
+    /// The outcome of a container; annotations override the runtime's.
     pub(crate) fn outcome(&self, container: &Container, usual: Outcome) -> Outcome {
         match &self.fail_image {
             Some(reason) => Outcome::NoImage {
@@ -121,18 +121,18 @@ impl Behaviour {
         }
     }
 
-    /// How long a container runs; `None` is for ever.
+    /// Run time of a container; `None` means until the pod is deleted.
     pub(crate) fn runs_for(&self, pod: &Pod) -> Option<Duration> {
         let policy = pod
             .spec
             .as_ref()
             .and_then(|spec| spec.restart_policy.as_deref());
         match (self.run_for, self.exit_code, policy) {
-            (Some(told), _, _) => Some(told),
-            (None, Some(_), _) => Some(CRASH),
-            // It never starts anew, and runs for as long as the virtual machine in it.
+            (Some(configured), _, _) => Some(configured),
+            (None, Some(_), _) => Some(CRASH_RUN_TIME),
+            // A virt-launcher is never restarted and runs as long as its virtual machine.
             (None, None, Some("Never")) if is_launcher(pod) => None,
-            (None, None, Some("Never" | "OnFailure")) => Some(JOB),
+            (None, None, Some("Never" | "OnFailure")) => Some(JOB_RUN_TIME),
             (None, None, _) => None,
         }
     }
@@ -143,13 +143,13 @@ impl Behaviour {
 
     /// How long a container runs before it is ready.
     pub(crate) fn ready_after(&self, container: &Container) -> Duration {
-        if let Some(told) = self.ready_after {
-            return told;
+        if let Some(configured) = self.ready_after {
+            return configured;
         }
         let delay = |probe: Option<&k8s_openapi::api::core::v1::Probe>| {
             probe.map_or(Duration::ZERO, |probe| {
                 let delay = probe.initial_delay_seconds.unwrap_or_default();
-                Duration::from_secs(u64::try_from(delay).unwrap_or_default()) + PROBE
+                Duration::from_secs(u64::try_from(delay).unwrap_or_default()) + PROBE_TIME
             })
         };
         started_after(container) + delay(container.readiness_probe.as_ref())
@@ -157,11 +157,11 @@ impl Behaviour {
 
     /// How long containers take to stop.
     pub(crate) fn stops_after(&self) -> Duration {
-        self.stop_after.unwrap_or(STOP)
+        self.stop_after.unwrap_or(STOP_TIME)
     }
 }
 
-/// Whether a virtual machine of KubeVirt's is in a pod.
+/// Whether the pod is a KubeVirt virt-launcher.
 fn is_launcher(pod: &Pod) -> bool {
     let labels = pod.metadata.labels.as_ref();
     labels
@@ -169,25 +169,25 @@ fn is_launcher(pod: &Pod) -> bool {
         .is_some_and(|it| it == "virt-launcher")
 }
 
-/// How long a container runs before its startup probe is content.
+/// Time until a container passes its startup probe.
 pub(crate) fn started_after(container: &Container) -> Duration {
     container
         .startup_probe
         .as_ref()
         .map_or(Duration::ZERO, |probe| {
             let delay = probe.initial_delay_seconds.unwrap_or_default();
-            Duration::from_secs(u64::try_from(delay).unwrap_or_default()) + PROBE
+            Duration::from_secs(u64::try_from(delay).unwrap_or_default()) + PROBE_TIME
         })
 }
 
 /// How long an init container runs.
 pub(crate) fn init_runs_for() -> Duration {
-    INIT
+    INIT_RUN_TIME
 }
 
-/// How long it takes until a container starts: not the same for all.
+/// Time until a container starts, with jitter per container.
 pub(crate) fn starts_after(pod: &Pod, container: &Container) -> Duration {
     let uid = pod.metadata.uid.as_deref().unwrap_or_default();
     let name = format!("{uid}/{}", container.name);
-    PULL.mul_f64(1.0 + hash::fraction(&name))
+    MIN_PULL_TIME.mul_f64(1.0 + hash::fraction(&name))
 }

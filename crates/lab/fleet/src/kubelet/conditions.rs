@@ -1,4 +1,4 @@
-//! The conditions of a pod, as a kubelet draws them from its containers.
+//! Pod conditions, derived from the containers as the kubelet does it.
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodCondition, PodSpec, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -6,7 +6,7 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::scheduler::resources::is_sidecar;
 
-/// The conditions a kubelet writes; others belong to others.
+/// The condition types the kubelet owns; others are left alone.
 pub(super) const OWN: [&str; 5] = [
     "PodReadyToStartContainers",
     "Initialized",
@@ -15,16 +15,16 @@ pub(super) const OWN: [&str; 5] = [
     "PodScheduled",
 ];
 
-/// What a condition says: whether, why, in words.
-type Said = (bool, Option<&'static str>, Option<String>);
+/// Status, reason and message of a condition.
+type ConditionState = (bool, Option<&'static str>, Option<String>);
 
-/// Sets the conditions to what the containers say; what has not changed keeps its time.
+/// Sets the conditions from the container states; unchanged conditions keep their transition time.
 pub(super) fn set(status: &mut PodStatus, pod: &Pod, spec: &PodSpec, now: Timestamp) {
     let sandbox =
         status.pod_ip.is_some() && !matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
     let containers_ready = containers_ready(status, spec);
     let ready = ready(status, spec, &containers_ready);
-    let wanted: [(&str, Said); 5] = [
+    let wanted: [(&str, ConditionState); 5] = [
         ("PodReadyToStartContainers", (sandbox, None, None)),
         ("Initialized", initialized(status, spec)),
         ("Ready", ready),
@@ -60,7 +60,7 @@ fn names(list: &[&ContainerStatus]) -> String {
     names.join(" ")
 }
 
-fn initialized(status: &PodStatus, spec: &PodSpec) -> Said {
+fn initialized(status: &PodStatus, spec: &PodSpec) -> ConditionState {
     if status.phase.as_deref() == Some("Succeeded") {
         return (true, Some("PodCompleted"), None);
     }
@@ -76,7 +76,7 @@ fn initialized(status: &PodStatus, spec: &PodSpec) -> Said {
         })
         .map(|(_, own)| own)
         .collect();
-    // Containers that have begun say that all before them was done.
+    // Started containers imply that initialization is complete.
     let begun = status
         .container_statuses
         .iter()
@@ -89,7 +89,7 @@ fn initialized(status: &PodStatus, spec: &PodSpec) -> Said {
     (false, Some("ContainersNotInitialized"), Some(text))
 }
 
-fn containers_ready(status: &PodStatus, spec: &PodSpec) -> Said {
+fn containers_ready(status: &PodStatus, spec: &PodSpec) -> ConditionState {
     match status.phase.as_deref() {
         Some("Succeeded") => return (false, Some("PodCompleted"), None),
         Some("Failed") => return (false, Some("PodFailed"), None),
@@ -111,8 +111,8 @@ fn containers_ready(status: &PodStatus, spec: &PodSpec) -> Said {
     (false, Some("ContainersNotReady"), Some(text))
 }
 
-/// A pod is ready when its containers are and everything it names as a gate says so.
-fn ready(status: &PodStatus, spec: &PodSpec, containers: &Said) -> Said {
+/// A pod is ready when its containers are ready and all its readiness gates are true.
+fn ready(status: &PodStatus, spec: &PodSpec, containers: &ConditionState) -> ConditionState {
     if !containers.0 {
         return containers.clone();
     }
@@ -122,18 +122,18 @@ fn ready(status: &PodStatus, spec: &PodSpec, containers: &Said) -> Said {
         .flatten()
         .filter_map(|gate| {
             let name = &gate.condition_type;
-            let said = status
+            let gate_condition = status
                 .conditions
                 .iter()
                 .flatten()
                 .find(|condition| condition.type_ == *name);
-            match said {
+            match gate_condition {
                 None => Some(format!(
                     "corresponding condition of pod readiness gate {name:?} does not exist."
                 )),
-                Some(said) if said.status != "True" => Some(format!(
+                Some(gate_condition) if gate_condition.status != "True" => Some(format!(
                     "the status of pod readiness gate {name:?} is not \"True\", but {}",
-                    said.status
+                    gate_condition.status
                 )),
                 Some(_) => None,
             }

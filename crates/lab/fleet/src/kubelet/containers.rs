@@ -1,4 +1,4 @@
-//! One container: from its image to its end, and round again.
+//! The lifecycle of one container: image pull, start, termination, restart.
 
 use std::time::Duration;
 
@@ -9,18 +9,18 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
-use super::advance::{Clock, Said};
+use super::advance::{Clock, KubeletEvent};
 use super::behaviour::Outcome;
 use crate::hash;
 
-/// Waits before a container that ended runs again, and before an image is pulled again (the kubelet's
-/// 10 s, doubling to 5 min).
+/// First delay before a container restart or another image pull (the kubelet's 10 s, doubling to 5
+/// min).
 const FIRST_BACKOFF: Duration = Duration::from_secs(10);
 const LAST_BACKOFF: Duration = Duration::from_mins(5);
-/// What a container waits for whose image is pulled again later.
+/// Waiting reason of a container whose image pull is in backoff.
 const BACK_OFF: &str = "ImagePullBackOff";
 
-/// How a container is meant to behave.
+/// The simulated behaviour of a container.
 pub(super) struct Plan<'a> {
     pub(super) pod: &'a Pod,
     pub(super) container: &'a Container,
@@ -35,7 +35,7 @@ pub(super) struct Plan<'a> {
     pub(super) restarts: Restarts,
 }
 
-/// When a container runs again.
+/// Restart policy of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Restarts {
     Always,
@@ -94,22 +94,22 @@ fn time(at: Option<&Time>) -> Option<Timestamp> {
     at.map(|at| at.0)
 }
 
-/// Brings a container to where it is now, if it may begin at `begins`.
+/// Advances a container to the current time, if it may start at `begins`.
 pub(super) fn advance(
     status: &mut ContainerStatus,
     plan: &Plan<'_>,
     begins: Timestamp,
     clock: &mut Clock,
-    said: &mut Vec<Said>,
+    new_events: &mut Vec<KubeletEvent>,
 ) {
-    // Each round is one step of its life; the steps have times, so the rounds end.
+    // Each iteration is one transition with a time of its own, so the loop ends.
     loop {
         let moved = if running(status).is_some() {
             run(status, plan, clock)
         } else if terminated(status).is_some() {
-            ended(status, plan, clock, said)
+            ended(status, plan, clock, new_events)
         } else {
-            wait(status, plan, begins, clock, said)
+            wait(status, plan, begins, clock, new_events)
         };
         if !moved {
             return;
@@ -122,7 +122,7 @@ fn wait(
     plan: &Plan<'_>,
     begins: Timestamp,
     clock: &mut Clock,
-    said: &mut Vec<Said>,
+    new_events: &mut Vec<KubeletEvent>,
 ) -> bool {
     let reason = status
         .state
@@ -135,7 +135,7 @@ fn wait(
         if !clock.reached(since.unwrap_or(begins), backoff(status.restart_count)) {
             return false;
         }
-        start(status, plan, clock, said);
+        start(status, plan, clock, new_events);
         return true;
     }
     if let Outcome::NoImage {
@@ -143,16 +143,16 @@ fn wait(
         message,
     } = &plan.outcome
     {
-        let pulling = |said: &mut Vec<Said>| {
-            said.push(plan.say("Normal", "Pulling", format!("Pulling image {image:?}")));
+        let pulling = |new_events: &mut Vec<KubeletEvent>| {
+            new_events.push(plan.event("Normal", "Pulling", format!("Pulling image {image:?}")));
             let text = format!("Failed to pull image {image:?}: {message}");
-            said.push(plan.say("Warning", "Failed", text));
-            said.push(plan.say("Warning", "Failed", format!("Error: {why}")));
+            new_events.push(plan.event("Warning", "Failed", text));
+            new_events.push(plan.event("Warning", "Failed", format!("Error: {why}")));
         };
         let Some(pull) = pull(plan, begins, clock) else {
             return false;
         };
-        // A name that makes no sense makes none later either.
+        // An invalid image name is never pulled, so there is no backoff.
         let pull = if why == "InvalidImageName" {
             Pull::Failed
         } else {
@@ -160,15 +160,15 @@ fn wait(
         };
         match pull {
             Pull::Failed if reason != *why => {
-                pulling(said);
+                pulling(new_events);
                 status.state = Some(waiting(why, Some(message.clone())));
             }
             Pull::BacksOff if reason != BACK_OFF => {
                 if reason != *why {
-                    pulling(said);
+                    pulling(new_events);
                 }
                 let text = format!("Back-off pulling image {image:?}");
-                said.push(plan.say("Normal", "BackOff", text.clone()));
+                new_events.push(plan.event("Normal", "BackOff", text.clone()));
                 let text = format!("{text}: {why}: {message}");
                 status.state = Some(waiting(BACK_OFF, Some(text)));
             }
@@ -176,28 +176,29 @@ fn wait(
         }
         return false;
     }
-    // An image that can be had after all is not waited for again.
+    // Once the image is available, the container leaves the backoff at once.
     let again = reason == BACK_OFF || reason == "ErrImagePull";
     if !again && !clock.reached(begins, plan.starts_after) {
         return false;
     }
-    said.push(plan.say("Normal", "Pulling", format!("Pulling image {image:?}")));
-    said.push(plan.say("Normal", "Pulled", pulled(plan, &image)));
-    start(status, plan, clock, said);
+    new_events.push(plan.event("Normal", "Pulling", format!("Pulling image {image:?}")));
+    new_events.push(plan.event("Normal", "Pulled", pulled(plan, &image)));
+    start(status, plan, clock, new_events);
     true
 }
 
-/// How it stands with an image that cannot be had.
+/// State of an image pull that fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pull {
-    /// It was just tried.
+    /// An attempt just failed.
     Failed,
-    /// It is tried again later.
+    /// Waiting for the next attempt.
     BacksOff,
 }
 
-/// How it stands with an image that cannot be had, from the time alone: it is tried at once, and again after
-/// 10 s, 20 s, 40 s and so on, up to every 5 minutes. Nothing yet if it was not tried.
+/// State of a failing image pull, computed from the time alone: the first attempt is immediate, the
+/// next ones follow after 10 s, 20 s, 40 s and so on, up to every 5 minutes. `None` before the
+/// first attempt.
 fn pull(plan: &Plan<'_>, begins: Timestamp, clock: &mut Clock) -> Option<Pull> {
     let mut tried = plan.starts_after;
     if !clock.reached(begins, tried) {
@@ -206,7 +207,8 @@ fn pull(plan: &Plan<'_>, begins: Timestamp, clock: &mut Clock) -> Option<Pull> {
     let mut wait = FIRST_BACKOFF;
     loop {
         if wait == LAST_BACKOFF {
-            // Tries are alike from here on, and may be many.
+            // From here on the interval is constant, so compute the position in it instead of
+            // iterating.
             let since = clock.since(begins).saturating_sub(tried);
             let tries = since.as_secs() / LAST_BACKOFF.as_secs();
             let tries = u32::try_from(tries).unwrap_or(u32::MAX).saturating_sub(1);
@@ -232,7 +234,12 @@ fn pulled(plan: &Plan<'_>, image: &str) -> String {
     )
 }
 
-fn start(status: &mut ContainerStatus, plan: &Plan<'_>, clock: &Clock, said: &mut Vec<Said>) {
+fn start(
+    status: &mut ContainerStatus,
+    plan: &Plan<'_>,
+    clock: &Clock,
+    new_events: &mut Vec<KubeletEvent>,
+) {
     if last_end(status).is_some() {
         status.restart_count += 1;
     }
@@ -250,8 +257,8 @@ fn start(status: &mut ContainerStatus, plan: &Plan<'_>, clock: &Clock, said: &mu
     });
     status.started = Some(plan.started_after.is_zero());
     status.ready = false;
-    said.push(plan.say("Normal", "Created", "Container created".to_owned()));
-    said.push(plan.say("Normal", "Started", "Container started".to_owned()));
+    new_events.push(plan.event("Normal", "Created", "Container created".to_owned()));
+    new_events.push(plan.event("Normal", "Started", "Container started".to_owned()));
 }
 
 fn run(status: &mut ContainerStatus, plan: &Plan<'_>, clock: &mut Clock) -> bool {
@@ -282,7 +289,7 @@ fn run(status: &mut ContainerStatus, plan: &Plan<'_>, clock: &mut Clock) -> bool
     false
 }
 
-/// The state of a container that ends now.
+/// The terminated state of a container that ends now.
 pub(super) fn end(
     status: &ContainerStatus,
     code: i32,
@@ -308,7 +315,7 @@ fn ended(
     status: &mut ContainerStatus,
     plan: &Plan<'_>,
     clock: &Clock,
-    said: &mut Vec<Said>,
+    new_events: &mut Vec<KubeletEvent>,
 ) -> bool {
     let code = terminated(status).map_or(0, |end| end.exit_code);
     let again = match plan.restarts {
@@ -322,7 +329,7 @@ fn ended(
     let wait = backoff(status.restart_count);
     status.last_state = status.state.take();
     if wait.is_zero() {
-        start(status, plan, clock, said);
+        start(status, plan, clock, new_events);
         return true;
     }
     let meta = &plan.pod.metadata;
@@ -338,7 +345,7 @@ fn ended(
         machinery::time::format_duration(SignedDuration::try_from(wait).unwrap_or_default()),
         status.name
     );
-    said.push(plan.say(
+    new_events.push(plan.event(
         "Warning",
         "BackOff",
         format!(
@@ -350,7 +357,7 @@ fn ended(
     true
 }
 
-/// The first restart is at once, each further one later.
+/// The first restart is immediate, each further one later.
 fn backoff(restarts: i32) -> Duration {
     match u32::try_from(restarts) {
         Ok(0) | Err(_) => Duration::ZERO,
@@ -360,7 +367,7 @@ fn backoff(restarts: i32) -> Duration {
     }
 }
 
-/// Something of the shape of a sha256 digest.
+/// A string in the form of a sha256 digest.
 fn digest(of: &str) -> String {
     let half = |salt: &str| hash::of(format!("{of}{salt}").as_bytes());
     format!("{:032x}{:032x}", half("a"), half("b"))
@@ -376,8 +383,13 @@ fn repository(image: &str) -> &str {
 }
 
 impl Plan<'_> {
-    pub(super) fn say(&self, kind: &'static str, reason: &'static str, message: String) -> Said {
-        Said {
+    pub(super) fn event(
+        &self,
+        kind: &'static str,
+        reason: &'static str,
+        message: String,
+    ) -> KubeletEvent {
+        KubeletEvent {
             kind,
             reason: reason.into(),
             message,

@@ -1,7 +1,7 @@
-//! Whether a node can make a sandbox for a pod, and whether it can run the images in it.
+//! Whether a node can create a sandbox for a pod, and whether it can run the pod's images.
 //!
-//! Nothing is pulled: registries on this machine are asked what their images are for, as a node asks
-//! that is about to pull one. Of images elsewhere nothing is known, and they are taken to run.
+//! No layers are pulled. The kubelet asks registries on localhost for the platforms of an image, as
+//! a node does before a pull. Images in other registries are assumed to run.
 
 #[cfg(test)]
 mod tests;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use importer::{Error, Sought, seek};
+use importer::{Error, SearchResult, seek};
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Node, Pod};
 use k8s_openapi::api::node::v1::RuntimeClass;
 use oci::{Cause, Client, Image, Keyring, Retry, Roots, Routes, Settings};
@@ -24,7 +24,7 @@ use serde_json::json;
 use super::behaviour::Outcome;
 use super::containers;
 
-/// What a node runs a pod with.
+/// The runtime handler and platform with which a node runs a pod.
 #[derive(Debug)]
 pub(super) struct Sandbox {
     handler: Handler,
@@ -32,7 +32,7 @@ pub(super) struct Sandbox {
 }
 
 impl Sandbox {
-    /// The sandbox of a pod of a class, if it has one, on a node.
+    /// The sandbox of a pod on a node, for the pod's RuntimeClass if it names one.
     pub(super) fn new(class: Option<(&str, Option<Arc<RuntimeClass>>)>, node: &Node) -> Self {
         let Some((name, class)) = class else {
             return Self::of(Handler::PROCESS, None);
@@ -42,12 +42,13 @@ impl Sandbox {
             return Self::of(Handler::PROCESS, Some(refusal));
         };
         let named = &class.handler;
-        // A node that tells of no handlers may have any.
-        let told = node
+        // A node that reports no runtime handlers may support any.
+        let reported = node
             .status
             .as_ref()
             .and_then(|it| it.runtime_handlers.as_ref());
-        let lacks = told.is_some_and(|all| !all.iter().any(|it| it.name.as_ref() == Some(named)));
+        let lacks =
+            reported.is_some_and(|all| !all.iter().any(|it| it.name.as_ref() == Some(named)));
         let refusal = lacks.then(|| {
             format!(
                 "rpc error: code = Unknown desc = failed to get sandbox runtime: no runtime for {named:?} is configured"
@@ -60,12 +61,12 @@ impl Sandbox {
         Self { handler, refusal }
     }
 
-    /// Why there is none.
+    /// Why the sandbox cannot be created.
     pub(super) fn refusal(&self) -> Option<&str> {
         self.refusal.as_deref()
     }
 
-    /// What the node pulls for it.
+    /// Matches image platforms as the node would when it pulls.
     fn matcher(&self, node: &Node) -> Matcher {
         let node = placement::Node::read(&json!(node)).place.platform();
         let wanted = self.handler.platform(&node.architecture).unwrap_or(node);
@@ -73,21 +74,21 @@ impl Sandbox {
     }
 }
 
-/// Asks registries on this machine.
+/// Reads image platforms from registries on localhost.
 pub(crate) struct Puller {
     client: Client,
     keyring: Arc<Keyring>,
-    /// Registries that were met; none of them has to prove who it is.
+    /// Registries contacted so far; all of them are configured as insecure.
     hosts: Mutex<BTreeSet<String>>,
 }
 
 impl Default for Puller {
     fn default() -> Self {
-        // They answer at once or not at all, and a kubelet tries again by itself.
+        // Localhost answers at once or not at all, and the kubelet retries by itself.
         let settings = Settings {
             connect_timeout: Duration::from_secs(2),
             header_timeout: Duration::from_secs(5),
-            miss_life: Duration::from_millis(500),
+            negative_ttl: Duration::from_millis(500),
             retry: Retry {
                 attempts: 1,
                 ..Retry::default()
@@ -107,8 +108,8 @@ fn on_this_machine() -> AddressPolicy {
 }
 
 impl Puller {
-    /// What becomes of the images of a pod that do not run yet; those that run, and those of which
-    /// nothing is known, are not in it.
+    /// Outcomes for images of containers that do not run yet. Running ones, and images with unknown
+    /// platforms, are omitted.
     pub(super) async fn pull(
         &self,
         pod: &Pod,
@@ -124,15 +125,15 @@ impl Puller {
         }
         let matcher = &sandbox.matcher(node);
         let asked = here.into_iter().map(|(name, source)| async move {
-            let outcome = self.ask(name, &source, matcher).await?;
+            let outcome = self.inspect(name, &source, matcher).await?;
             Some((name.to_owned(), outcome))
         });
         join_all(asked).await.into_iter().flatten().collect()
     }
 
-    async fn ask(&self, name: &str, source: &Source, matcher: &Matcher) -> Option<Outcome> {
+    async fn inspect(&self, name: &str, source: &Source, matcher: &Matcher) -> Option<Outcome> {
         if let Source::Registry(reference) = source {
-            self.meet(reference.host().as_str());
+            self.add_insecure_host(reference.host().as_str());
         }
         let image = Image::open(source, &self.client, Arc::clone(&self.keyring)).await;
         match seek(&image.ok()?, name, matcher.clone()).await {
@@ -142,13 +143,14 @@ impl Puller {
                     "rpc error: code = NotFound desc = failed to pull and unpack image {name:?}: failed to resolve reference {name:?}: {name}: not found"
                 )))
             }
-            // Whoever cannot be asked may be somebody else's, or for those with credentials.
+            // Unreachable registries may be foreign or require credentials; such images are assumed
+            // to run.
             Err(_) => None,
         }
     }
 
-    /// From now on, this registry need not prove who it is.
-    fn meet(&self, host: &str) {
+    /// Configures a registry as insecure.
+    fn add_insecure_host(&self, host: &str) {
         let mut hosts = self.hosts.lock();
         if hosts.insert(host.to_owned()) {
             let routes = hosts.iter().fold(Routes::direct(), Routes::with_insecure);
@@ -157,7 +159,7 @@ impl Puller {
     }
 }
 
-/// What becomes of a container, by what became of its image.
+/// The outcome of a container, from the outcome of its image.
 pub(super) fn outcome(pulls: &HashMap<String, Outcome>, container: &Container) -> Outcome {
     let image = container.image.as_deref().unwrap_or_default();
     pulls.get(image).cloned().unwrap_or(Outcome::Runs)
@@ -191,14 +193,14 @@ fn waiting(pod: &Pod) -> BTreeSet<&str> {
         .collect()
 }
 
-/// Where an image is, if that is on this machine.
+/// The host and reference of an image, if its registry is on localhost.
 fn here(name: &str) -> Option<(&str, Source)> {
     let source: Source = name.parse().ok()?;
     let is_here = matches!(&source, Source::Registry(reference) if is_here(reference.host()));
     is_here.then_some((name, source))
 }
 
-/// Whether a registry is on this machine.
+/// Whether a registry is on localhost.
 fn is_here(host: &Host) -> bool {
     let name = host.name().trim_start_matches('[').trim_end_matches(']');
     name == "localhost" || name.parse::<IpAddr>().is_ok_and(|it| it.is_loopback())
@@ -211,9 +213,10 @@ fn no_image(message: String) -> Outcome {
     }
 }
 
-/// What becomes of an image that is not for the node, in the words of containerd. It compares the entries
-/// of an index with the node, but not an image that stands alone: that one is pulled, and dies.
-fn refused(name: &str, sought: Sought) -> Option<Outcome> {
+/// The outcome of an image without a matching platform, with containerd's messages. containerd
+/// matches the entries of an index against the node, but not a single-platform image: that one is
+/// pulled and fails to execute.
+fn refused(name: &str, sought: SearchResult) -> Option<Outcome> {
     let why = sought.found.err()?;
     Some(match *why {
         NoMatch::NotAnIndex { wanted, .. } if wanted.os == "windows" => Outcome::Dies {

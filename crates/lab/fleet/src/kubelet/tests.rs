@@ -7,12 +7,12 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::admit;
-use super::advance::{Clock, Facts, Next, advance};
+use super::advance::{Clock, LifecycleInputs, Next, advance};
 use super::behaviour::{Behaviour, Outcome};
 use super::write::difference;
 use crate::names;
 
-/// A pod as the server has it.
+/// A pod as stored by the API server.
 fn pod(annotations: &Value, spec: &Value) -> Pod {
     let mut pod = json!({
         "metadata": { "name": "p", "namespace": "ns", "uid": "u", "annotations": annotations },
@@ -35,7 +35,7 @@ fn after(seconds: i64) -> Timestamp {
 fn step(pod: &Pod, status: PodStatus, now: Timestamp, outcome: &Outcome, volumes: bool) -> Next {
     let (behaviour, complaints) = Behaviour::of(pod);
     assert_eq!(complaints, [""; 0]);
-    let facts = Facts {
+    let inputs = LifecycleInputs {
         pod,
         behaviour: &behaviour,
         outcome: &|_| outcome.clone(),
@@ -45,7 +45,7 @@ fn step(pod: &Pod, status: PodStatus, now: Timestamp, outcome: &Outcome, volumes
         volumes_ready: volumes,
         no_sandbox: None,
     };
-    advance(status, &facts, Clock::new(now, 1.0))
+    advance(status, &inputs, Clock::new(now, 1.0))
 }
 
 /// A status as it comes back from the server, where times are whole seconds.
@@ -54,7 +54,7 @@ fn stored(status: &PodStatus) -> PodStatus {
     serde_json::from_str(&text).expect("a status")
 }
 
-/// Lives a pod's life up to a time; `forget` has every step begin with what the server knows.
+/// Advances a pod up to a time; with `forget`, every step starts from the stored status alone.
 fn live(pod: &Pod, outcome: &Outcome, until: Timestamp, forget: bool) -> (PodStatus, bool) {
     let mut status = pod.status.clone().unwrap_or_default();
     let mut now = begin();
@@ -104,7 +104,7 @@ fn holds(status: &PodStatus, kind: &str) -> Option<bool> {
 }
 
 #[test]
-fn a_pod_is_created_runs_and_is_ready() {
+fn pod_starts_runs_and_becomes_ready() {
     let pod = pod(&json!({}), &json!({}));
     let first = step(&pod, PodStatus::default(), begin(), &Outcome::Runs, true);
     assert_eq!(phase(&first.status), "Pending");
@@ -125,12 +125,16 @@ fn a_pod_is_created_runs_and_is_ready() {
         assert_eq!(holds(&second.status, kind), Some(true), "{kind}");
     }
     assert_eq!(second.status.pod_ip.as_deref(), Some("10.128.0.2"));
-    let reasons: Vec<&str> = second.said.iter().map(|said| &*said.reason).collect();
+    let reasons: Vec<&str> = second
+        .new_events
+        .iter()
+        .map(|event| &*event.reason)
+        .collect();
     assert_eq!(reasons, ["Pulling", "Pulled", "Created", "Started"]);
 }
 
 #[test]
-fn volumes_come_first() {
+fn containers_wait_for_volumes() {
     let pod = pod(&json!({}), &json!({}));
     let next = step(&pod, PodStatus::default(), begin(), &Outcome::Runs, false);
     assert_eq!((phase(&next.status), next.wake), ("Pending", None));
@@ -143,7 +147,7 @@ fn volumes_come_first() {
 #[case::job_on_failure("OnFailure", json!({}), "Succeeded", 0)]
 #[case::told_to_end("Never", json!({names::RUN_FOR: "1s"}), "Succeeded", 0)]
 #[case::failing("Never", json!({names::EXIT_CODE: "7"}), "Failed", 7)]
-fn pods_that_end_end(
+fn completed_containers_finish_the_pod(
     #[case] policy: &str,
     #[case] annotations: Value,
     #[case] end: &str,
@@ -157,7 +161,7 @@ fn pods_that_end_end(
 }
 
 #[test]
-fn a_container_that_fails_is_restarted_at_once_and_then_later_and_later() {
+fn failing_container_restarts_with_growing_backoff() {
     let pod = pod(
         &json!({ names::EXIT_CODE: "1", names::RUN_FOR: "1s" }),
         &json!({}),
@@ -180,7 +184,7 @@ fn a_container_that_fails_is_restarted_at_once_and_then_later_and_later() {
 }
 
 #[test]
-fn an_image_that_cannot_be_had_is_said_and_had_when_it_can_be() {
+fn image_pull_failure_is_reported_and_recovers() {
     let no_image = Outcome::NoImage {
         reason: "ErrImagePull".into(),
         message: "no match for platform".into(),
@@ -201,7 +205,7 @@ fn an_image_that_cannot_be_had_is_said_and_had_when_it_can_be() {
 
 /// The kubelet's back-off: 10 s, doubling to 5 minutes.
 #[test]
-fn an_image_that_cannot_be_had_is_tried_again_ever_later() {
+fn image_pull_backoff_doubles() {
     let no_image = Outcome::NoImage {
         reason: "ErrImagePull".into(),
         message: "no match for platform".into(),
@@ -212,7 +216,7 @@ fn an_image_that_cannot_be_had_is_tried_again_ever_later() {
     let mut tries = Vec::new();
     while now < after(2000) {
         let next = step(&pod, status, now, &no_image, true);
-        let reasons: Vec<&str> = next.said.iter().map(|said| &*said.reason).collect();
+        let reasons: Vec<&str> = next.new_events.iter().map(|event| &*event.reason).collect();
         if reasons == ["Pulling", "Failed", "Failed"] {
             tries.push(now.duration_since(begin()).as_secs());
         } else {
@@ -226,10 +230,10 @@ fn an_image_that_cannot_be_had_is_tried_again_ever_later() {
 }
 
 #[test]
-fn a_pod_without_a_sandbox_waits_and_says_why() {
+fn missing_sandbox_is_reported_and_retried() {
     let pod = pod(&json!({}), &json!({}));
     let (behaviour, _) = Behaviour::of(&pod);
-    let facts = |no_sandbox| Facts {
+    let inputs = |no_sandbox| LifecycleInputs {
         pod: &pod,
         behaviour: &behaviour,
         outcome: &|_| Outcome::Runs,
@@ -242,7 +246,7 @@ fn a_pod_without_a_sandbox_waits_and_says_why() {
     let why = "no runtime for \"kata\" is configured";
     let next = advance(
         PodStatus::default(),
-        &facts(Some(why)),
+        &inputs(Some(why)),
         Clock::new(begin(), 1000.0),
     );
     assert_eq!(phase(&next.status), "Pending");
@@ -250,30 +254,33 @@ fn a_pod_without_a_sandbox_waits_and_says_why() {
         state(&next.status)["state"]["waiting"]["reason"],
         "ContainerCreating"
     );
-    assert_eq!(next.said.len(), 1);
+    assert_eq!(next.new_events.len(), 1);
     assert_eq!(
-        (next.said[0].reason.as_ref(), next.said[0].message.as_str()),
+        (
+            next.new_events[0].reason.as_ref(),
+            next.new_events[0].message.as_str()
+        ),
         (
             "FailedCreatePodSandBox",
             "Failed to create pod sandbox: no runtime for \"kata\" is configured"
         )
     );
-    // However fast time goes, it is not asked again all the time.
+    // The delay is real time: at any simulation speed the sandbox is not retried more often.
     assert_eq!(next.wake, Some(after(5)));
-    let mended = advance(next.status, &facts(None), Clock::new(after(5), 1000.0));
+    let mended = advance(next.status, &inputs(None), Clock::new(after(5), 1000.0));
     assert_eq!(phase(&mended.status), "Running");
-    // Who runs has a sandbox.
+    // A running pod has a sandbox.
     let later = advance(
         mended.status,
-        &facts(Some(why)),
+        &inputs(Some(why)),
         Clock::new(after(6), 1000.0),
     );
     assert_eq!(phase(&later.status), "Running");
-    assert_eq!(later.said, []);
+    assert_eq!(later.new_events, []);
 }
 
 #[test]
-fn a_program_for_another_machine_dies_at_once() {
+fn wrong_architecture_exits_at_once() {
     let dies = Outcome::Dies {
         code: 255,
         message: "exec format error".into(),
@@ -291,7 +298,7 @@ fn a_program_for_another_machine_dies_at_once() {
 }
 
 #[test]
-fn init_containers_go_one_after_the_other_and_sidecars_stay() {
+fn init_containers_run_in_order_and_sidecars_stay() {
     let spec = json!({ "restartPolicy": "Never", "initContainers": [
         { "name": "one", "image": "a" },
         { "name": "beside", "image": "b", "restartPolicy": "Always" },
@@ -360,7 +367,7 @@ fn readiness_waits_for_probes_and_gates() {
 }
 
 #[test]
-fn a_deadline_ends_what_runs_too_long() {
+fn active_deadline_fails_the_pod() {
     let spec = json!({ "restartPolicy": "Never", "activeDeadlineSeconds": 5 });
     let pod = pod(&json!({ names::RUN_FOR: "1h" }), &spec);
     let (status, _) = live(&pod, &Outcome::Runs, after(60), false);
@@ -372,7 +379,7 @@ fn a_deadline_ends_what_runs_too_long() {
 #[case::quick(json!({}), 30, 2, "Succeeded", 0)]
 #[case::slow(json!({names::STOP_AFTER: "10s"}), 30, 11, "Succeeded", 0)]
 #[case::too_slow(json!({names::STOP_AFTER: "1h"}), 30, 31, "Failed", 137)]
-fn a_pod_that_is_to_go_stops_within_its_grace(
+fn deleted_pod_stops_within_its_grace_period(
     #[case] annotations: Value,
     #[case] grace: i64,
     #[case] within: i64,
@@ -404,7 +411,7 @@ fn a_pod_that_is_to_go_stops_within_its_grace(
 }
 
 #[test]
-fn a_pod_that_never_came_goes_at_once() {
+fn deleted_pod_that_never_started_is_removed_at_once() {
     let mut pod = pod(&json!({}), &json!({}));
     pod.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
         after(30),
@@ -416,7 +423,7 @@ fn a_pod_that_never_came_goes_at_once() {
 #[case(names::RUN_FOR, "soon", "duration")]
 #[case(names::READY_AFTER, "-5s", "duration")]
 #[case(names::EXIT_CODE, "256", "from 0 to 255")]
-fn annotations_that_make_no_sense_are_named(
+fn malformed_annotations_are_reported(
     #[case] name: &str,
     #[case] value: &str,
     #[case] accepted: &str,
@@ -437,7 +444,7 @@ fn annotations_that_make_no_sense_are_named(
 #[case::cpu(json!({"containers": [{"name": "c", "resources": {"requests": {"cpu": "9"}}}]}), Some("OutOfcpu"))]
 #[case::memory(json!({"containers": [{"name": "c", "resources": {"requests": {"memory": "1Ti"}}}]}), Some("OutOfmemory"))]
 #[case::ports(json!({"containers": [{"name": "c", "ports": [{"containerPort": 1, "hostPort": 80}]}]}), Some("NodePorts"))]
-fn a_node_does_not_take_what_does_not_fit(#[case] spec: Value, #[case] reason: Option<&str>) {
+fn node_rejects_pods_that_do_not_fit(#[case] spec: Value, #[case] reason: Option<&str>) {
     let fleet = crate::Fleet::of_pools(vec![crate::model::Pool::new("n", "amd64")]);
     let node = crate::model::expand(&fleet).remove(0);
     let taken =
@@ -456,7 +463,7 @@ fn a_node_does_not_take_what_does_not_fit(#[case] spec: Value, #[case] reason: O
 }
 
 #[test]
-fn of_two_that_do_not_fit_together_one_is_taken() {
+fn of_two_competing_pods_one_is_admitted() {
     let pool = crate::model::Pool {
         capacity: [("pods".to_owned(), crate::model::Amount::Number(1))].into(),
         ..crate::model::Pool::new("n", "amd64")
@@ -482,9 +489,10 @@ fn of_two_that_do_not_fit_together_one_is_taken() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
-    /// A process that forgets everything at every step has pods live the same life.
+    /// Starting every step from the stored status yields the same lifecycle as one long-running
+    /// process.
     #[test]
-    fn a_life_is_the_same_with_restarts(
+    fn lifecycle_is_the_same_across_restarts(
         policy in prop::sample::select(vec!["Always", "OnFailure", "Never"]),
         inits in 0..3usize,
         sidecar in any::<bool>(),
@@ -518,17 +526,17 @@ proptest! {
             let restarts = |status: &PodStatus| status.init_container_statuses.iter().flatten().map(|own| own.restart_count).sum::<i32>();
             prop_assert_eq!(restarts(&one), restarts(&other));
             let count = |status: &PodStatus| state(status)["restartCount"].as_i64().unwrap_or_default();
-            // Times without fractions make a wait up to a second shorter.
+            // Stored times have no fractions, which shortens a wait by up to a second.
             prop_assert!((count(&one) - count(&other)).abs() <= 1);
         }
     }
 }
 
 #[test]
-fn speed_makes_time_short() {
+fn speed_shortens_waits() {
     let pod = pod(&json!({}), &json!({}));
     let (behaviour, _) = Behaviour::of(&pod);
-    let facts = Facts {
+    let inputs = LifecycleInputs {
         pod: &pod,
         behaviour: &behaviour,
         outcome: &|_| Outcome::Runs,
@@ -538,17 +546,17 @@ fn speed_makes_time_short() {
         volumes_ready: true,
         no_sandbox: None,
     };
-    let slow = advance(PodStatus::default(), &facts, Clock::new(begin(), 1.0));
+    let slow = advance(PodStatus::default(), &inputs, Clock::new(begin(), 1.0));
     let wait = slow.wake.expect("it will start").duration_since(begin());
     assert!(wait > SignedDuration::from_millis(500));
-    let fast = advance(PodStatus::default(), &facts, Clock::new(begin(), 10.0));
+    let fast = advance(PodStatus::default(), &inputs, Clock::new(begin(), 10.0));
     let ten_times = fast.wake.expect("it will start").duration_since(begin());
     let tenth = Duration::try_from(wait).expect("positive") / 10;
     assert!(ten_times.unsigned_abs().abs_diff(tenth) < Duration::from_millis(1));
-    let at_once = advance(PodStatus::default(), &facts, Clock::new(begin(), 1e6));
+    let at_once = advance(PodStatus::default(), &inputs, Clock::new(begin(), 1e6));
     assert_eq!(
         phase(&at_once.status),
         "Running",
-        "no write for what nobody can see"
+        "no write without a visible change"
     );
 }

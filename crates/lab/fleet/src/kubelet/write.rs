@@ -1,11 +1,11 @@
-//! What a kubelet writes about a pod.
+//! The status patch a kubelet writes for a pod.
 
 use k8s_openapi::api::core::v1::PodStatus;
 use serde_json::{Map, Value, json};
 
 use super::conditions::OWN;
 
-/// The parts of a status a kubelet owns.
+/// The status fields the kubelet owns.
 const FIELDS: [&str; 11] = [
     "phase",
     "reason",
@@ -20,7 +20,7 @@ const FIELDS: [&str; 11] = [
     "observedGeneration",
 ];
 
-/// What of a status is to be written over what the server has; nothing if it has it all.
+/// The patch that turns the stored status into the desired one; `None` if they are equal.
 pub(super) fn difference(there: &PodStatus, wanted: &PodStatus) -> Option<Value> {
     let there = serde_json::to_value(there).unwrap_or_default();
     let wanted = serde_json::to_value(wanted).unwrap_or_default();
@@ -44,7 +44,7 @@ pub(super) fn difference(there: &PodStatus, wanted: &PodStatus) -> Option<Value>
                 && !known.contains(condition)
         })
         .map(|mut condition| {
-            // A reason that does not hold any more is taken away, not left.
+            // A reason that no longer applies is removed explicitly: a merge patch would keep it.
             for field in ["reason", "message"] {
                 if condition.get(field).is_none() {
                     condition[field] = Value::Null;

@@ -1,4 +1,4 @@
-//! What a CPU is to virtual machines: as a generation that has a name, or said in full.
+//! CPUs as virtual machines see them: a named generation, or all properties spelled out.
 
 mod generations;
 mod models;
@@ -8,34 +8,34 @@ use serde::{Deserialize, Serialize};
 pub use generations::{GENERATIONS, Generation};
 pub(crate) use models::is_known;
 
-/// What KubeVirt's node labeller would find out about the CPU of a node.
+/// CPU properties as KubeVirt's node labeller would detect them.
 ///
-/// Either `generation`, and nothing else, or the rest, with `vendor` and `model`.
+/// Either `generation` alone, or the other fields, with `vendor` and `model`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Cpu {
-    /// A generation of CPUs, of which everything else is known: one of [`GENERATIONS`].
+    /// A known CPU generation that implies all other fields: one of [`GENERATIONS`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<String>,
     /// Vendor: `Intel`, `AMD`, `IBM`, ...
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub vendor: String,
-    /// The host model: what libvirt calls this CPU.
+    /// The host model in libvirt's naming.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub model: String,
-    /// Models a virtual machine can have here.
+    /// CPU models usable by virtual machines on this host.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub models: Vec<String>,
-    /// Models that are known here but not usable; migration still has labels for them.
+    /// Models known to libvirt but not usable here; migrations still have labels for them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub known_models: Vec<String>,
     /// Features of the CPU.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub features: Vec<String>,
-    /// Features the host model needs beyond its name.
+    /// Features of the host model beyond its named model.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub required_features: Vec<String>,
-    /// Machine types virtual machines can have here.
+    /// Machine types available to virtual machines.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub machine_types: Vec<String>,
     /// Frequency of the time stamp counter, in hertz.
@@ -55,7 +55,7 @@ impl Cpu {
         }
     }
 
-    /// The CPU in full; nothing if its generation does not exist.
+    /// The CPU with all fields; `None` for an unknown generation.
     pub fn in_full(&self) -> Option<Self> {
         match &self.generation {
             None => Some(self.clone()),
@@ -63,12 +63,12 @@ impl Cpu {
         }
     }
 
-    /// Whether a guest with this model runs here: it is usable, or the host's own.
+    /// Whether a guest with this model runs here: the model is usable, or the host's own.
     pub(crate) fn runs(&self, model: &str) -> bool {
         self.model == model || self.models.iter().any(|usable| usable == model)
     }
 
-    /// What of a model this CPU does not have.
+    /// Features of a model that this CPU lacks.
     pub(crate) fn lacks(&self, model: &str) -> Vec<&'static str> {
         let needs = models::features(model).into_iter();
         needs
@@ -76,16 +76,16 @@ impl Cpu {
             .collect()
     }
 
-    /// The CPU in the words of an annotation on a node: the name of a generation, or all of it as JSON.
+    /// The value of the CPU annotation on a node: the name of a generation, or all fields as JSON.
     pub(crate) fn to_annotation(&self) -> String {
         match &self.generation {
             Some(name) => name.clone(),
-            // A struct of texts and numbers is always JSON.
+            // A struct of strings and numbers always serializes.
             None => serde_json::to_string(self).unwrap_or_default(),
         }
     }
 
-    /// What an annotation says, in full.
+    /// Parses the annotation, with all fields filled in.
     pub(crate) fn of_annotation(text: &str) -> Option<Self> {
         if text.starts_with('{') {
             let cpu: Self = serde_json::from_str(text).ok()?;

@@ -1,4 +1,4 @@
-//! From pools to Node objects.
+//! Expands pools to Node objects.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -17,7 +17,7 @@ use super::{Amount, Cpu, Fleet, Pool};
 use crate::names;
 use crate::operators::node_labels;
 
-/// What a node has when its pool does not say.
+/// Capacity of a node whose pool specifies none.
 const DEFAULT_CAPACITY: [(&str, &str); 4] = [
     ("cpu", "8"),
     ("ephemeral-storage", "100Gi"),
@@ -27,7 +27,7 @@ const DEFAULT_CAPACITY: [(&str, &str); 4] = [
 const KUBELET: &str = "v1.36.2";
 const RUNTIME: &str = "containerd://2.2.1";
 
-/// The nodes of a fleet, without addresses: those are given out when nodes register.
+/// The nodes of a fleet, without addresses: those are assigned at registration.
 pub fn expand(fleet: &Fleet) -> Vec<Node> {
     fleet
         .pools
@@ -73,22 +73,22 @@ fn pool_node(pool: &Pool, index: u32) -> Node {
         .as_mut()
         .and_then(|status| status.node_info.as_mut())
     {
-        let told = [
+        let reported = [
             (&mut info.os_image, &pool.os_image),
             (&mut info.kernel_version, &pool.kernel_version),
             (&mut info.container_runtime_version, &pool.container_runtime),
         ];
-        for (field, said) in told {
-            if let Some(said) = said {
-                said.clone_into(field);
+        for (field, given) in reported {
+            if let Some(given) = given {
+                given.clone_into(field);
             }
         }
     }
     node
 }
 
-/// Fills in what every node says about itself, from what it already says: a node somebody created by
-/// hand, with little more than a name, becomes a whole one. Says nothing about addresses.
+/// Fills in the fields that every kubelet reports, from those already set: a node created by hand
+/// with little more than a name becomes complete. Does not set addresses.
 pub fn complete(node: &mut Node) {
     let name = node.metadata.name.clone().unwrap_or_default();
     let labels = node.metadata.labels.get_or_insert_default();
@@ -115,7 +115,7 @@ pub fn complete(node: &mut Node) {
     let known = status.node_info.as_ref();
     if known.is_none_or(|info| info.architecture.is_empty()) {
         status.node_info = Some(system(&name, &arch, &os, build.as_deref()));
-        // A node of a copy says nothing of handlers where its kubelet did not: it may have any.
+        // A copied node reports no handlers where the original kubelet did not: it may support any.
         if status.runtime_handlers.is_none() {
             let usual = usual_handlers(&os, build.as_deref());
             status.runtime_handlers = Some(handlers(&usual));
@@ -126,7 +126,8 @@ pub fn complete(node: &mut Node) {
     }
 }
 
-/// What a runtime says of its handlers: the first of them is the default, which has no name as well.
+/// Runtime handlers as the container runtime reports them: the first is the default and is also
+/// listed without a name.
 fn handlers(names: &[String]) -> Vec<NodeRuntimeHandler> {
     let unnamed = std::iter::once(String::new());
     let all = unnamed.chain(names.iter().cloned());
@@ -137,8 +138,8 @@ fn handlers(names: &[String]) -> Vec<NodeRuntimeHandler> {
     .collect()
 }
 
-/// What nodes are set up with: on Windows also for every long-term release that they can run under
-/// Hyper-V, as `medley node-config` has it.
+/// The default handlers of a node: on Windows also one for every LTSC release that the node can run
+/// under Hyper-V isolation, as `medley node-config` sets them up.
 fn usual_handlers(os: &str, build: Option<&str>) -> Vec<String> {
     if os != "windows" {
         return vec!["runc".to_owned()];
@@ -155,8 +156,8 @@ fn usual_handlers(os: &str, build: Option<&str>) -> Vec<String> {
     names
 }
 
-/// The roles of a node. Operators find machines by them: a node has one, and the control plane still
-/// goes by its old name as well.
+/// The roles of a node. Operators select nodes by role; the control plane keeps its old name
+/// `master` as well.
 fn roles(pool: &Pool) -> Vec<&str> {
     let mut roles: Vec<&str> = pool.roles.iter().map(String::as_str).collect();
     if roles.is_empty() {
@@ -190,7 +191,7 @@ fn labels(pool: &Pool, index: u32) -> BTreeMap<String, String> {
     if let Some(region) = &pool.region {
         put(names::REGION.into(), region);
     }
-    // As KubeVirt's labeller would leave them: also where nobody simulates it.
+    // The labels of KubeVirt's node labeller, also where KubeVirt is not simulated.
     if let Some(cpu) = pool.cpu.as_ref().and_then(Cpu::in_full) {
         labels.extend(node_labels(&cpu, &pool.arch));
     }
@@ -212,11 +213,11 @@ fn taints(pool: &Pool) -> Option<Vec<Taint>> {
     (!taints.is_empty()).then_some(taints)
 }
 
-fn capacity(said: &BTreeMap<String, Amount>) -> BTreeMap<String, Quantity> {
+fn capacity(given: &BTreeMap<String, Amount>) -> BTreeMap<String, Quantity> {
     let mut capacity: BTreeMap<String, Quantity> = DEFAULT_CAPACITY
         .map(|(name, value)| (name.to_owned(), Quantity(value.to_owned())))
         .into();
-    for (name, amount) in said {
+    for (name, amount) in given {
         capacity.insert(name.clone(), Quantity(amount.to_string()));
     }
     capacity
@@ -247,7 +248,7 @@ fn system(name: &str, arch: &str, os: &str, build: Option<&str>) -> NodeSystemIn
                 "10.0.26100" => "Windows Server 2025 Datacenter",
                 _ => "Windows Server Datacenter",
             };
-            // A build and the revision of its updates.
+            // The build and its update revision.
             (edition.to_owned(), format!("{build}.4171"))
         }
         _ => (
@@ -274,7 +275,7 @@ fn system(name: &str, arch: &str, os: &str, build: Option<&str>) -> NodeSystemIn
     }
 }
 
-/// An identifier of the shape of a uuid, made of another.
+/// An identifier in the form of a UUID, derived from another.
 fn uuid_like(id: &str, salt: u8) -> String {
     let digits = format!("{:032x}", crate::hash::of(format!("{id}{salt}").as_bytes()));
     let part = |from: usize, to: usize| digits.get(from..to).unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! The virtual machines of a fleet, which KubeVirt runs.
+//! The virtual machines of a fleet file, run by the simulated KubeVirt.
 
 use std::collections::BTreeMap;
 
@@ -7,38 +7,38 @@ use serde_json::{Value, json};
 
 use super::{Amount, one};
 
-/// Virtual machines that are alike.
+/// A group of identical virtual machines.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Machine {
-    /// What the machine is called; several are `<name>-1`, `<name>-2`, ...
+    /// Name of the virtual machine; several are `<name>-1`, `<name>-2`, ...
     pub name: String,
-    /// Where it is: `default` unless told.
+    /// Namespace, by default `default`.
     #[serde(default = "default_namespace")]
     pub namespace: String,
-    /// How many.
+    /// Number of virtual machines.
     #[serde(default = "one")]
     pub count: u32,
     /// Architecture: `amd64`, `arm64` or `s390x`.
     #[serde(default = "amd64")]
     pub arch: String,
-    /// The model of its CPU: one of libvirt's, `host-model` or `host-passthrough`. Unless told it is that
-    /// of the cluster.
+    /// CPU model: one of libvirt's, `host-model` or `host-passthrough`. Defaults to the
+    /// cluster-wide model of KubeVirt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_model: Option<String>,
-    /// Its cores.
+    /// Number of CPU cores.
     #[serde(default = "one")]
     pub cores: u32,
-    /// Its memory.
+    /// Guest memory.
     #[serde(default = "memory")]
     pub memory: Amount,
-    /// When it runs: `Always` unless told.
+    /// Run strategy, by default `Always`.
     #[serde(default = "always")]
     pub run_strategy: String,
-    /// What becomes of it when its node is drained.
+    /// Eviction strategy, which applies when its node is drained.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub eviction_strategy: Option<String>,
-    /// Labels its node has to have.
+    /// Node selector.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub node_selector: BTreeMap<String, String>,
 }
@@ -60,7 +60,7 @@ fn memory() -> Amount {
 }
 
 impl Machine {
-    /// The names of the machines.
+    /// Names of the virtual machines.
     pub(super) fn names(&self) -> Vec<String> {
         match self.count {
             1 => vec![self.name.clone()],
@@ -70,7 +70,7 @@ impl Machine {
         }
     }
 
-    /// The machines as KubeVirt has them.
+    /// The VirtualMachine objects.
     pub(crate) fn objects(&self) -> impl Iterator<Item = Value> {
         self.names().into_iter().map(|name| {
             let mut cpu = json!({ "cores": self.cores });

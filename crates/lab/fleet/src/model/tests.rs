@@ -14,7 +14,7 @@ fn label<'a>(node: &'a Node, key: &str) -> Option<&'a str> {
 }
 
 #[test]
-fn the_demo_has_the_nodes_it_promises() {
+fn demo_fleet_has_the_documented_nodes() {
     let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
     for node in demo() {
         let role = if label(&node, "node-role.kubernetes.io/control-plane").is_some() {
@@ -79,7 +79,7 @@ fn generations_share_models_and_each_has_its_own() {
 }
 
 #[test]
-fn what_is_reserved_is_not_for_pods() {
+fn reserved_resources_are_not_allocatable() {
     let nodes = demo();
     let status = nodes[0].status.clone().expect("a status");
     let has =
@@ -96,7 +96,7 @@ fn what_is_reserved_is_not_for_pods() {
 }
 
 #[test]
-fn windows_nodes_say_which_windows() {
+fn windows_nodes_report_their_build() {
     let nodes = demo();
     let info = |name: &str| {
         let node = nodes
@@ -113,7 +113,7 @@ fn windows_nodes_say_which_windows() {
 }
 
 #[test]
-fn nodes_say_which_handlers_their_runtime_has() {
+fn nodes_report_runtime_handlers() {
     let handlers = |nodes: &[Node], name: &str| -> Vec<String> {
         let mut nodes = nodes.iter();
         let node = nodes.find(|node| node.metadata.name.as_deref() == Some(name));
@@ -133,10 +133,10 @@ fn nodes_say_which_handlers_their_runtime_has() {
             "runhcs-wcow-hypervisor-20348"
         ]
     );
-    let told = "pools: [{name: a, arch: amd64, runtimeHandlers: [runc, kata]}]";
-    let nodes = expand(&Fleet::parse(told).expect("a fleet"));
+    let yaml = "pools: [{name: a, arch: amd64, runtimeHandlers: [runc, kata]}]";
+    let nodes = expand(&Fleet::parse(yaml).expect("a fleet"));
     assert_eq!(handlers(&nodes, "a-1"), ["", "runc", "kata"]);
-    // Whoever comes from elsewhere and does not tell may have any.
+    // A node from another cluster that reports no handlers may support any.
     let mut copied = nodes[0].clone();
     copied.status.get_or_insert_default().runtime_handlers = None;
     complete(&mut copied);
@@ -162,7 +162,7 @@ fn nodes_say_which_handlers_their_runtime_has() {
 #[case("pools: [{name: a, arch: amd64, cpu: {generation: pentium9}}]", &["pools[0].cpu.generation", "\"pentium9\"", "\"skylake\""])]
 #[case("pools: [{name: a, arch: arm64, cpu: {generation: skylake}}]", &["pools[0].cpu.generation", "generation of amd64", "arm64"])]
 #[case("pools: [{name: a, arch: amd64, cpu: {generation: skylake, vendor: Intel}}]", &["pools[0].cpu.generation", "no other field"])]
-#[case("pools: [{name: a, arch: amd64, cpu: {vendor: Intel}}]", &["pools[0].cpu.model", "unless `generation` says it all"])]
+#[case("pools: [{name: a, arch: amd64, cpu: {vendor: Intel}}]", &["pools[0].cpu.model", "unless `generation` is set"])]
 #[case("virtualMachines: [{name: A}]", &["virtualMachines[0].name", "\"A\""])]
 #[case("virtualMachines: [{name: a}, {name: a}]", &["virtualMachines[1].name", "Duplicate value: \"a\""])]
 #[case("virtualMachines: [{name: a, arch: ppc64le}]", &["virtualMachines[0].arch", "\"ppc64le\"", "\"s390x\""])]
@@ -170,12 +170,12 @@ fn nodes_say_which_handlers_their_runtime_has() {
 #[case("virtualMachines: [{name: a, evictionStrategy: Maybe}]", &["virtualMachines[0].evictionStrategy", "\"LiveMigrate\""])]
 #[case("virtualMachines: [{name: a, cpuModel: two words}]", &["virtualMachines[0].cpuModel", "\"two words\""])]
 #[case("virtualMachines: [{name: a, memory: much}]", &["virtualMachines[0][memory]", "\"much\""])]
-fn what_cannot_be_is_named(#[case] text: &str, #[case] said: &[&str]) {
+fn invalid_fields_are_reported(#[case] text: &str, #[case] parts: &[&str]) {
     let error = Fleet::parse(text).expect_err("not valid");
     assert!(matches!(error, ModelError::Invalid(_)), "{error}");
     let text = error.to_string();
-    for part in said {
-        assert!(text.contains(part), "{text:?} says nothing of {part:?}");
+    for part in parts {
+        assert!(text.contains(part), "{text:?} does not contain {part:?}");
     }
 }
 
@@ -184,14 +184,14 @@ fn what_cannot_be_is_named(#[case] text: &str, #[case] said: &[&str]) {
 #[case("pols: []", "pols")]
 #[case("pools: [{arch: amd64}]", "name")]
 #[case("pools: [{name: a, arch: amd64, count: -1}]", "count")]
-fn what_has_no_such_shape_is_named(#[case] text: &str, #[case] part: &str) {
+fn syntax_errors_are_reported(#[case] text: &str, #[case] part: &str) {
     let error = Fleet::parse(text).expect_err("no fleet");
     assert!(matches!(error, ModelError::Syntax(_)), "{error}");
     assert!(error.to_string().contains(part), "{error}");
 }
 
 #[test]
-fn a_fleet_is_the_same_when_written_and_read_again() {
+fn fleet_survives_serialization() {
     let fleet = Fleet::parse(DEMO).expect("the demo is valid");
     let written = serde_json::to_string(&fleet).expect("a fleet is JSON");
     // JSON is YAML.
@@ -199,7 +199,7 @@ fn a_fleet_is_the_same_when_written_and_read_again() {
 }
 
 #[test]
-fn machines_are_what_kubevirt_takes() {
+fn virtual_machines_match_the_kubevirt_schema() {
     let text = "virtualMachines: [{name: a, count: 2, cpuModel: EPYC, cores: 2, nodeSelector: {disk: fast}}, {name: b, namespace: c}]";
     let fleet = Fleet::parse(text).expect("valid");
     let all: Vec<serde_json::Value> = fleet
@@ -226,7 +226,7 @@ fn machines_are_what_kubevirt_takes() {
 }
 
 #[test]
-fn a_fleet_of_a_size_has_that_size() {
+fn fleet_of_size_has_that_many_nodes() {
     for size in [1, 2, 3, 100, 5000] {
         let fleet = Fleet::of_size(size).checked().expect("valid");
         let nodes = expand(&fleet);

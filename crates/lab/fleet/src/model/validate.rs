@@ -1,4 +1,4 @@
-//! What a fleet may say.
+//! Validation of a fleet file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
@@ -15,7 +15,7 @@ const ARCHITECTURES: [&str; 8] = [
     "386", "amd64", "arm", "arm64", "loong64", "ppc64le", "riscv64", "s390x",
 ];
 const SYSTEMS: [&str; 2] = ["linux", "windows"];
-/// Architectures KubeVirt runs on.
+/// Architectures supported by KubeVirt.
 const GUESTS: [&str; 3] = ["amd64", "arm64", "s390x"];
 const STRATEGIES: [&str; 5] = ["Always", "Halted", "Manual", "Once", "RerunOnFailure"];
 const EVICTIONS: [&str; 4] = ["External", "LiveMigrate", "LiveMigrateIfPossible", "None"];
@@ -75,7 +75,7 @@ fn machine_errors(machine: &Machine, at: &Path, errors: &mut Vec<FieldError>) {
         check("evictionStrategy", strategy, &EVICTIONS);
     }
     if let Some(model) = &machine.cpu_model {
-        // It becomes the name part of a label.
+        // The model becomes the name part of a label key.
         for why in names::is_qualified_name(model) {
             errors.push(FieldError::invalid(
                 &at.child("cpuModel"),
@@ -210,11 +210,11 @@ fn windows_build(pool: &Pool, at: &Path, errors: &mut Vec<FieldError>) {
             }
         }
         (Some(_), _) => {
-            let detail = "may be given only when `os` is windows";
+            let detail = "may be set only when `os` is windows";
             errors.push(FieldError::forbidden(&path, detail));
         }
         (None, "windows") => {
-            let detail = "a Windows node has a build, for example 10.0.20348";
+            let detail = "is required for Windows nodes, for example 10.0.20348";
             errors.push(FieldError::required(&path, detail));
         }
         (None, _) => {}
@@ -255,12 +255,12 @@ fn cpu_errors(cpu: &Cpu, pool: &Pool, at: &Path, errors: &mut Vec<FieldError>) {
     }
     for (field, value) in [("vendor", &cpu.vendor), ("model", &cpu.model)] {
         if value.is_empty() {
-            let detail = "must be given, unless `generation` says it all";
+            let detail = "is required unless `generation` is set";
             errors.push(FieldError::required(&at.child(field), detail));
         }
     }
     let mut check = |path: Path, value: &str| {
-        // Each becomes the name part of a label.
+        // Each value becomes the name part of a label key.
         let found = names::is_qualified_name(value);
         let slash = value
             .contains('/')
@@ -305,7 +305,7 @@ fn generation_errors(name: &str, cpu: &Cpu, pool: &Pool, at: &Path, errors: &mut
         Some(_) => {}
     }
     if *cpu != Cpu::of_generation(name) {
-        let detail = "says everything about the CPU: no other field may be given with it";
+        let detail = "defines the whole CPU: no other field may be set with it";
         errors.push(FieldError::forbidden(&path, detail));
     }
 }

@@ -1,4 +1,4 @@
-//! Addresses of nodes and of the pods on them: one number a node decides both.
+//! Addresses of nodes and pods: one number per node determines both.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::Ipv4Addr;
@@ -6,26 +6,26 @@ use std::net::Ipv4Addr;
 use k8s_openapi::api::core::v1::{Node, NodeAddress};
 use runtime::Error;
 
-/// Pods have addresses in 10.128.0.0/9, each node 256 of them.
+/// Pod addresses are in 10.128.0.0/9, 256 for each node.
 const PODS: u32 = u32::from_be_bytes([10, 128, 0, 0]);
-/// Nodes have addresses from here on.
+/// First node address.
 const NODES: u32 = u32::from_be_bytes([172, 16, 0, 10]);
-/// How many nodes there can be.
+/// Maximum number of nodes: the pod range holds that many /24 ranges.
 pub(crate) const CAPACITY: u32 = 1 << 15;
-/// How many pods a node can have: the first addresses and the last of its range are not for pods.
+/// Maximum number of pods on a node: the first addresses of its range and the last are reserved.
 pub(crate) const PODS_PER_NODE: i64 = 250;
 
-/// Which node has which number.
+/// Node numbers in use.
 #[derive(Debug, Default)]
 pub(crate) struct Addresses {
     numbers: HashMap<String, u32>,
     used: BTreeSet<u32>,
-    /// All numbers below are in use.
+    /// All numbers below this one are in use.
     full_below: u32,
 }
 
 impl Addresses {
-    /// Remembers the number a node has already.
+    /// Records the number of a node that has addresses already.
     pub(crate) fn learn(&mut self, node: &Node) {
         let Some(number) = number_of(node) else {
             return;
@@ -35,7 +35,7 @@ impl Addresses {
         self.numbers.insert(name, number);
     }
 
-    /// Forgets a node that is gone.
+    /// Frees the number of a deleted node.
     pub(crate) fn release(&mut self, node: &Node) {
         let name = node.metadata.name.as_deref().unwrap_or_default();
         if let Some(number) = self.numbers.remove(name) {
@@ -44,7 +44,7 @@ impl Addresses {
         }
     }
 
-    /// The number of a node: the one it has, or the lowest that is free.
+    /// Returns the number of a node, allocating the lowest free one if it has none.
     pub(crate) fn assign(&mut self, name: &str) -> Result<u32, Error> {
         if let Some(number) = self.numbers.get(name) {
             return Ok(*number);
@@ -62,7 +62,7 @@ impl Addresses {
     }
 }
 
-/// Gives a node the addresses of its number. A range it has already stays.
+/// Sets the addresses that follow from a node's number. An existing pod range is kept.
 pub(crate) fn place(node: &mut Node, number: u32) {
     let name = node.metadata.name.clone().unwrap_or_default();
     let spec = node.spec.get_or_insert_default();
@@ -84,7 +84,7 @@ pub(crate) fn place(node: &mut Node, number: u32) {
     }
 }
 
-/// The number a node's range of addresses stands for.
+/// The number encoded in a node's pod range.
 pub(super) fn number_of(node: &Node) -> Option<u32> {
     let range = node.spec.as_ref()?.pod_cidr.as_deref()?;
     let first: Ipv4Addr = range.strip_suffix("/24")?.parse().ok()?;
@@ -92,7 +92,7 @@ pub(super) fn number_of(node: &Node) -> Option<u32> {
     (number < CAPACITY).then_some(number)
 }
 
-/// The addresses pods of a node can have, in order.
+/// The addresses available to pods of a node, in order.
 pub(crate) fn pod_addresses(node: &Node) -> Option<impl Iterator<Item = Ipv4Addr> + use<>> {
     let range = node.spec.as_ref()?.pod_cidr.as_deref()?;
     let (first, length) = range.split_once('/')?;
@@ -100,7 +100,7 @@ pub(crate) fn pod_addresses(node: &Node) -> Option<impl Iterator<Item = Ipv4Addr
     let length: u32 = length.parse().ok().filter(|length| *length <= 30)?;
     let size = 1_u64.checked_shl(32 - length)?;
     let last = u32::try_from(size.checked_sub(2)?).ok()?;
-    // The first is the network's, the second its gateway's, the last for all.
+    // The first address is the network, the second its gateway, the last the broadcast address.
     Some((2..=last).map(move |offset| Ipv4Addr::from(u32::from(first).wrapping_add(offset))))
 }
 

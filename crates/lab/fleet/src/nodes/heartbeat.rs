@@ -1,4 +1,4 @@
-//! Signs of life: leases, and how often.
+//! Heartbeats: node leases and their intervals.
 
 use std::time::Duration;
 
@@ -12,25 +12,25 @@ use runtime::{Absent, Error};
 use serde_json::json;
 
 const NAMESPACE: &str = "kube-node-lease";
-/// How often a kubelet renews its lease.
+/// Lease renewal interval of a kubelet.
 const RENEW_EVERY: Duration = Duration::from_secs(10);
-/// Renewals a second, of all nodes together: more nodes renew less often.
-const RENEWALS: u64 = 50;
-/// How often a kubelet reports a status that has not changed.
+/// Renewals per second over all nodes: larger fleets renew each lease less often.
+const MAX_RENEWALS_PER_SECOND: u64 = 50;
+/// Interval in which a kubelet reports an unchanged status.
 const REPORT_EVERY: Duration = Duration::from_mins(5);
-/// Such reports a second, of all nodes together.
-const REPORTS: u64 = 10;
-/// A lease holds for so many renewals, as a kubelet's 40 s do.
-const MISSED: u32 = 4;
+/// Reports of unchanged status per second over all nodes.
+const MAX_REPORTS_PER_SECOND: u64 = 10;
+/// Lease duration in renewal intervals, as the kubelet's 40 s are four times 10 s.
+const LEASE_INTERVALS: u32 = 4;
 
-/// How often each of so many nodes renews its lease.
+/// Renewal interval for a fleet of this size.
 pub(super) fn renew_every(nodes: usize) -> Duration {
-    at_most(nodes, RENEWALS).max(RENEW_EVERY)
+    at_most(nodes, MAX_RENEWALS_PER_SECOND).max(RENEW_EVERY)
 }
 
-/// How often each of so many nodes reports a status that has not changed.
+/// Report interval for a fleet of this size.
 pub(super) fn report_every(nodes: usize) -> Duration {
-    at_most(nodes, REPORTS).max(REPORT_EVERY)
+    at_most(nodes, MAX_REPORTS_PER_SECOND).max(REPORT_EVERY)
 }
 
 fn at_most(nodes: usize, a_second: u64) -> Duration {
@@ -42,7 +42,7 @@ fn at_most(nodes: usize, a_second: u64) -> Duration {
 pub(super) async fn renew(client: &Client, node: &Node, every: Duration) -> Result<(), Error> {
     let name = node.metadata.name.as_deref().unwrap_or_default();
     let api: Api<Lease> = Api::namespaced(client.clone(), NAMESPACE);
-    let seconds = i32::try_from((every * MISSED).as_secs()).unwrap_or(i32::MAX);
+    let seconds = i32::try_from((every * LEASE_INTERVALS).as_secs()).unwrap_or(i32::MAX);
     let now = MicroTime(Timestamp::now());
     let patch = json!({ "spec": {
         "holderIdentity": name, "leaseDurationSeconds": seconds, "renewTime": now,
@@ -50,7 +50,7 @@ pub(super) async fn renew(client: &Client, node: &Node, every: Duration) -> Resu
     let renewed = api
         .patch(name, &PatchParams::default(), &Patch::Merge(patch))
         .await
-        .or_absent()
+        .not_found_as_none()
         .map_err(Error::api(format!("renew lease {NAMESPACE}/{name}")))?;
     if renewed.is_some() {
         return Ok(());

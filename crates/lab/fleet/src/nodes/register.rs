@@ -1,4 +1,4 @@
-//! The first start of a fleet: nodes of its file that have never been there.
+//! Registration of nodes in the fleet file that were never registered.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use runtime::{Cache, Error};
 
 use super::address::{self, Addresses};
 use super::status;
-use crate::memory::Memory;
+use crate::memory::CreatedNames;
 use crate::model::{Fleet, expand};
 
-/// The entry of what is remembered.
+/// Key in the fleet's ConfigMap.
 const REGISTERED: &str = "registered";
-/// Nodes created at the same time.
-const AT_ONCE: usize = 32;
+/// Number of nodes created concurrently.
+const CREATE_CONCURRENCY: usize = 32;
 
 /// Creates the nodes of a fleet that have never been created.
 pub(super) async fn register(
@@ -28,7 +28,7 @@ pub(super) async fn register(
     addresses: &Arc<Mutex<Addresses>>,
     fleet: &Fleet,
 ) -> Result<(), Error> {
-    let mut memory = Memory::read(client, REGISTERED).await?;
+    let mut memory = CreatedNames::read(client, REGISTERED).await?;
     let fresh = missing(fleet, &memory.known);
     if fresh.is_empty() {
         return Ok(());
@@ -47,7 +47,7 @@ pub(super) async fn register(
     }
     let last = stream::iter(prepared)
         .map(|node| create(&api, node))
-        .buffer_unordered(AT_ONCE)
+        .buffer_unordered(CREATE_CONCURRENCY)
         .try_fold(None, |last, created| async move { Ok(created.or(last)) })
         .await?;
     if let Some(last) = last {
@@ -56,7 +56,7 @@ pub(super) async fn register(
     memory.write().await
 }
 
-/// Creates a node, unless somebody has already.
+/// Creates a node; `None` if it exists.
 async fn create(api: &Api<Node>, node: Node) -> Result<Option<Node>, Error> {
     match api.create(&PostParams::default(), &node).await {
         Ok(created) => Ok(Some(created)),
@@ -68,7 +68,7 @@ async fn create(api: &Api<Node>, node: Node) -> Result<Option<Node>, Error> {
     }
 }
 
-/// The nodes of a fleet that have never been registered.
+/// The nodes of a fleet that were never registered.
 pub(super) fn missing(fleet: &Fleet, known: &BTreeSet<String>) -> Vec<Node> {
     let mut nodes = expand(fleet);
     nodes.retain(|node| {

@@ -1,4 +1,4 @@
-//! What a healthy kubelet says about its node.
+//! The status a healthy kubelet reports for its node.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ const HEALTHY: [(&str, &str, &str, &str); 4] = [
     ),
 ];
 
-/// The conditions of a healthy node; what has not changed keeps its time.
+/// The conditions of a healthy node; unchanged conditions keep their transition time.
 pub(super) fn conditions(node: &Node, now: Timestamp) -> Vec<NodeCondition> {
     HEALTHY
         .iter()
@@ -56,8 +56,8 @@ pub(super) fn conditions(node: &Node, now: Timestamp) -> Vec<NodeCondition> {
         .collect()
 }
 
-/// What of a node's status is to be written, if anything: it is incomplete, says something else than
-/// a healthy node does, or has not been reported for long.
+/// The status patch to write, if any: the status is incomplete, differs from that of a healthy
+/// node, or its report is due.
 pub(super) fn refreshed(node: &Node, now: Timestamp, every: Duration) -> Option<Value> {
     let mut whole = node.clone();
     complete(&mut whole);
@@ -79,7 +79,7 @@ pub(super) fn refreshed(node: &Node, now: Timestamp, every: Duration) -> Option<
     let mut wanted = json!({ "conditions": conditions(node, now) });
     if !complete {
         let mut placed = node.clone();
-        // The range of pods' addresses has been given before; it decides the address of the node.
+        // The pod range is assigned before; its number determines the address of the node.
         let number = super::address::number_of(node).unwrap_or_default();
         super::address::place(&mut placed, number);
         let placed = placed.status.unwrap_or_default();

@@ -24,7 +24,7 @@ fn node(name: &str) -> Node {
 #[case(1, 10, 300)]
 #[case(500, 10, 300)]
 #[case(5000, 100, 500)]
-fn the_more_nodes_the_less_often_each_speaks(
+fn heartbeat_interval_grows_with_the_fleet(
     #[case] nodes: usize,
     #[case] renew: u64,
     #[case] report: u64,
@@ -52,7 +52,7 @@ fn no_two_nodes_share_an_address() {
 }
 
 #[test]
-fn a_node_keeps_its_number_and_a_freed_one_is_used_again() {
+fn node_keeps_its_number_and_freed_ones_are_reused() {
     let mut addresses = Addresses::default();
     let mut first = node("first");
     let number = addresses.assign("first").expect("one");
@@ -68,7 +68,7 @@ fn a_node_keeps_its_number_and_a_freed_one_is_used_again() {
 }
 
 #[test]
-fn a_bare_node_gets_a_whole_status_and_a_whole_one_is_left_alone() {
+fn incomplete_status_is_filled_and_complete_one_kept() {
     let now = Timestamp::now();
     let every = Duration::from_mins(5);
     let mut bare = node("bare");
@@ -94,7 +94,7 @@ fn a_bare_node_gets_a_whole_status_and_a_whole_one_is_left_alone() {
 }
 
 #[test]
-fn a_node_others_gave_up_says_at_once_that_it_is_back() {
+fn node_marked_unknown_reports_ready_at_once() {
     let now = Timestamp::now();
     let mut lost = node("lost");
     crate::model::complete(&mut lost);

@@ -1,25 +1,25 @@
-//! Conditions that change only when what they say changes.
+//! Conditions with a transition time that changes only with their status.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::OperatorCondition;
 
-/// What is to be said about one thing.
+/// Type, status, reason and message of a condition to set.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Said {
+pub(super) struct NewCondition {
     pub(super) about: &'static str,
     pub(super) holds: bool,
     pub(super) reason: String,
     pub(super) message: String,
 }
 
-impl Said {
-    /// Something holds or not, and there is nothing to explain.
-    pub(super) fn plainly(about: &'static str, holds: bool) -> Self {
-        Self::because(about, holds, "", "")
+impl NewCondition {
+    /// A condition without reason and message.
+    pub(super) fn without_reason(about: &'static str, holds: bool) -> Self {
+        Self::with_reason(about, holds, "", "")
     }
 
-    pub(super) fn because(
+    pub(super) fn with_reason(
         about: &'static str,
         holds: bool,
         reason: impl Into<String>,
@@ -34,21 +34,21 @@ impl Said {
     }
 }
 
-/// Conditions with something new to say. The time is that of the last change of a status; what
-/// others say is kept.
-pub(super) fn settle(
+/// Merges conditions. The transition time changes with the status only; conditions of other
+/// controllers are kept.
+pub(super) fn merge_conditions(
     old: &[OperatorCondition],
-    said: Vec<Said>,
+    new_conditions: Vec<NewCondition>,
     now: &Time,
 ) -> Vec<OperatorCondition> {
     let mut all = old.to_vec();
-    for said in said {
-        let status = if said.holds { "True" } else { "False" };
+    for condition in new_conditions {
+        let status = if condition.holds { "True" } else { "False" };
         let mut fresh = OperatorCondition {
-            type_: said.about.to_owned(),
+            type_: condition.about.to_owned(),
             status: status.to_owned(),
-            reason: said.reason,
-            message: said.message,
+            reason: condition.reason,
+            message: condition.message,
             last_transition_time: now.clone(),
         };
         match all.iter_mut().find(|old| old.type_ == fresh.type_) {
@@ -77,22 +77,42 @@ mod tests {
     }
 
     #[test]
-    fn the_time_is_that_of_the_last_change_of_status() {
-        let first = settle(&[], vec![Said::plainly("Updated", true)], &at(1));
-        let same = settle(&first, vec![Said::plainly("Updated", true)], &at(2));
+    fn transition_time_changes_with_status_only() {
+        let first = merge_conditions(
+            &[],
+            vec![NewCondition::without_reason("Updated", true)],
+            &at(1),
+        );
+        let same = merge_conditions(
+            &first,
+            vec![NewCondition::without_reason("Updated", true)],
+            &at(2),
+        );
         assert_eq!(same, first);
-        let worded = Said::because("Updated", true, "", "all nodes");
-        let worded = settle(&first, vec![worded], &at(3));
+        let worded = NewCondition::with_reason("Updated", true, "", "all nodes");
+        let worded = merge_conditions(&first, vec![worded], &at(3));
         assert_eq!(worded[0].message, "all nodes");
         assert_eq!(worded[0].last_transition_time, at(1));
-        let changed = settle(&worded, vec![Said::plainly("Updated", false)], &at(4));
+        let changed = merge_conditions(
+            &worded,
+            vec![NewCondition::without_reason("Updated", false)],
+            &at(4),
+        );
         assert_eq!(changed[0].last_transition_time, at(4));
     }
 
     #[test]
-    fn what_others_say_is_kept() {
-        let theirs = settle(&[], vec![Said::plainly("Theirs", true)], &at(1));
-        let both = settle(&theirs, vec![Said::plainly("Ours", false)], &at(2));
+    fn foreign_conditions_are_kept() {
+        let theirs = merge_conditions(
+            &[],
+            vec![NewCondition::without_reason("Theirs", true)],
+            &at(1),
+        );
+        let both = merge_conditions(
+            &theirs,
+            vec![NewCondition::without_reason("Ours", false)],
+            &at(2),
+        );
         let names: Vec<_> = both.iter().map(|one| one.type_.as_str()).collect();
         assert_eq!(names, ["Theirs", "Ours"]);
     }

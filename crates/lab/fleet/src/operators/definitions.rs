@@ -1,6 +1,6 @@
-//! The definitions of the kinds that other people's operators bring, with their rules.
+//! CRDs of the third-party operators, with their validation rules.
 //!
-//! They say what the real ones say about the fields that are used here; fields nobody reads are left out.
+//! They match the real ones in the fields used here; fields without a reader are left out.
 
 mod cdi;
 mod descheduler;
@@ -18,10 +18,10 @@ use serde_json::Value;
 
 use super::Installed;
 
-pub use descheduler::DeschedulerVintage;
+pub use descheduler::DeschedulerRelease;
 pub use hyperconverged::HyperConvergedVersion;
 
-/// The definitions of what is installed.
+/// The CRDs of the installed operators.
 pub fn definitions(installed: &Installed) -> Result<Vec<CustomResourceDefinition>, Error> {
     let mut all: Vec<Value> = Vec::new();
     if let Some(vintage) = installed.descheduler {
@@ -57,5 +57,5 @@ pub fn definitions(installed: &Installed) -> Result<Vec<CustomResourceDefinition
 fn typed(definition: Value) -> Result<CustomResourceDefinition, Error> {
     let name = definition["metadata"]["name"].to_string();
     serde_json::from_value(definition)
-        .map_err(|error| Error::Invalid(format!("the definition {name}: {error}")))
+        .map_err(|error| Error::Invalid(format!("CRD {name}: {error}")))
 }

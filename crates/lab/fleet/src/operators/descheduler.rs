@@ -1,4 +1,4 @@
-//! The descheduler operator, simulated: it accepts what it is told to do, or says why it does not.
+//! The simulated descheduler operator: it accepts its configuration, or reports why it does not.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use kube::Client;
 use runtime::{Cache, Error, Key, Manager, Next, Queue, Reconcile};
 use serde_json::{Value, json};
 
-use super::conditions::Said;
+use super::conditions::NewCondition;
 use super::kinds::kube_descheduler;
 use super::names::{CLUSTER, DESCHEDULER_NAMESPACE, PSI};
 use super::report::{Reports, conditions, generation};
-use crate::names::{OS, ROLE, says_yes};
+use crate::names::{OS, ROLE, annotation_is_true};
 
-/// Says whether the operator could do as it was told.
+/// Whether the operator could apply its configuration.
 const CONDITION: &str = "TargetConfigControllerDegraded";
 
 struct Operator {
@@ -50,25 +50,26 @@ impl Reconcile for Operator {
             return Ok(Next::Wait);
         };
         let spec = object.data.get("spec").unwrap_or(&Value::Null);
-        // What is not managed is left as it is, with what was said about it last.
+        // An unmanaged configuration is not reconciled and keeps its last conditions.
         if spec["managementState"] != "Managed" {
             return Ok(Next::Wait);
         }
         let refusal = refusal(spec, lacks_psi(&self.nodes.list()));
         let refused = refusal.is_some();
-        // The real one says it in the reason, where others say one word.
-        let said = Said::because(CONDITION, refused, refusal.unwrap_or_default(), "");
+        // As upstream, the reason is a sentence instead of a CamelCase word.
+        let condition =
+            NewCondition::with_reason(CONDITION, refused, refusal.unwrap_or_default(), "");
         let status = json!({
             "observedGeneration": generation(&object),
             "readyReplicas": i32::from(!refused),
-            "conditions": conditions(&object, vec![said]),
+            "conditions": conditions(&object, vec![condition]),
         });
         self.reports.report(&object, status).await?;
         Ok(Next::Wait)
     }
 }
 
-/// Why the operator does not do as it is told.
+/// Why the operator rejects its configuration.
 fn refusal(spec: &Value, lacks_psi: bool) -> Option<String> {
     let interval = spec["deschedulingIntervalSeconds"].as_i64();
     if interval.is_none_or(|seconds| seconds <= 0) {
@@ -86,7 +87,7 @@ fn refusal(spec: &Value, lacks_psi: bool) -> Option<String> {
     })
 }
 
-/// Whether a worker does not measure pressure. In a cluster without workers all nodes count.
+/// Whether a worker node lacks PSI metrics. In a cluster without workers all nodes count.
 fn lacks_psi(nodes: &[Arc<Node>]) -> bool {
     let linux = || {
         nodes
@@ -110,7 +111,7 @@ fn label<'a>(node: &'a Node, key: &str) -> Option<&'a str> {
 }
 
 fn has_psi(node: &Node) -> bool {
-    says_yes(&node.metadata, PSI)
+    annotation_is_true(&node.metadata, PSI)
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
-//! The virtualization operator, simulated: it is always content.
+//! The simulated virtualization operator: it always reports success.
 
 use kube::Client;
 use kube::core::ApiResource;
 use runtime::{Error, Key, Manager, Next, Reconcile};
 use serde_json::json;
 
-use super::conditions::Said;
+use super::conditions::NewCondition;
 use super::report::{Reports, generation, observed_conditions};
 
 struct Operator {
@@ -26,21 +26,21 @@ impl Reconcile for Operator {
         let Some(object) = self.reports.objects.find(key) else {
             return Ok(Next::Wait);
         };
-        let said = [
+        let new_conditions = [
             ("ReconcileComplete", true),
             ("Available", true),
             ("Progressing", false),
             ("Degraded", false),
             ("Upgradeable", true),
         ];
-        let said = said.map(|(about, holds)| {
+        let new_conditions = new_conditions.map(|(about, holds)| {
             let message = "Reconcile completed successfully";
-            Said::because(about, holds, "ReconcileCompleted", message)
+            NewCondition::with_reason(about, holds, "ReconcileCompleted", message)
         });
         let status = json!({
             "observedGeneration": generation(&object),
             "systemHealthStatus": "healthy",
-            "conditions": observed_conditions(&object, said.into()),
+            "conditions": observed_conditions(&object, new_conditions.into()),
         });
         self.reports.report(&object, status).await?;
         Ok(Next::Wait)

@@ -1,8 +1,8 @@
-//! The containerized data importer, as far as it looks after storage: a profile of every storage
-//! class, and the settings that all imports keep to. Who imports is somebody else.
+//! The storage part of the containerized data importer: a profile for every storage class, and the
+//! configuration of all imports. Imports themselves are done by Medley's importer.
 //!
 //! ```text
-//! StorageClass + VolumeSnapshotClass + what the user wants --> StorageProfile (status)
+//! StorageClass + VolumeSnapshotClass + StorageProfile (spec) --> StorageProfile (status)
 //! CDI (spec.config) --> CDIConfig (spec)
 //! ```
 
@@ -15,7 +15,7 @@ mod tests;
 use kube::Client;
 use runtime::Manager;
 
-/// Starts both; they run until the manager stops.
+/// Starts both controllers; they run until the manager stops.
 pub(super) async fn start(manager: &Manager, client: Client) {
     profiles::start(manager, client.clone()).await;
     config::start(manager, client).await;

@@ -1,4 +1,4 @@
-//! What has to be in the cluster before other people's operators work, and what they bring with them.
+//! Installation of third-party operators: CRDs, namespaces and the objects the operators create.
 
 use api::openshift::annotations::RELEASE_VERSION;
 use api::openshift::payloads;
@@ -8,7 +8,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::{DynamicObject, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::core::ApiResource;
 use kube::{Api, Client};
-use runtime::{Error, until_served};
+use runtime::{Error, wait_until_served};
 use serde_json::{Value, json};
 
 use super::kinds::{
@@ -20,16 +20,17 @@ use super::names::{
     TEMPLATE_NAMESPACE, VIRTUALIZATION_NAMESPACE,
 };
 use super::{Installed, definitions, release};
-use crate::names::{ROLE, SIMULATED, says_yes};
+use crate::names::{ROLE, SIMULATED, annotation_is_true};
 
-/// Who applies definitions.
+/// Field manager of the CRDs.
 const MANAGER: &str = "fleet-operators";
-/// The version of Ignition that base configurations say they are written in.
+/// Ignition version of the base configurations.
 const IGNITION: &str = "3.5.0";
 
-/// Installs what is asked for and waits until it is served. What is there stays, and definitions made
-/// here before are brought up to date: to install another [vintage](super::DeschedulerVintage) is to
-/// upgrade. Definitions that somebody else made are left alone, and nothing is made of them.
+/// Installs the operators and waits until their kinds are served. Existing objects are kept, and
+/// CRDs applied by an earlier run are updated: installing another
+/// [vintage](super::DeschedulerRelease) is an upgrade. CRDs of another field manager are left
+/// alone, and no objects are created for them.
 pub async fn install(client: &Client, installed: &Installed) -> Result<(), Error> {
     let offer = installed
         .release
@@ -38,7 +39,7 @@ pub async fn install(client: &Client, installed: &Installed) -> Result<(), Error
     install_with(client, installed, offer.as_ref()).await
 }
 
-/// The same, with these releases, whose images may be at another registry than the usual one.
+/// The same with these releases, whose images may be in another registry than the default one.
 pub(crate) async fn install_with(
     client: &Client,
     installed: &Installed,
@@ -93,7 +94,7 @@ fn namespaces(installed: Installed) -> Vec<&'static str> {
         .collect()
 }
 
-/// Makes a namespace, unless it is there.
+/// Creates a namespace unless it exists.
 pub(crate) async fn namespace(client: &Client, name: &str) -> Result<(), Error> {
     let namespace = Namespace {
         metadata: ObjectMeta {
@@ -107,7 +108,7 @@ pub(crate) async fn namespace(client: &Client, name: &str) -> Result<(), Error> 
         .map_err(Error::api(format!("create namespace {name}")))
 }
 
-/// Defines a kind, unless somebody else has. Says its name if it is ours.
+/// Applies a CRD unless another field manager owns it. Returns its name if it is ours.
 async fn define(
     client: &Client,
     definition: &CustomResourceDefinition,
@@ -118,18 +119,18 @@ async fn define(
         .get_opt(name)
         .await
         .map_err(Error::api(format!("get definition {name}")))?;
-    if there.is_some_and(|there| !says_yes(&there.metadata, SIMULATED)) {
+    if there.is_some_and(|there| !annotation_is_true(&there.metadata, SIMULATED)) {
         return Ok(None);
     }
     let params = PatchParams::apply(MANAGER).force();
     api.patch(name, &params, &Patch::Apply(definition))
         .await
         .map_err(Error::api(format!("apply definition {name}")))?;
-    until_served(client, name).await?;
+    wait_until_served(client, name).await?;
     Ok(Some(name.to_owned()))
 }
 
-/// The objects that come with the operators.
+/// The objects that the operators create at installation.
 fn objects(
     installed: Installed,
     offer: Option<&release::Offer>,
@@ -151,7 +152,7 @@ fn objects(
         all.push((machine_configuration(), None, configuration));
     }
     if let Some(version) = installed.hyperconverged {
-        // An empty spec: the definition fills in the defaults.
+        // The spec is empty: the CRD sets the defaults.
         let object = json!({ "metadata": { "name": HYPERCONVERGED }, "spec": {} });
         all.push((
             hyperconverged(version),
@@ -196,8 +197,8 @@ fn objects(
     all
 }
 
-/// What every machine of a role begins with. With a release that is the operating system of it: nobody
-/// has to be updated to what it was installed with.
+/// Base configuration of the nodes of a role. With a release it has the operating system of that
+/// release, so that nodes need no update right after the installation.
 fn base(role: &str, offer: Option<&release::Offer>) -> Value {
     let mut base = json!({
         "metadata": { "name": format!("00-{role}"), "labels": { ROLE_LABEL: role } },
@@ -235,7 +236,7 @@ fn pool(role: &str) -> Value {
             "paused": false,
         },
     });
-    // Updates wait for the control plane, and not for workers.
+    // Updates wait for the control plane, not for workers.
     if role == "master" {
         pool["metadata"]["labels"][api::openshift::MachineConfigPool::REQUIRED] = json!("");
     }
@@ -262,7 +263,7 @@ async fn create(
     unless_there(api.create(&PostParams::default(), &object).await).map_err(Error::api(what))
 }
 
-/// That something is there already is as good as having made it.
+/// An object that exists already counts as created.
 fn unless_there<K>(created: Result<K, kube::Error>) -> Result<(), kube::Error> {
     match created {
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),

@@ -1,4 +1,4 @@
-//! The kinds other people's operators bring, as far as they are used here.
+//! Kinds of the third-party operators, with the fields used here.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, Time};
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::HyperConvergedVersion;
 
-/// A part of how machines are to be configured.
+/// Partial configuration of nodes.
 #[derive(CustomResource, Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[kube(
     group = "machineconfiguration.openshift.io",
@@ -24,24 +24,24 @@ pub struct MachineConfigSpec {
     /// An Ignition configuration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config: Option<Value>,
-    /// Further packages.
+    /// Additional packages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extensions: Option<Vec<String>>,
-    /// Whether cryptography is restricted.
+    /// Whether FIPS mode is enabled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fips: Option<bool>,
-    /// Arguments of the kernel; of several for one thing the last counts.
+    /// Kernel arguments; of repeated ones the last takes effect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel_arguments: Option<Vec<String>>,
     /// `default`, `realtime` or `64k-pages`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel_type: Option<String>,
-    /// The image of the operating system.
+    /// Image of the operating system.
     #[serde(rename = "osImageURL", skip_serializing_if = "Option::is_none")]
     pub os_image_url: Option<String>,
 }
 
-/// Machines that are configured alike.
+/// A set of identically configured nodes.
 #[derive(CustomResource, Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[kube(
     group = "machineconfiguration.openshift.io",
@@ -53,73 +53,73 @@ pub struct MachineConfigSpec {
 )]
 #[serde(rename_all = "camelCase")]
 pub struct MachineConfigPoolSpec {
-    /// What machines are to run with.
+    /// Target configuration of the nodes.
     #[serde(default)]
     pub configuration: PoolConfiguration,
-    /// The configurations that are put together.
+    /// Selects the MachineConfigs to render.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine_config_selector: Option<LabelSelector>,
-    /// How many machines may be unavailable at a time, as a number or a share; 1 unless told.
+    /// Maximum number of unavailable nodes, absolute or as a percentage; by default 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_unavailable: Option<IntOrString>,
-    /// The machines.
+    /// Selects the nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_selector: Option<LabelSelector>,
-    /// Whether no machine is to be updated.
+    /// Whether updates of nodes are paused.
     #[serde(default)]
     pub paused: bool,
 }
 
-/// A rendered configuration, and what it was rendered from.
+/// A rendered configuration and its sources.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PoolConfiguration {
-    /// Its name.
+    /// Name of the rendered MachineConfig.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What it was put together from, in this order.
+    /// The rendered MachineConfigs, in merge order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub source: Vec<ObjectReference>,
 }
 
-/// How far the machines of a pool are.
+/// Rollout status of a pool.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MachineConfigPoolStatus {
-    /// The generation of the pool this is about.
+    /// The generation of the pool that this status describes.
     pub observed_generation: i64,
-    /// What all machines run with.
+    /// The configuration that all nodes run.
     pub configuration: PoolConfiguration,
-    /// How many machines there are.
+    /// Number of nodes.
     pub machine_count: i32,
-    /// How many run with what they are to run with.
+    /// Number of nodes that run the target configuration.
     pub updated_machine_count: i32,
-    /// How many of those can be used.
+    /// Number of updated nodes that are ready.
     pub ready_machine_count: i32,
-    /// How many cannot be used.
+    /// Number of unavailable nodes.
     pub unavailable_machine_count: i32,
-    /// How many failed.
+    /// Number of degraded nodes.
     pub degraded_machine_count: i32,
     /// `Updated`, `Updating`, `Degraded`, `NodeDegraded`, `RenderDegraded`.
     pub conditions: Vec<OperatorCondition>,
 }
 
-/// A condition as OpenShift's operators have them: the reason may be empty, or a sentence.
+/// A condition of an OpenShift operator: the reason may be empty, or a sentence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OperatorCondition {
-    /// Of what.
+    /// Condition type.
     #[serde(rename = "type")]
     pub type_: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
-    /// Why.
+    /// Machine-readable reason.
     #[serde(default)]
     pub reason: String,
-    /// Why, at length.
+    /// Human-readable message.
     #[serde(default)]
     pub message: String,
-    /// Since when.
+    /// Time of the last status change.
     pub last_transition_time: Time,
 }
 
@@ -174,7 +174,7 @@ pub fn kubevirt(kind: &str) -> ApiResource {
     resource("kubevirt.io", "v1", kind)
 }
 
-/// Kinds whose plural is the kind and an `s`, which all of these are.
+/// An ApiResource whose plural is the lower-case kind with an `s`, which holds for all kinds here.
 pub(super) fn resource(group: &str, version: &str, kind: &str) -> ApiResource {
     let plural = format!("{}s", kind.to_lowercase());
     ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), &plural)

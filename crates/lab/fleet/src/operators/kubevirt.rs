@@ -1,4 +1,4 @@
-//! KubeVirt, simulated: a stock one, which knows of no model but those of libvirt.
+//! Simulated KubeVirt: the stock release, which knows only libvirt's CPU models.
 //!
 //! ```text
 //! KubeVirt, CPUs of nodes --labeller--> labels of nodes                               (virt-handler)
@@ -8,9 +8,9 @@
 //! VirtualMachineInstanceMigration --migrations--> target pod, the instance moves       (both)
 //! ```
 //!
-//! Names, selectors, phases and messages are those of KubeVirt. Guests are not simulated: an instance
-//! runs for as long as its launcher does. What KubeVirt's webhooks do to an instance when it is made is
-//! done when a machine makes one, and in the first step of an instance that somebody else made.
+//! Names, selectors, phases and messages are KubeVirt's. Guests are not simulated: an instance runs
+//! as long as its launcher pod. There are no webhooks: their defaults are set when a VirtualMachine
+//! creates its instance, and in the first step of an instance created by another client.
 
 mod config;
 mod context;
@@ -34,10 +34,10 @@ use super::kinds::kubevirt;
 use context::Context;
 pub(crate) use labels::by_default as default_labels;
 
-/// Instances and machines looked at at the same time.
+/// Instances and virtual machines reconciled concurrently.
 const WORKERS: usize = 16;
 
-/// Starts KubeVirt. Its kinds have to be served.
+/// Starts KubeVirt. Its CRDs have to be established.
 pub(super) async fn start(manager: &Manager, client: Client, speed: f64) {
     let context = Context::start(manager, client, speed).await;
     let (machines, instances, handler): (Queue<Key>, Queue<Key>, Queue<Key>) =
@@ -48,7 +48,7 @@ pub(super) async fn start(manager: &Manager, client: Client, speed: f64) {
             to.add(Key::of(&machine.metadata));
         }
     });
-    // An instance has the name of its machine, and so has what changes about either.
+    // An instance has the name of its virtual machine, so one key enqueues both.
     let (to_machines, to, to_handler) = (machines.clone(), instances.clone(), handler.clone());
     context.instances.on_change(move |change| {
         if let Some(instance) = change.object() {
@@ -76,7 +76,7 @@ pub(super) async fn start(manager: &Manager, client: Client, speed: f64) {
     manager.start(handler::Handler::new(context), &handler, WORKERS);
 }
 
-/// The instance a pod was launched for.
+/// The instance that a launcher pod belongs to.
 fn launched_for(change: &Change<Pod>) -> Option<Key> {
     let pod = change.object()?;
     let annotations = pod.metadata.annotations.as_ref()?;

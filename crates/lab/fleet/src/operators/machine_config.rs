@@ -1,11 +1,11 @@
-//! The machine-config operator, simulated.
+//! The simulated machine-config operator.
 //!
 //! ```text
 //! MachineConfigs --render--> rendered-<pool>-<hash>, the target of the pool   (pools)
 //! target --rollout--> desiredConfig of as many nodes as may be unavailable    (pools)
 //! desiredConfig --> cordon, reboot, currentConfig, uncordon                    (daemon)
 //! nodes --status--> counts and conditions of the pool                          (pools)
-//! MachineConfiguration/cluster --policy--> what needs no reboot                (disruption)
+//! MachineConfiguration/cluster --policy--> changes without a reboot            (disruption)
 //! ```
 
 mod daemon;
@@ -29,10 +29,10 @@ use crate::pace::Pace;
 use machine::Machine;
 use pools::AllPools;
 
-/// Nodes that are written about at the same time.
+/// Nodes reconciled concurrently.
 const WORKERS: usize = 8;
 
-/// What the controllers work with.
+/// State shared by the controllers.
 #[derive(Clone)]
 struct Context {
     client: Client,
@@ -42,7 +42,7 @@ struct Context {
 }
 
 impl Context {
-    /// Changes a node; the cache shows it when this returns.
+    /// Patches a node; the cache has the change when this returns.
     async fn patch_node(&self, name: &str, patch: Value) -> Result<(), Error> {
         let api: Api<Node> = Api::all(self.client.clone());
         let written = api
@@ -53,14 +53,14 @@ impl Context {
         Ok(())
     }
 
-    /// Whether the kernel of a machine with this configuration measures pressure.
+    /// Whether this configuration enables PSI in the kernel.
     fn has_psi(&self, config: &str) -> bool {
         let config = self.configs.get("", config);
         config.is_some_and(|config| render::has_psi(&config))
     }
 }
 
-/// Starts the operator. Its kinds have to be served.
+/// Starts the operator. Its CRDs have to be established.
 pub(super) async fn start(manager: &Manager, client: Client, speed: f64) {
     let context = Context {
         nodes: manager.cache(),
@@ -102,7 +102,7 @@ pub(super) async fn start(manager: &Manager, client: Client, speed: f64) {
     disruption::start(manager, client).await;
 }
 
-/// Whether a change of a node is about its configuration. Most are heartbeats.
+/// Whether a change of a node affects its configuration. Most changes are heartbeats.
 fn matters(change: &Change<Node>) -> bool {
     let (Some(old), Some(new)) = (&change.old, &change.new) else {
         return true;

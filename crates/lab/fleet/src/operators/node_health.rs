@@ -1,4 +1,4 @@
-//! Node health checks, simulated: nodes are counted, and nobody is remedied.
+//! Simulated node health checks: nodes are counted, but not remediated.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use machinery::selector::LabelSelector;
 use runtime::{Cache, Error, Key, Manager, Next, Queue, Reconcile};
 use serde_json::{Value, json};
 
-use super::conditions::Said;
+use super::conditions::NewCondition;
 use super::kinds::node_health_check;
 use super::report::{Reports, observed_conditions};
 
@@ -55,19 +55,19 @@ impl Reconcile for Operator {
         };
         let spec = object.data.get("spec").unwrap_or(&Value::Null);
         let mut status = found(spec, &self.nodes.list());
-        let said = Said::because(
+        let condition = NewCondition::with_reason(
             "Disabled",
             false,
             "NodeHealthCheckEnabled",
             "No issues found, NodeHealthCheck is enabled.",
         );
-        status["conditions"] = observed_conditions(&object, vec![said]);
+        status["conditions"] = observed_conditions(&object, vec![condition]);
         self.reports.report(&object, status).await?;
         Ok(Next::Wait)
     }
 }
 
-/// What a check finds.
+/// The result of a health check.
 fn found(spec: &Value, nodes: &[Arc<Node>]) -> Value {
     let selector = LabelSelector::from_label_selector_object(&spec["selector"])
         .unwrap_or_else(|_| LabelSelector::nothing());
@@ -105,8 +105,8 @@ fn found(spec: &Value, nodes: &[Arc<Node>]) -> Value {
     })
 }
 
-/// Whether a node is in one of the conditions that make it unhealthy. How long it has been is not
-/// looked at: everything is faster here.
+/// Whether a node has one of the unhealthy conditions. Their duration is ignored, because simulated
+/// time may be faster.
 fn is_unhealthy(node: &Node, spec: &Value) -> bool {
     let wrong = spec["unhealthyConditions"].as_array();
     let mut wrong = wrong.into_iter().flatten();

@@ -1,14 +1,14 @@
-//! The cluster-version operator and the cluster operators, simulated.
+//! The simulated cluster-version operator and cluster operators.
 //!
 //! ```text
 //! two releases, amd64 and multi --offer--> ConfigMaps, images in the registry, ClusterVersion
 //! ClusterVersion, ClusterOperators --apply--> Deployments of the release, one level after the other
-//! Deployments, pods --operators--> ClusterOperators, when the new pods truly run
-//! the machine-config operator --machines--> configurations of machines, a daemon on each of them
+//! Deployments, pods --operators--> ClusterOperators, when the new pods run
+//! the machine-config operator --machines--> configurations of nodes, a daemon on each of them
 //! ```
 //!
-//! Nobody here writes the status of the ClusterVersion: whoever judges the release does, and says there
-//! which one is wanted.
+//! The status of the ClusterVersion is not written here: Medley's release migration verifies the
+//! release and records the accepted one there.
 
 mod apply;
 mod catalog;
@@ -24,19 +24,19 @@ pub(crate) use offer::Offer;
 
 /// The version of both releases.
 pub(crate) const VERSION: &str = "4.18.0";
-/// Where images of releases are, if there is no registry here.
+/// Registry of release images, if the fleet runs none.
 pub(crate) const USUAL_REGISTRY: &str = "quay.io";
 /// The repository of releases.
 pub(crate) const RELEASES: &str = "openshift-release-dev/ocp-release";
-/// The repository of what releases are made of.
+/// The repository of the components of releases.
 pub(crate) const COMPONENTS: &str = "openshift-release-dev/ocp-v4.0-art-dev";
 
-/// On the Deployment of a cluster operator that is simulated: its name.
+/// Label of the Deployment of a simulated cluster operator: its name.
 const OPERATOR_LABEL: &str = "fleet.medley.dev/cluster-operator";
-/// The variable that tells the machine-config operator which operating system machines are to run.
+/// Environment variable of the machine-config operator with the operating system image of nodes.
 const MACHINE_OS_VARIABLE: &str = "MACHINE_OS_IMAGE";
 
-/// Starts all of them. Their kinds have to be served.
+/// Starts all of them. Their CRDs have to be established.
 pub(super) async fn start(manager: &Manager, client: Client, speed: f64) {
     apply::start(manager, client.clone()).await;
     operators::start(manager, client, speed).await;

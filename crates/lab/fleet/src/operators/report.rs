@@ -1,4 +1,4 @@
-//! Writing the status of objects whose kind is known only at run time.
+//! Writes the status of objects whose kind is known only at run time.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
@@ -9,9 +9,9 @@ use runtime::{Absent as _, Cache, Error, Key, Manager, Queue};
 use serde_json::{Value, json};
 
 use super::OperatorCondition;
-use super::conditions::{Said, settle};
+use super::conditions::{NewCondition, merge_conditions};
 
-/// Objects of a kind, and how to report on them.
+/// A cache of a kind, and a writer of its status.
 #[derive(Clone)]
 pub(super) struct Reports {
     client: Client,
@@ -20,7 +20,7 @@ pub(super) struct Reports {
 }
 
 impl Reports {
-    /// Follows all objects of a kind; the task has to run.
+    /// Creates the cache of a kind; the caller has to run the returned task.
     pub(super) fn follow(
         client: Client,
         kind: ApiResource,
@@ -34,8 +34,8 @@ impl Reports {
         (reports, running)
     }
 
-    /// Follows all objects of a kind until the manager stops, and says which of them changed. Nothing
-    /// is there before it has been listed.
+    /// Runs the cache of a kind until the manager stops, and enqueues changed objects. Returns
+    /// after the initial list.
     pub(super) async fn start(
         manager: &Manager,
         client: Client,
@@ -54,8 +54,8 @@ impl Reports {
         (reports, queue)
     }
 
-    /// Says these things about an object, unless it is what its status says already. To say nothing
-    /// (null) about something is to take back what was said.
+    /// Patches the status of an object, unless it has these values already. A null value removes a
+    /// field.
     pub(super) async fn report(&self, object: &DynamicObject, status: Value) -> Result<(), Error> {
         let old = object.data.get("status").unwrap_or(&Value::Null);
         let unchanged = status.as_object().is_some_and(|status| {
@@ -76,7 +76,7 @@ impl Reports {
         let written = api
             .patch_status(&key.name, &PatchParams::default(), &Patch::Merge(patch))
             .await
-            .or_absent()
+            .not_found_as_none()
             .map_err(Error::api(format!(
                 "patch status of {} {key}",
                 self.kind.kind
@@ -88,18 +88,21 @@ impl Reports {
     }
 }
 
-/// The conditions of an object with something new to say.
-pub(super) fn conditions(object: &DynamicObject, said: Vec<Said>) -> Value {
+/// The conditions of an object, merged with new ones.
+pub(super) fn conditions(object: &DynamicObject, new_conditions: Vec<NewCondition>) -> Value {
     let old = object.data.pointer("/status/conditions").cloned();
     let old: Vec<OperatorCondition> = old
         .and_then(|old| serde_json::from_value(old).ok())
         .unwrap_or_default();
-    json!(settle(&old, said, &now()))
+    json!(merge_conditions(&old, new_conditions, &now()))
 }
 
-/// The same in the form of `metav1.Condition`, which says what generation it is about.
-pub(super) fn observed_conditions(object: &DynamicObject, said: Vec<Said>) -> Value {
-    let mut all = conditions(object, said);
+/// The same in the form of `metav1.Condition`, with the observed generation.
+pub(super) fn observed_conditions(
+    object: &DynamicObject,
+    new_conditions: Vec<NewCondition>,
+) -> Value {
+    let mut all = conditions(object, new_conditions);
     for condition in all.as_array_mut().into_iter().flatten() {
         condition["observedGeneration"] = json!(generation(object));
     }
@@ -111,7 +114,7 @@ pub(super) fn generation(object: &DynamicObject) -> i64 {
     object.metadata.generation.unwrap_or_default()
 }
 
-/// The time, as precise as Kubernetes writes it.
+/// The current time, truncated to seconds as in Kubernetes.
 pub(super) fn now() -> Time {
     let now = Timestamp::now();
     Time(Timestamp::from_second(now.as_second()).unwrap_or(now))

@@ -1,4 +1,4 @@
-//! Starts operators when what they act on is there, also when that is later.
+//! Starts operators when their CRDs are established, also when that is later.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -38,7 +38,7 @@ const ALL: [Operator; 7] = [
 const HYPERCONVERGED: &str = "hyperconvergeds.hco.kubevirt.io";
 
 impl Operator {
-    /// The definitions it needs.
+    /// The CRDs it needs.
     fn needs(self) -> &'static [&'static str] {
         match self {
             Self::MachineConfig => &[
@@ -84,10 +84,10 @@ struct Starter {
     started: Mutex<HashSet<Operator>>,
 }
 
-/// Runs the operators whose kinds are in the cluster until the manager stops; those whose kinds come
-/// later begin then. `speed` is how many times as fast as in reality simulated things happen.
+/// Runs the operators whose CRDs are in the cluster until the manager stops; the others start when
+/// theirs are established. `speed` is the speed of simulated time, as a multiple of real time.
 ///
-/// Nothing else of a fleet is needed: a Node object is a machine.
+/// No other part of a fleet is needed: every Node object is treated as a node.
 pub async fn start(manager: &Manager, client: Client, speed: f64) {
     let definitions = manager.cache::<CustomResourceDefinition>();
     let queue: Queue<Operator> = Queue::new();
@@ -146,7 +146,7 @@ impl Reconcile<Operator> for Starter {
 }
 
 impl Starter {
-    /// The version of the kind that is stored here.
+    /// The stored version of HyperConverged.
     fn hyperconverged(&self) -> Option<ApiResource> {
         let definition = self.definitions.get("", HYPERCONVERGED)?;
         let version = definition.spec.versions.iter().find(|it| it.storage)?;

@@ -1,7 +1,7 @@
-//! What requests are answered with: the part of the distribution protocol that reads.
+//! Responses of the registry: the pull part of the distribution protocol.
 //!
 //! ```text
-//! GET /v2/                            that it is a registry
+//! GET /v2/                            API version check
 //! GET /v2/_catalog                    repositories
 //! GET /v2/<repository>/tags/list      tags, in pages
 //! GET /v2/<repository>/manifests/<tag or digest>
@@ -21,13 +21,13 @@ use serde_json::{Value, json};
 use super::library::{Library, Name, page};
 use super::range::{Part, part};
 
-/// What registries say that they are.
+/// The API version header.
 const VERSION: (&str, &str) = ("docker-distribution-api-version", "registry/2.0");
 const CONTENT_DIGEST: &str = "docker-content-digest";
 
 pub(super) type Answer = Response<Full<Bytes>>;
 
-/// Answers a request. Something may have to be made for it, which takes a moment.
+/// Answers a request. A layer may have to be generated for it, which takes a moment.
 pub(super) fn answer<B>(library: &Library, request: &Request<B>) -> Answer {
     let mut answer = route(library, request);
     let (name, value) = VERSION;
@@ -41,7 +41,7 @@ pub(super) fn answer<B>(library: &Library, request: &Request<B>) -> Answer {
 fn route<B>(library: &Library, request: &Request<B>) -> Answer {
     let path = request.uri().path();
     let Some(path) = path.strip_prefix("/v2").filter(|rest| {
-        // `/v2` without more is what some clients ask for.
+        // Some clients request `/v2` without a slash.
         rest.is_empty() || rest.starts_with('/')
     }) else {
         return refuse(
@@ -78,7 +78,7 @@ fn route<B>(library: &Library, request: &Request<B>) -> Answer {
     if let Some(repository) = path.strip_suffix("/tags/list") {
         return tags(library, repository, query);
     }
-    // The names of repositories have slashes, those of what is in them have none.
+    // Names of repositories have slashes, references and digests have none.
     let mut parts = path.rsplitn(3, '/');
     match (parts.next(), parts.next(), parts.next()) {
         (Some(name), Some("manifests"), Some(repository)) => {
@@ -95,7 +95,7 @@ fn route<B>(library: &Library, request: &Request<B>) -> Answer {
     }
 }
 
-/// What is wrong with the name of a repository.
+/// The error for an invalid or unknown repository name.
 fn wrong(library: &Library, repository: &str) -> Option<Answer> {
     if repository.parse::<Repository>().is_err() {
         return Some(refuse(
@@ -128,7 +128,7 @@ fn tags(library: &Library, repository: &str, query: &str) -> Answer {
     )
 }
 
-/// A list, or as much of it as the query asks for.
+/// A list, paginated as the query requests.
 fn paged(
     path: &str,
     query: &str,
@@ -150,7 +150,7 @@ fn paged(
             );
         }
     };
-    // Nothing that is listed has characters that are escaped.
+    // Listed names need no URL escaping.
     let (some, more) = page(all, argument("last"), most);
     let mut answer = with_json(&list(&some));
     if let (true, Some(last), Some(most)) = (more, some.last(), most) {
@@ -210,9 +210,9 @@ fn manifest(library: &Library, repository: &str, name: &str, headers: &HeaderMap
     )
 }
 
-/// Whether a client takes a document of a type. One that says nothing takes everything.
+/// Whether a client accepts a media type. A request without an `Accept` header accepts all.
 fn accepts(headers: &HeaderMap, media_type: &MediaType) -> bool {
-    let mut said = false;
+    let mut has_accept = false;
     for value in headers.get_all(ACCEPT) {
         for part in value.to_str().unwrap_or_default().split(',') {
             let mut parts = part.split(';').map(str::trim);
@@ -220,7 +220,7 @@ fn accepts(headers: &HeaderMap, media_type: &MediaType) -> bool {
             if kind.is_empty() {
                 continue;
             }
-            said = true;
+            has_accept = true;
             let refused = parts.any(|parameter| {
                 let weight = parameter.strip_prefix("q=").map(str::parse::<f32>);
                 matches!(weight, Some(Ok(weight)) if weight <= 0.0)
@@ -231,7 +231,7 @@ fn accepts(headers: &HeaderMap, media_type: &MediaType) -> bool {
             }
         }
     }
-    !said
+    !has_accept
 }
 
 fn blob(library: &Library, repository: &str, name: &str, headers: &HeaderMap) -> Answer {
@@ -256,7 +256,7 @@ fn blob(library: &Library, repository: &str, name: &str, headers: &HeaderMap) ->
     }
 }
 
-/// Something with a digest: all of it, a part of it, or that it has not changed.
+/// A blob or manifest: in full, a range of it, or "not modified".
 fn content(
     digest: &Digest,
     media_type: &str,
@@ -279,7 +279,7 @@ fn content(
         answer
     } else {
         let range = headers.get(RANGE).filter(|_| in_parts);
-        // A part of something else is of no use.
+        // With a mismatching `If-Range` the whole content is sent.
         let range = range.filter(|_| !headers.contains_key(IF_RANGE) || same(IF_RANGE));
         let range = range.and_then(|range| range.to_str().ok());
         match part(range, bytes.len() as u64) {
@@ -333,7 +333,7 @@ fn with_json(value: &Value) -> Answer {
     answer
 }
 
-/// An error in the form of the protocol.
+/// An error response of the protocol.
 fn refuse(status: StatusCode, code: &str, message: &str) -> Answer {
     let mut answer = with_json(&json!({ "errors": [{ "code": code, "message": message }] }));
     *answer.status_mut() = status;

@@ -1,31 +1,31 @@
-//! Small images of applications: what differs between them is what they are for. They hold no program that
-//! anybody could run, and never change.
+//! Small application images that differ in their platforms. They contain no executable program and
+//! never change.
 
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
 
-use super::component::{Part, Shelved};
+use super::component::{Part, StaticImage};
 use super::image::Published;
 
-/// The tag that all of them have.
+/// The tag of all of them.
 pub const TAG: &str = "1";
 
-/// An image of an application.
+/// An application image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct App {
-    /// Where it is in the registry.
+    /// Its repository.
     pub repository: &'static str,
-    /// What it is made for, in the order of its entries.
+    /// Its platforms, in the order of the index.
     pub platforms: &'static [&'static str],
-    /// Whether there is an index; otherwise it is the one image.
+    /// Whether it is an index; otherwise it is a single image.
     pub is_index: bool,
 }
 
-/// All of them.
+/// All application images.
 pub static APPS: [App; 4] = [
-    // A node that pulls it compares it with itself only if it is in an index.
+    // A node compares the platform only if the image is in an index.
     App {
         repository: "apps/amd64-only",
         platforms: &["linux/amd64"],
@@ -52,10 +52,10 @@ pub static APPS: [App; 4] = [
     },
 ];
 
-/// Makes all of them.
-pub(super) fn shelved() -> std::io::Result<Vec<Shelved>> {
+/// Builds all of them.
+pub(super) fn shelved() -> std::io::Result<Vec<StaticImage>> {
     let shelved = |app: &App| {
-        Ok(Shelved::new(
+        Ok(StaticImage::new(
             app.repository,
             Some(TAG.to_owned()),
             made(app)?,
@@ -64,7 +64,7 @@ pub(super) fn shelved() -> std::io::Result<Vec<Shelved>> {
     APPS.iter().map(shelved).collect()
 }
 
-/// Each part has one file, which says what it is.
+/// Each image has one file, which names its platform.
 fn made(app: &App) -> std::io::Result<Published> {
     let parts = app.platforms.iter().map(|text| {
         let says = format!("{} for {text}\n", app.repository);

@@ -1,14 +1,14 @@
-//! The images of the demo, and the architectures they are for.
+//! The demo images and their architectures.
 //!
-//! Between them they have what images have: an index of OCI and a list of Docker, attestations, a
-//! variant, an architecture that is missing, and an image that is no index at all.
+//! They cover the variety of real images: an OCI index and a Docker manifest list, attestations, a
+//! variant, a missing architecture, and a single image without an index.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::disk::Machine;
 
-/// An architecture that images are made for.
+/// An architecture of demo images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Architecture {
     /// Intel and AMD, 64 bit.
@@ -20,10 +20,10 @@ pub enum Architecture {
 }
 
 impl Architecture {
-    /// All of them.
+    /// All architectures.
     pub const ALL: [Self; 3] = [Self::Amd64, Self::Arm64, Self::S390x];
 
-    /// What it is called in platforms and labels.
+    /// Its name in platforms and labels.
     pub fn name(self) -> &'static str {
         match self {
             Self::Amd64 => "amd64",
@@ -32,7 +32,7 @@ impl Architecture {
         }
     }
 
-    /// The file that UEFI starts, as folders have it, and what is in it.
+    /// The UEFI boot file in 8.3 format, and its code.
     pub(super) fn firmware(self) -> Option<(&'static [u8; 11], Machine)> {
         match self {
             Self::Amd64 => {
@@ -58,7 +58,7 @@ impl fmt::Display for Architecture {
     }
 }
 
-/// An architecture that no image of the demo is made for.
+/// An architecture for which there are no demo images.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown architecture {0:?}: amd64, arm64 and s390x are accepted")]
 pub struct UnknownArchitecture(pub String);
@@ -74,38 +74,38 @@ impl FromStr for Architecture {
     }
 }
 
-/// How an image is put together.
+/// Structure of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
-    /// An index of OCI, each entry with an attestation, as `docker buildx` makes them.
+    /// An OCI index, each entry with an attestation, as `docker buildx` creates them.
     Index,
-    /// A manifest list of Docker, as KubeVirt's container disks are made.
+    /// A Docker manifest list, as KubeVirt's container disks have it.
     List,
-    /// One manifest of Docker.
+    /// A single Docker manifest.
     Single,
 }
 
-/// An image of the demo.
+/// A demo image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Image {
-    /// What it is called here, and what the DataSource is called that it is behind.
+    /// Its name, and that of its DataSource.
     pub name: &'static str,
-    /// Where it is in the registry.
+    /// Its repository.
     pub repository: &'static str,
-    /// The tag that moves on with every revision.
+    /// The tag that moves with every revision.
     pub tag: &'static str,
-    /// What it is made for, in the order of its entries.
+    /// Its architectures, in the order of the index.
     pub architectures: &'static [Architecture],
     pub(super) form: Form,
-    /// Whether entries for arm64 say `v8`.
+    /// Whether entries for arm64 have the variant `v8`.
     pub(super) says_variant: bool,
-    /// What templates ask for in `ssp.kubevirt.io/dict.architectures`, if they do.
+    /// Whether templates have the annotation `ssp.kubevirt.io/dict.architectures`.
     pub(super) annotated: bool,
 }
 
 use Architecture::{Amd64, Arm64, S390x};
 
-/// All of them.
+/// All demo images.
 pub static IMAGES: [Image; 5] = [
     Image {
         name: "centos-stream9",

@@ -1,4 +1,5 @@
-//! Small images with a few files, for one platform or for several: those of releases, and applications.
+//! Small images with a few files, for one or several platforms: those of releases, and
+//! applications.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -13,14 +14,14 @@ use super::catalog::Form;
 use super::image::{EPOCH, Published, Types, descriptor};
 use super::tar;
 
-/// An image that is the same for as long as the registry runs.
-pub(crate) struct Shelved {
+/// An image that does not change while the registry runs.
+pub(crate) struct StaticImage {
     pub(super) repository: &'static str,
     pub(super) tag: Option<String>,
     pub(super) image: Published,
 }
 
-impl Shelved {
+impl StaticImage {
     /// An image in a repository.
     pub(crate) fn new(repository: &'static str, tag: Option<String>, image: Published) -> Self {
         Self {
@@ -34,13 +35,13 @@ impl Shelved {
 /// An image for one platform.
 pub(super) struct Part {
     pub(super) platform: Platform,
-    /// What is in it, by path.
+    /// Its files, by path.
     pub(super) files: BTreeMap<String, String>,
 }
 
 impl Published {
-    /// An image with these files: an index, if it is for several architectures. Each has a file besides
-    /// that tells them apart, as programs do.
+    /// An image with these files: an index, if it has several architectures. Each has an additional
+    /// file with its architecture, so that digests differ as those of programs do.
     pub(crate) fn new(
         architectures: &[&str],
         files: &BTreeMap<String, String>,
@@ -56,7 +57,7 @@ impl Published {
         Self::of(&parts.collect::<Vec<_>>(), architectures.len() > 1)
     }
 
-    /// The images for some platforms: in an index, or else the first alone.
+    /// The images for these platforms: in an index, or only the first.
     pub(super) fn of(parts: &[Part], is_index: bool) -> std::io::Result<Self> {
         let mut image = Self::default();
         let types = Types::of(Form::Index);

@@ -1,12 +1,12 @@
-//! Disks that a firmware would start: partitions, and a program for one architecture that ends at once.
+//! Bootable disks: partitions, and a program for one architecture that exits at once.
 //!
 //! ```text
 //! amd64, arm64   GPT   EFI system partition (FAT16) with \EFI\BOOT\BOOTX64.EFI or BOOTAA64.EFI
 //! s390x          MBR   an IPL record in the first sector
-//! all            a second partition that stands for the system: a line of text, and noise
+//! all            a second partition in place of the system: a line of text, and noise
 //! ```
 //!
-//! A disk is the same whenever it is made, and differs from all others: it is made from a name.
+//! A disk is generated from its name: the same name gives the same bytes, other names give others.
 
 mod boot;
 mod canvas;
@@ -20,15 +20,15 @@ pub(super) use canvas::{CLUSTER, Canvas};
 use super::catalog::Architecture;
 use crate::hash;
 
-/// How many bytes a sector has.
+/// Sector size in bytes.
 const SECTOR: u64 = 512;
-/// How large a disk is. Most of it is empty.
+/// Disk size in bytes. Most of it is empty.
 const SIZE: u64 = 32 << 20;
-/// Where partitions begin.
+/// Offset of the first partition.
 const FIRST: u64 = 1 << 20;
-/// How large the partition of the firmware is.
+/// Size of the EFI system partition.
 const FIRMWARE: u64 = 8 << 20;
-/// How many bytes of the system are no zeroes.
+/// Number of nonzero bytes in the system partition.
 const NOISE: usize = 512 << 10;
 
 /// The disk of a name, for an architecture.
@@ -46,7 +46,7 @@ pub(super) fn disk(architecture: Architecture, name: &str) -> Canvas {
             kind: gpt::SYSTEM,
             name: "system",
             start,
-            // The copy of the table is behind the last partition.
+            // The backup partition table follows the last partition.
             size: SIZE - start - FIRST,
         };
         gpt::write(&mut disk, name, &[firmware, system]);
@@ -64,7 +64,7 @@ pub(super) fn disk(architecture: Architecture, name: &str) -> Canvas {
     disk
 }
 
-/// A part of a disk.
+/// A partition of a disk.
 struct Partition {
     kind: [u8; 16],
     name: &'static str,
@@ -72,9 +72,9 @@ struct Partition {
     size: u64,
 }
 
-/// Bytes that nothing can compress, the same for the same name.
+/// Incompressible bytes, the same for the same name.
 fn noise(name: &str, length: usize) -> Vec<u8> {
-    // xorshift64*, begun with something that is not zero.
+    // xorshift64*, which needs a nonzero seed.
     let mut state = low(hash::of(name.as_bytes())) | 1;
     let mut bytes = Vec::with_capacity(length + 8);
     while bytes.len() < length {

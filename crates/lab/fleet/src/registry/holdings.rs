@@ -1,6 +1,7 @@
-//! What the registry holds: the revisions of every image, and which version each of its parts has.
+//! The registry's content: the revisions of every image, and the version of each of its
+//! architectures.
 //!
-//! They are in the cluster, one line a revision, the newest last:
+//! They are in the cluster, one line per revision, the newest last:
 //!
 //! ```yaml
 //! kind: ConfigMap
@@ -12,8 +13,8 @@
 //!     3: amd64=1.1 arm64=2.1 s390x=1.1
 //! ```
 //!
-//! Revision 2 has a new disk for arm64. In revision 3 everything was built again from the same disks.
-//! Nothing else is remembered: images are made of these lines.
+//! Revision 2 has a new disk for arm64. Revision 3 rebuilds all images from the same disks. No
+//! other state is stored: images are generated from these lines.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -21,17 +22,17 @@ use std::str::FromStr;
 
 use super::catalog::{Architecture, IMAGES, Image, UnknownArchitecture, image};
 
-/// How many revisions of an image are kept.
-pub const KEPT: usize = 16;
-/// The longest text about an image that is read.
+/// Number of revisions kept for an image.
+pub const MAX_REVISIONS: usize = 16;
+/// Maximum length of the stored revisions of an image that is parsed.
 const LONGEST: usize = 16 << 10;
 
-/// Which disk, and how often it was packed before.
+/// Number of a disk, and of the build of an image with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
-    /// The disk; 1 is the first.
+    /// The disk, counted from 1.
     pub disk: u32,
-    /// How often the same disk was packed before.
+    /// How often an image was built from the same disk before.
     pub build: u32,
 }
 
@@ -62,12 +63,12 @@ impl fmt::Display for Version {
     }
 }
 
-/// A state of an image.
+/// A revision of an image.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Revision {
     /// Counts up from 1.
     pub number: u32,
-    /// What it is made of.
+    /// Its version per architecture.
     pub versions: BTreeMap<Architecture, Version>,
 }
 
@@ -81,87 +82,89 @@ impl fmt::Display for Revision {
     }
 }
 
-/// What is wrong with what somebody wrote, or wants.
+/// Errors in stored revisions or in a request to publish.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HoldingsError {
-    /// A line makes no sense.
+    /// A line does not parse.
     #[error(
         "revisions of {image}: line {line:?} is not of the form `2: amd64=1 arm64=2.1`, with numbers from 1"
     )]
     Line {
-        /// Of which image.
+        /// The image.
         image: String,
-        /// The line, as far as it is shown.
+        /// The line, truncated.
         line: String,
     },
     /// An architecture is unknown.
     #[error("revisions of {image}: {source}")]
     Architecture {
-        /// Of which image.
+        /// The image.
         image: String,
-        /// Which one.
+        /// The architecture.
         source: UnknownArchitecture,
     },
-    /// A line has not the architectures of the image.
+    /// A line does not have the architectures of the image.
     #[error(
         "revisions of {image}: revision {number} has {found}, but the image is made for {made}"
     )]
     Parts {
-        /// Of which image.
+        /// The image.
         image: String,
-        /// Which revision.
+        /// The revision.
         number: u32,
-        /// What it has.
+        /// Its architectures.
         found: String,
-        /// What it should have.
+        /// The expected architectures.
         made: String,
     },
-    /// Revisions do not count up.
+    /// Revision numbers are not ascending.
     #[error("revisions of {image}: revision {number} is not greater than the one before")]
     Order {
-        /// Of which image.
+        /// The image.
         image: String,
-        /// Which revision.
+        /// The revision.
         number: u32,
     },
-    /// There are too many.
-    #[error("revisions of {image}: there are more than {KEPT}, or more than {LONGEST} bytes")]
+    /// There are too many revisions.
+    #[error(
+        "revisions of {image}: there are more than {MAX_REVISIONS}, or more than {LONGEST} bytes"
+    )]
     TooMany {
-        /// Of which image.
+        /// The image.
         image: String,
     },
     /// There is no such image.
-    #[error("there is no image {image:?} in the registry of the demo: {known} are there")]
+    #[error("image {image:?} not found in the demo registry: available are {known}")]
     Image {
-        /// What was asked for.
+        /// The requested image.
         image: String,
-        /// What there is.
+        /// The existing images.
         known: String,
     },
-    /// An image is not made for an architecture.
+    /// The image is not built for this architecture.
     #[error("image {image} is not made for {architecture}: {made} are accepted")]
     NotMade {
-        /// Which image.
+        /// The image.
         image: &'static str,
-        /// What was asked for.
+        /// The requested architecture.
         architecture: Architecture,
-        /// What there is.
+        /// The architectures of the image.
         made: String,
     },
 }
 
-/// What is new about a revision.
+/// What changes with a revision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Publication {
     /// The disks of all architectures.
     All,
     /// The disk of one architecture.
     One(Architecture),
-    /// Nothing but the packing: the digests are new, and the disks in it are not.
+    /// Only the build: digests are new, disks are the same.
     Rebuild,
 }
 
-/// The revisions of one image, the newest last. There is always one.
+/// The revisions of one image, the newest last; at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Revisions {
     older: Vec<Revision>,
@@ -181,7 +184,7 @@ impl Revisions {
         }
     }
 
-    /// Reads what [`Revisions::text`] wrote, or somebody else.
+    /// Parses the format of [`Revisions::text`].
     pub fn read(image: &Image, text: &str) -> Result<Self, HoldingsError> {
         let too_many = || HoldingsError::TooMany {
             image: image.name.to_owned(),
@@ -204,7 +207,7 @@ impl Revisions {
             }
             all.push(revision);
         }
-        if all.len() > KEPT {
+        if all.len() > MAX_REVISIONS {
             return Err(too_many());
         }
         let Some(newest) = all.pop() else {
@@ -213,17 +216,17 @@ impl Revisions {
         Ok(Self { older: all, newest })
     }
 
-    /// The revision that the tag means.
+    /// The revision the tag points to.
     pub fn newest(&self) -> &Revision {
         &self.newest
     }
 
-    /// All of them, the newest first.
+    /// All revisions, the newest first.
     pub fn newest_first(&self) -> impl Iterator<Item = &Revision> {
         std::iter::once(&self.newest).chain(self.older.iter().rev())
     }
 
-    /// One line for each, the newest last.
+    /// One line per revision, the newest last.
     pub fn text(&self) -> String {
         let mut text = String::new();
         for revision in self.older.iter().chain([&self.newest]) {
@@ -233,7 +236,7 @@ impl Revisions {
         text
     }
 
-    /// Adds a revision. The oldest ones are forgotten when there are too many.
+    /// Adds a revision and drops the oldest beyond [`MAX_REVISIONS`].
     pub fn publish(&mut self, image: &Image, what: Publication) -> Result<(), HoldingsError> {
         if let Publication::One(architecture) = what
             && !image.architectures.contains(&architecture)
@@ -255,7 +258,7 @@ impl Revisions {
             };
         }
         self.older.push(std::mem::replace(&mut self.newest, next));
-        let too_many = (self.older.len() + 1).saturating_sub(KEPT);
+        let too_many = (self.older.len() + 1).saturating_sub(MAX_REVISIONS);
         self.older.drain(..too_many);
         Ok(())
     }
@@ -297,21 +300,22 @@ fn read_line(image: &Image, line: &str) -> Result<Revision, HoldingsError> {
     Ok(Revision { number, versions })
 }
 
-/// What the whole registry holds.
+/// The content of the whole registry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Holdings(BTreeMap<&'static str, Revisions>);
 
 impl Holdings {
-    /// Reads what is in the cluster. What makes no sense is told, and the image is as it was before.
+    /// Reads the ConfigMap. Invalid revisions are logged, and that image keeps its previous
+    /// content.
     pub(super) fn read(
         data: &BTreeMap<String, String>,
         before: Option<&Self>,
-        mut tell: impl FnMut(HoldingsError),
+        mut report_error: impl FnMut(HoldingsError),
     ) -> Self {
         let all = IMAGES.iter().map(|image| {
             let text = data.get(image.name).map_or("", String::as_str);
             let revisions = Revisions::read(image, text).unwrap_or_else(|error| {
-                tell(error);
+                report_error(error);
                 let before = before.and_then(|all| all.0.get(image.name).cloned());
                 before.unwrap_or_else(|| Revisions::first(image))
             });
@@ -320,7 +324,7 @@ impl Holdings {
         let all = all.collect();
         for name in data.keys() {
             if image(name).is_none() {
-                tell(unknown(name));
+                report_error(unknown(name));
             }
         }
         Self(all)
@@ -332,7 +336,7 @@ impl Holdings {
     }
 }
 
-/// Says which images there are.
+/// The error for an unknown image, with the known ones.
 pub(super) fn unknown(name: &str) -> HoldingsError {
     let known: Vec<&str> = IMAGES.iter().map(|image| image.name).collect();
     HoldingsError::Image {

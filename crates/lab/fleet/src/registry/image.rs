@@ -14,12 +14,12 @@ use super::catalog::{Architecture, Form, Image};
 use super::holdings::{Revision, Version};
 use super::{disk, qcow2, tar};
 
-/// When the first version of everything was made: 2026-01-01.
+/// Creation time of the first version: 2026-01-01.
 pub(super) const EPOCH: i64 = 1_767_225_600;
-/// How long it takes to the next.
+/// Interval between versions in seconds.
 const DAY: i64 = 86_400;
 
-/// What a layer is made of; it can be made again at any time, and is the same then.
+/// Inputs of a layer, from which the same bytes can be generated at any time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Recipe {
     image: &'static str,
@@ -27,27 +27,27 @@ pub(super) struct Recipe {
     version: Version,
 }
 
-/// A layer, and what there is to say about it.
+/// A layer and its metadata.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Layer {
     pub(super) bytes: Bytes,
-    /// Without the bytes, for those who need no more.
-    pub(super) facts: Facts,
+    /// The metadata, for callers that do not need the bytes.
+    pub(super) metadata: LayerMetadata,
 }
 
-/// What there is to say about a layer.
+/// Metadata of a layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Facts {
+pub(super) struct LayerMetadata {
     digest: Digest,
     size: u64,
-    /// The digest of what is unpacked.
+    /// Digest of the uncompressed layer.
     diff_id: Digest,
-    /// The digest of the disk in it, as the one who made the disk says it.
+    /// Digest of the disk in it, as its publisher states it.
     disk: Digest,
 }
 
 impl Recipe {
-    /// Makes the layer.
+    /// Generates the layer.
     pub(super) fn make(&self) -> std::io::Result<Layer> {
         let name = format!("{} {}", self.image, self.version.disk);
         let disk = qcow2::write(&disk::disk(self.architecture, &name));
@@ -57,7 +57,7 @@ impl Recipe {
             .write(Vec::new(), Compression::fast());
         packed.write_all(&tar)?;
         let packed = packed.finish()?;
-        let facts = Facts {
+        let metadata = LayerMetadata {
             digest: Digest::sha256(&packed),
             size: packed.len() as u64,
             diff_id: Digest::sha256(&tar),
@@ -65,21 +65,21 @@ impl Recipe {
         };
         Ok(Layer {
             bytes: packed.into(),
-            facts,
+            metadata,
         })
     }
 
-    /// When it was packed: every build has its own day.
+    /// Build time: every build has its own day.
     fn made(&self) -> i64 {
         let days = i64::from(self.version.disk.saturating_sub(1)) * 30;
         EPOCH + (days + i64::from(self.version.build)) * DAY
     }
 }
 
-/// Everything of a revision but the layers.
+/// A revision without the layers.
 #[derive(Debug, Default)]
 pub(crate) struct Published {
-    /// What the tag means.
+    /// The digest the tag points to.
     pub(crate) root: Option<Digest>,
     /// Indexes and manifests.
     pub(super) documents: Vec<(Digest, MediaType, Bytes)>,
@@ -89,11 +89,11 @@ pub(crate) struct Published {
     pub(super) layers: Vec<(Digest, Recipe)>,
 }
 
-/// Puts a revision together. `layer` makes layers, or remembers what there is to say about them.
+/// Builds a revision. `layer` generates layers, or returns cached metadata.
 pub(super) fn publish(
     image: &'static Image,
     revision: &Revision,
-    mut layer: impl FnMut(Recipe) -> std::io::Result<Facts>,
+    mut layer: impl FnMut(Recipe) -> std::io::Result<LayerMetadata>,
 ) -> std::io::Result<Published> {
     let mut published = Published::default();
     let mut entries = Vec::new();
@@ -106,16 +106,19 @@ pub(super) fn publish(
             architecture,
             version,
         };
-        let facts = layer(recipe)?;
-        published.layers.push((facts.digest.clone(), recipe));
-        let config = published.blob(&config(image, &recipe, &facts)?);
+        let metadata = layer(recipe)?;
+        published.layers.push((metadata.digest.clone(), recipe));
+        let config = published.blob(&config(image, &recipe, &metadata)?);
         let types = Types::of(image.form);
         let manifest = Manifest {
             schema_version: Schema2,
             media_type: types.manifest.clone(),
             artifact_type: String::new(),
             config: descriptor(types.config, config),
-            layers: vec![descriptor(types.layer, (facts.digest.clone(), facts.size))],
+            layers: vec![descriptor(
+                types.layer,
+                (metadata.digest.clone(), metadata.size),
+            )],
             annotations: BTreeMap::new(),
         };
         let written = published.document(&types.manifest, &manifest)?;
@@ -198,7 +201,7 @@ impl Published {
         Ok((digest, size))
     }
 
-    /// An entry that says where another came from.
+    /// An attestation entry of an image.
     fn attestation(&mut self, of: &Descriptor) -> std::io::Result<Descriptor> {
         let statement = json!({
             "_type": "https://in-toto.io/Statement/v1",
@@ -252,8 +255,8 @@ pub(super) fn descriptor(media_type: MediaType, (digest, size): (Digest, u64)) -
     }
 }
 
-/// What an image is for, and which disk it has: `shasum`, as KubeVirt's container disks say it.
-fn config(image: &Image, recipe: &Recipe, facts: &Facts) -> std::io::Result<Vec<u8>> {
+/// The image config: platform, and the disk's `shasum` label as in KubeVirt's container disks.
+fn config(image: &Image, recipe: &Recipe, metadata: &LayerMetadata) -> std::io::Result<Vec<u8>> {
     let made = Timestamp::from_second(recipe.made()).unwrap_or_default();
     let preference = image.name.replace('-', ".");
     let mut config = json!({
@@ -266,9 +269,9 @@ fn config(image: &Image, recipe: &Recipe, facts: &Facts) -> std::io::Result<Vec<
                 "INSTANCETYPE_KUBEVIRT_IO_DEFAULT_INSTANCETYPE=u1.medium",
                 format!("INSTANCETYPE_KUBEVIRT_IO_DEFAULT_PREFERENCE={preference}"),
             ],
-            "Labels": { "shasum": facts.disk.hash() },
+            "Labels": { "shasum": metadata.disk.hash() },
         },
-        "rootfs": { "type": "layers", "diff_ids": [facts.diff_id] },
+        "rootfs": { "type": "layers", "diff_ids": [metadata.diff_id] },
         "history": [{ "created": made.to_string(), "comment": "made by the registry of the demo" }],
     });
     if image.says_variant && recipe.architecture == Architecture::Arm64 {

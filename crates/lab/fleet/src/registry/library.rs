@@ -1,7 +1,7 @@
-//! What is found under a name: made when it is asked for, and the same every time.
+//! Lookup of content by name: generated on first use, and the same every time.
 //!
-//! Documents and configs are kept, which are small. Of layers the last few are kept; others are made
-//! again when somebody wants them.
+//! Manifests and configs are small and kept. Of the layers only the last few are kept; others are
+//! generated again on request.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use parking_lot::Mutex;
 use platform::{Digest, MediaType};
 
 use super::catalog::{IMAGES, Image, repository};
-use super::component::Shelved;
+use super::component::StaticImage;
 use super::holdings::{Holdings, Revision, Revisions};
-use super::image::{Facts, Layer, Published, Recipe, publish};
+use super::image::{Layer, LayerMetadata, Published, Recipe, publish};
 
-/// How many layers are kept.
-const LAYERS: usize = 16;
+/// Number of cached layers.
+const CACHED_LAYERS: usize = 16;
 
-/// A document as it is served.
+/// A manifest or index as it is served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Document {
     pub(super) digest: Digest,
@@ -26,32 +26,32 @@ pub(super) struct Document {
     pub(super) bytes: Bytes,
 }
 
-/// A name of a document: `latest`, or a digest.
+/// A reference to a manifest: a tag, or a digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Name {
     Tag(String),
     Digest(Digest),
 }
 
-/// Everything the registry can serve.
+/// All content the registry can serve.
 pub(super) struct Library {
-    /// What never changes.
-    shelf: Vec<Shelved>,
+    /// Images that never change.
+    shelf: Vec<StaticImage>,
     holdings: Mutex<Arc<Holdings>>,
-    made: Mutex<Made>,
+    made: Mutex<Generated>,
 }
 
-/// What has been made so far.
+/// Content generated so far.
 #[derive(Default)]
-struct Made {
+struct Generated {
     published: HashMap<(&'static str, Revision), Arc<Published>>,
-    facts: HashMap<Recipe, Facts>,
-    /// The last ones, the newest first.
+    metadata: HashMap<Recipe, LayerMetadata>,
+    /// The most recently used layers, newest first.
     layers: VecDeque<(Recipe, Layer)>,
 }
 
 impl Library {
-    pub(super) fn new(holdings: Holdings, shelf: Vec<Shelved>) -> Self {
+    pub(super) fn new(holdings: Holdings, shelf: Vec<StaticImage>) -> Self {
         Self {
             shelf,
             holdings: Mutex::new(Arc::new(holdings)),
@@ -59,12 +59,12 @@ impl Library {
         }
     }
 
-    /// What is held now.
+    /// The current revisions.
     pub(super) fn holdings(&self) -> Arc<Holdings> {
         Arc::clone(&self.holdings.lock())
     }
 
-    /// From now on, this is held.
+    /// Replaces the current revisions.
     pub(super) fn hold(&self, holdings: Holdings) {
         *self.holdings.lock() = Arc::new(holdings);
     }
@@ -78,8 +78,8 @@ impl Library {
         all
     }
 
-    /// The tags of a repository, in order; none if there is no such repository. Every revision has one
-    /// of its own, beside the one that moves on.
+    /// The tags of a repository, in order; `None` for an unknown repository. Every revision has a
+    /// tag of its own, besides the moving one.
     pub(super) fn tags(&self, name: &str) -> Option<Vec<String>> {
         let holdings = self.holdings();
         let mut tags = Vec::new();
@@ -94,8 +94,8 @@ impl Library {
         (!tags.is_empty()).then_some(tags)
     }
 
-    /// What a repository has that never changes.
-    fn shelved(&self, of: &str) -> impl Iterator<Item = &Shelved> {
+    /// The unchanging images of a repository.
+    fn shelved(&self, of: &str) -> impl Iterator<Item = &StaticImage> {
         self.shelf.iter().filter(move |it| it.repository == of)
     }
 
@@ -112,7 +112,7 @@ impl Library {
         })
     }
 
-    /// A document. It may have to be made, which takes a moment.
+    /// A manifest or index. It may have to be generated, which takes a moment.
     pub(super) fn document(&self, of: &str, name: &Name) -> std::io::Result<Option<Document>> {
         if let Some(shelved) = self.shelved_document(of, name) {
             return Ok(Some(shelved));
@@ -143,7 +143,7 @@ impl Library {
         Ok(None)
     }
 
-    /// A config, an attestation or a layer. It may have to be made, which takes a moment.
+    /// A config, an attestation or a layer. It may have to be generated, which takes a moment.
     pub(super) fn blob(&self, of: &str, wanted: &Digest) -> std::io::Result<Option<Bytes>> {
         let mut shelved = self.shelved(of).flat_map(|it| &it.image.blobs);
         if let Some((_, bytes)) = shelved.find(|(digest, _)| digest == wanted) {
@@ -168,7 +168,7 @@ impl Library {
         Ok(None)
     }
 
-    /// A revision of an image, made on first use.
+    /// A revision of an image, generated on first use.
     fn published(
         &self,
         image: &'static Image,
@@ -179,9 +179,9 @@ impl Library {
         if let Some(published) = made.published.get(&key) {
             return Ok(Arc::clone(published));
         }
-        let published = publish(image, revision, |recipe| made.facts(recipe))?;
+        let published = publish(image, revision, |recipe| made.metadata(recipe))?;
         let published = Arc::new(published);
-        // Revisions that are not held any more are let go, so that memory has an end.
+        // Content of dropped revisions is evicted, so that memory is bounded.
         let holdings = self.holdings();
         made.published
             .retain(|(name, old), _| is_held(&holdings, name, old));
@@ -191,7 +191,7 @@ impl Library {
             .values()
             .flat_map(|it| it.layers.iter().map(|(_, recipe)| *recipe))
             .collect();
-        made.facts.retain(|recipe, _| used.contains(recipe));
+        made.metadata.retain(|recipe, _| used.contains(recipe));
         Ok(published)
     }
 }
@@ -219,14 +219,14 @@ fn revision_tag(image: &Image, revision: &Revision) -> String {
     format!("{}-{}", image.tag, revision.number)
 }
 
-impl Made {
-    fn facts(&mut self, recipe: Recipe) -> std::io::Result<Facts> {
-        if let Some(facts) = self.facts.get(&recipe) {
-            return Ok(facts.clone());
+impl Generated {
+    fn metadata(&mut self, recipe: Recipe) -> std::io::Result<LayerMetadata> {
+        if let Some(metadata) = self.metadata.get(&recipe) {
+            return Ok(metadata.clone());
         }
-        let facts = self.layer(recipe)?.facts;
-        self.facts.insert(recipe, facts.clone());
-        Ok(facts)
+        let metadata = self.layer(recipe)?.metadata;
+        self.metadata.insert(recipe, metadata.clone());
+        Ok(metadata)
     }
 
     fn layer(&mut self, recipe: Recipe) -> std::io::Result<Layer> {
@@ -239,12 +239,12 @@ impl Made {
         }
         let layer = recipe.make()?;
         self.layers.push_front((recipe, layer.clone()));
-        self.layers.truncate(LAYERS);
+        self.layers.truncate(CACHED_LAYERS);
         Ok(layer)
     }
 }
 
-/// Tags that sort behind another, as lists are read on.
+/// The tags after `last`, for pagination.
 pub(super) fn page(
     all: Vec<String>,
     after: Option<&str>,

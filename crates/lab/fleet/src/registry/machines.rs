@@ -1,19 +1,18 @@
-//! Templates of virtual machines that start from the images of the demo: one for every architecture an
-//! image is made for, as KubeVirt's common templates are.
+//! Virtual machine templates for the demo images: one for every architecture of an image, as
+//! KubeVirt's common templates are.
 
 use serde_json::{Value, json};
 
 use super::catalog::{Architecture, IMAGES, Image};
 use crate::operators::names::BOOT_IMAGE_NAMESPACE;
 
-/// The version that templates say they are of.
+/// The template version.
 const VERSION: &str = "v0.1.0";
-/// The images there are templates for. The others are imported all the same, for those who know what
-/// to do with them.
+/// Images with templates. The others are imported, too, for use without a template.
 const IMAGES_WITH_TEMPLATES: [&str; 3] = ["centos-stream9", "fedora", "opensuse-leap"];
 
-/// All templates, by name. The DataSource they name is that of no architecture; whoever deploys them
-/// says which one.
+/// All templates, by name. They name the DataSource without an architecture suffix; the user sets
+/// the architecture when processing them.
 pub fn machine_templates() -> Vec<Value> {
     let images = IMAGES
         .iter()
@@ -30,7 +29,8 @@ pub fn machine_templates() -> Vec<Value> {
 
 fn template(image: &Image, architecture: Architecture) -> Value {
     let mut name = format!("{}-server-small", image.name);
-    // The first architecture there was is not said.
+    // amd64 names have no suffix, as in KubeVirt's templates from before multi-architecture
+    // support.
     if architecture != Architecture::Amd64 {
         name = format!("{name}-{architecture}");
     }

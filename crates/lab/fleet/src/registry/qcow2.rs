@@ -1,5 +1,4 @@
-//! Disks in the form that QEMU keeps them in: qcow2, version 3. Clusters that hold nothing are left
-//! out.
+//! Disks in QEMU's qcow2 format, version 3. Empty clusters are omitted.
 //!
 //! ```text
 //! header | table of counts | counts | L1 table | L2 tables | clusters of the disk
@@ -7,14 +6,14 @@
 
 use super::disk::{CLUSTER, Canvas};
 
-/// How many bits of an address are within a cluster.
+/// Number of address bits within a cluster.
 const BITS: u32 = 16;
-/// How many entries a cluster has of eight bytes, and how many counts of two.
+/// Number of 8-byte entries per cluster, and of 2-byte reference counts.
 const ENTRIES: u64 = CLUSTER as u64 / 8;
 const COUNTS: u64 = CLUSTER as u64 / 2;
-/// Says that a cluster is used once.
+/// Flag of a cluster with a reference count of one.
 const COPIED: u64 = 1 << 63;
-/// How many bytes the header has.
+/// Size of the header in bytes.
 const HEADER: u32 = 104;
 
 /// Writes a disk.
@@ -27,7 +26,8 @@ pub(super) fn write(disk: &Canvas) -> Vec<u8> {
         .max(1);
     let l1_clusters = l2_tables.div_ceil(ENTRIES);
     let rest = 1 + l1_clusters + l2_tables + used.len() as u64;
-    // Counts are counted, too: a few rounds find how many clusters they take.
+    // The reference counts are themselves counted: iterate until their number of clusters is
+    // stable.
     let (mut blocks, mut tables) = (1, 1);
     loop {
         let all = rest + blocks + tables;
@@ -58,7 +58,7 @@ pub(super) fn write(disk: &Canvas) -> Vec<u8> {
     put32(&mut file, u32::try_from(tables).unwrap_or(u32::MAX));
     put32(&mut file, 0); // no snapshots
     put64(&mut file, 0);
-    put64(&mut file, 0); // nothing that a reader has to know
+    put64(&mut file, 0); // no feature flags
     put64(&mut file, 0);
     put64(&mut file, 0);
     put32(&mut file, 4); // counts of sixteen bits
@@ -89,12 +89,12 @@ pub(super) fn write(disk: &Canvas) -> Vec<u8> {
     file
 }
 
-/// Where a cluster begins.
+/// Offset of a cluster.
 fn address(cluster: u64) -> u64 {
     cluster << BITS
 }
 
-/// Goes on with the next cluster.
+/// Pads the file to the next cluster.
 fn fill(file: &mut Vec<u8>) {
     file.resize(file.len().next_multiple_of(CLUSTER), 0);
 }

@@ -1,26 +1,26 @@
-//! Parts of something, as clients ask for them to go on where they stopped.
+//! HTTP ranges, with which clients resume downloads.
 
 use std::ops::Range;
 
-/// What is asked for.
+/// The requested part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Part {
-    /// Everything; also when the question makes no sense, or asks for several parts.
+    /// The whole content; also for a malformed range or several ranges.
     Whole,
-    /// From a byte up to and with another.
+    /// An inclusive range of bytes.
     Some {
-        /// The first.
+        /// The first byte.
         from: u64,
-        /// The last.
+        /// The last byte.
         to: u64,
-        /// The same as places in memory.
+        /// The same as indices into memory.
         places: Range<usize>,
     },
-    /// Something that is not there.
+    /// A range beyond the end.
     Beyond,
 }
 
-/// Reads the header `Range` for something of a size.
+/// Parses the `Range` header for content of a size.
 pub(super) fn part(range: Option<&str>, size: u64) -> Part {
     let Some(range) = range.and_then(|range| range.trim().strip_prefix("bytes=")) else {
         return Part::Whole;
@@ -33,7 +33,7 @@ pub(super) fn part(range: Option<&str>, size: u64) -> Part {
         digits.then(|| text.parse::<u64>().unwrap_or(u64::MAX))
     };
     let (from, to) = match (from, to) {
-        // The last so many.
+        // A suffix range: the last bytes.
         ("", last) => match number(last) {
             None => return Part::Whole,
             Some(0) => return Part::Beyond,
@@ -51,7 +51,7 @@ pub(super) fn part(range: Option<&str>, size: u64) -> Part {
     if from >= size {
         return Part::Beyond;
     }
-    // What is in memory has places in memory.
+    // Content in memory has offsets that fit in usize.
     let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
     Part::Some {
         from,
@@ -80,7 +80,7 @@ mod tests {
     #[case::other_unit("lines=1-2", None)]
     #[case::no_numbers("bytes=a-b", None)]
     #[case::signed("bytes=+1-2", None)]
-    fn parts_are_read_as_http_says(#[case] range: &str, #[case] expected: Option<(u64, u64)>) {
+    fn ranges_parse_as_in_rfc_9110(#[case] range: &str, #[case] expected: Option<(u64, u64)>) {
         let expected = expected.map_or(Part::Whole, |(from, to)| Part::Some {
             from,
             to,
@@ -96,7 +96,7 @@ mod tests {
     #[case("bytes=-0", 10)]
     #[case("bytes=0-", 0)]
     #[case("bytes=-5", 0)]
-    fn what_is_not_there_cannot_be_had(#[case] range: &str, #[case] size: u64) {
+    fn ranges_beyond_the_end_are_rejected(#[case] range: &str, #[case] size: u64) {
         assert_eq!(part(Some(range), size), Part::Beyond);
     }
 }

@@ -1,4 +1,4 @@
-//! The registry on a socket: HTTP/1.1 and HTTP/2, without TLS, for this machine alone.
+//! The registry's listener: HTTP/1.1 and HTTP/2, without TLS, on localhost only.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tracing::warn;
 use super::answer::{Answer, answer};
 use super::library::Library;
 
-/// Enough for the importers of a simulated fleet. It never stops by itself.
+/// Sufficient for the importers of a simulated fleet.
 const LIMITS: Limits = Limits {
     clients: 256,
     per_address: 256,
@@ -19,11 +19,11 @@ const LIMITS: Limits = Limits {
     drain: Duration::ZERO,
 };
 
-/// Answers for as long as it is polled; connections end with it.
+/// Serves as long as it is polled; dropping it closes the connections.
 pub(super) async fn listen(listener: TcpListener, library: Arc<Library>) {
     let answer = move |request: Request<Incoming>| {
         let library = Arc::clone(&library);
-        // What was not made before is made now, which is work.
+        // Generating content blocks, so it runs on a blocking thread.
         let (parts, _) = request.into_parts();
         let answered =
             tokio::task::spawn_blocking(move || answer(&library, &Request::from_parts(parts, ())));

@@ -1,4 +1,4 @@
-//! What the cluster knows about the registry.
+//! The registry's state in the cluster.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -15,20 +15,21 @@ use crate::names::REGISTRY;
 use crate::operators::importer;
 use crate::operators::names::IMPORTER;
 
-/// Where it is written down which revisions there are.
+/// Namespace of the ConfigMap.
 pub const NAMESPACE: &str = "kube-system";
-/// The ConfigMap with them: an entry for each image.
+/// Name of the ConfigMap with the revisions: one key per image.
 pub const CONFIG_MAP: &str = "medley-registry";
-/// How often something is written again when somebody else was faster.
-const TRIES: usize = 5;
+/// Number of retries after conflicts.
+const MAX_RETRIES: usize = 5;
 
-/// Whether this is where it is written down.
+/// Whether this is the registry's ConfigMap.
 pub(super) fn is_state(map: &ConfigMap) -> bool {
     map.metadata.name.as_deref() == Some(CONFIG_MAP)
         && map.metadata.namespace.as_deref() == Some(NAMESPACE)
 }
 
-/// Where the registry was last time. Whatever is written there, it never leaves this machine.
+/// The address of the last run. Only loopback addresses are accepted, whatever the ConfigMap
+/// contains.
 pub(super) fn address(map: &ConfigMap) -> Option<SocketAddr> {
     let annotations = map.metadata.annotations.as_ref()?;
     let address: SocketAddr = annotations.get(REGISTRY)?.parse().ok()?;
@@ -39,7 +40,7 @@ fn api(client: &Client) -> Api<ConfigMap> {
     Api::namespaced(client.clone(), NAMESPACE)
 }
 
-/// What is written down, if anything is.
+/// Reads the ConfigMap, if it exists.
 pub(super) async fn read(client: &Client) -> Result<Option<ConfigMap>, Error> {
     api(client)
         .get_opt(CONFIG_MAP)
@@ -49,7 +50,7 @@ pub(super) async fn read(client: &Client) -> Result<Option<ConfigMap>, Error> {
         )))
 }
 
-/// Writes down where the registry is, and the first revision of every image there is none of.
+/// Stores the address of the registry, and the first revision of every image without one.
 pub(super) async fn begin(
     client: &Client,
     before: Option<ConfigMap>,
@@ -85,8 +86,8 @@ pub(super) async fn begin(
     )))
 }
 
-/// Publishes a new revision of an image: the running registry serves it as soon as it sees it. Says
-/// what it is made of.
+/// Publishes a new revision of an image; the running registry serves it once its watch delivers it.
+/// Returns the revision.
 pub async fn publish(client: &Client, name: &str, what: Publication) -> Result<Revision, Error> {
     let invalid = |error: HoldingsError| Error::Invalid(error.to_string());
     let image = image(name).ok_or_else(|| invalid(unknown(name)))?;
@@ -94,7 +95,7 @@ pub async fn publish(client: &Client, name: &str, what: Publication) -> Result<R
     loop {
         let Some(mut map) = read(client).await? else {
             return Err(Error::Invalid(format!(
-                "the cluster has no registry (config map {NAMESPACE}/{CONFIG_MAP} is not there): `medley up` with the demo fleet brings one"
+                "the cluster has no registry (config map {NAMESPACE}/{CONFIG_MAP} not found): start `medley up` with the demo fleet"
             )));
         };
         let data: &mut BTreeMap<String, String> = map.data.get_or_insert_default();
@@ -109,13 +110,13 @@ pub async fn publish(client: &Client, name: &str, what: Publication) -> Result<R
         tries += 1;
         match written {
             Ok(_) => return Ok(revisions.newest().clone()),
-            Err(error) if error.is_race() && tries < TRIES => {}
+            Err(error) if error.is_conflict() && tries < MAX_RETRIES => {}
             Err(error) => return Err(error),
         }
     }
 }
 
-/// Tells importers that the registry speaks without TLS, and that its last place is nobody's.
+/// Adds the registry to CDI's insecure registries, and removes its previous address.
 pub(super) async fn trust(
     client: &Client,
     old: Option<SocketAddr>,
@@ -125,8 +126,8 @@ pub(super) async fn trust(
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &importer("CDI"));
     let mut tries = 0;
     loop {
-        // Without the kind nobody imports.
-        let found = api.get(IMPORTER).await.or_absent();
+        // Without the CDI kind there are no importers.
+        let found = api.get(IMPORTER).await.not_found_as_none();
         let Some(mut object) = found.map_err(Error::api(what()))? else {
             return Ok(());
         };
@@ -153,7 +154,7 @@ pub(super) async fn trust(
         tries += 1;
         match written {
             Ok(_) => return Ok(()),
-            Err(error) if error.is_race() && tries < TRIES => {}
+            Err(error) if error.is_conflict() && tries < MAX_RETRIES => {}
             Err(error) => return Err(error),
         }
     }

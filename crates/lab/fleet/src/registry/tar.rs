@@ -1,14 +1,14 @@
-//! The archive of a layer: the folder `disk/`, and in it the disk; or a few files.
+//! The tar archive of a layer: the directory `disk/` with the disk in it, or a few files.
 
 use std::collections::BTreeMap;
 
-/// How many bytes a block has.
+/// Block size in bytes.
 const BLOCK: usize = 512;
-/// Who owns everything: `qemu`.
+/// Owner of all entries: `qemu`.
 const OWNER: u64 = 107;
 
-/// Writes the archive. The folder was made at the time of packing, the disk when time began, as
-/// KubeVirt's container disks have it: the same disk is another layer every time.
+/// Writes the archive. The directory has the build time, the disk the epoch, as in KubeVirt's
+/// container disks: the same disk gives another layer with every build.
 pub(super) fn write(disk: &[u8], made: i64) -> Vec<u8> {
     let made = u64::try_from(made).unwrap_or_default();
     let mut archive = Vec::with_capacity(disk.len() + 5 * BLOCK);
@@ -19,7 +19,7 @@ pub(super) fn write(disk: &[u8], made: i64) -> Vec<u8> {
     archive
 }
 
-/// Writes an archive of files by their paths, all made at a time. Folders are made by whoever unpacks it.
+/// Writes an archive of files by path, all with one time. Directories are implied.
 pub(super) fn files(files: &BTreeMap<String, String>, made: i64) -> Vec<u8> {
     let made = u64::try_from(made).unwrap_or_default();
     let mut archive = Vec::new();
@@ -32,7 +32,7 @@ pub(super) fn files(files: &BTreeMap<String, String>, made: i64) -> Vec<u8> {
     archive
 }
 
-/// A header of POSIX (`ustar`).
+/// A POSIX header (`ustar`).
 fn header(name: &str, mode: u64, size: u64, time: u64, kind: u8) -> Vec<u8> {
     let mut block = name.as_bytes().to_vec();
     block.resize(100, 0);
@@ -51,7 +51,7 @@ fn header(name: &str, mode: u64, size: u64, time: u64, kind: u8) -> Vec<u8> {
     block
 }
 
-/// A number in octal digits, with a zero behind them.
+/// A number in octal digits, NUL-terminated.
 fn octal(block: &mut Vec<u8>, number: u64, width: usize) {
     let digits = format!("{number:0width$o}\0", width = width - 1);
     block.extend_from_slice(digits.as_bytes());

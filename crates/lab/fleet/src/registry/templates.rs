@@ -1,5 +1,4 @@
-//! Templates of boot images that come from the registry, as the virtualization operator has them built
-//! in.
+//! Templates of boot images from the registry, like those built into the virtualization operator.
 
 use std::net::SocketAddr;
 
@@ -14,11 +13,11 @@ use super::catalog::{IMAGES, Image};
 use super::machines::machine_templates;
 use crate::operators::names::VIRTUALIZATION_NAMESPACE;
 
-/// Who applies them.
+/// Field manager of the templates.
 const MANAGER: &str = "fleet-registry";
-/// How often somebody is to look for a new revision, unless told.
+/// Default schedule of polls for new revisions.
 const SCHEDULE: &str = "0 */12 * * *";
-/// How large a volume is made; the disks in it are far smaller.
+/// Size of volumes; the disks in them are far smaller.
 const SIZE: &str = "1Gi";
 
 /// The templates of all images, by name.
@@ -62,7 +61,7 @@ fn template(image: &Image, address: SocketAddr) -> Value {
     })
 }
 
-/// Puts the templates where the virtualization operator is, if it is there.
+/// Sets the templates in the HyperConverged, if the virtualization operator is installed.
 pub(super) async fn offer(client: &Client, address: SocketAddr) -> Result<(), Error> {
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let what = format!("get namespace {VIRTUALIZATION_NAMESPACE}");

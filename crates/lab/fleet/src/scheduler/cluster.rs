@@ -1,4 +1,4 @@
-//! The nodes and what is on them, as the scheduler keeps it: what it has decided counts at once.
+//! The nodes and their pods as the scheduler sees them: its own decisions count at once.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use super::pod::{HostPort, Labels, Namespaces, PodInfo, Term};
 use super::resources::Resources;
 use super::volumes::Volumes;
 
-/// A node and what is on it.
+/// A node and the pods on it.
 #[derive(Debug)]
 pub(crate) struct NodeInfo {
     pub(crate) name: String,
-    /// Its place among the nodes.
+    /// Its index among the nodes.
     pub(crate) slot: usize,
     pub(crate) labels: Labels,
-    /// What node selectors are compared with.
+    /// The JSON that node selectors are matched against.
     pub(crate) view: Value,
     pub(crate) taints: Vec<Value>,
     pub(crate) unschedulable: bool,
@@ -78,7 +78,7 @@ impl NodeInfo {
     }
 }
 
-/// A pod and the node it is on, or is to be on.
+/// A pod and its node, bound or assumed.
 #[derive(Debug)]
 pub(crate) struct Placed {
     pub(crate) pod: Arc<PodInfo>,
@@ -87,50 +87,50 @@ pub(crate) struct Placed {
 
 /// The pods of a namespace.
 #[derive(Debug, Default)]
-struct Neighbours {
+struct NamespacePods {
     all: HashSet<String>,
     by_label: HashMap<(String, String), HashSet<String>>,
 }
 
-/// A wish to be apart, and how many pods on which nodes have it.
+/// An anti-affinity term, and the number of pods with it per node.
 #[derive(Debug)]
-struct Apart {
+struct AntiAffinity {
     term: Arc<Term>,
     nodes: HashMap<String, i64>,
 }
 
-/// Different wishes of pods about nodes that are remembered.
-const REMEMBERED: usize = 512;
+/// Number of node requirements whose matching nodes are cached.
+const SUITABLE_CACHE_SIZE: usize = 512;
 
-/// All nodes, all pods on them, and what else a decision looks at.
+/// All nodes, their pods, and the other state decisions depend on.
 #[derive(Debug, Default)]
 pub(crate) struct Cluster {
     slots: Vec<Option<NodeInfo>>,
     by_name: HashMap<String, usize>,
     free: Vec<usize>,
     placed: HashMap<String, Placed>,
-    /// Pods on nodes, by the name of the node: also of nodes not seen yet.
+    /// UIDs of pods by node name, also for nodes not seen yet.
     on_node: HashMap<String, HashSet<String>>,
-    by_namespace: HashMap<String, Neighbours>,
-    /// Who wants to be apart from others, by what they say.
-    apart: HashMap<String, Apart>,
-    /// How many pods of an owner are on a node.
+    by_namespace: HashMap<String, NamespacePods>,
+    /// Anti-affinity terms of placed pods, by their text.
+    apart: HashMap<String, AntiAffinity>,
+    /// Number of pods per owner and node.
     by_owner: HashMap<String, HashMap<String, i64>>,
     pub(crate) namespaces: Namespaces,
     pub(crate) volumes: Volumes,
-    /// Which nodes have what pods ask for, by what they ask; true as long as nodes do not change.
+    /// Matching nodes by node requirements; invalidated when nodes change.
     suitable: Mutex<HashMap<String, Arc<Vec<bool>>>>,
-    /// Where the next search begins, so that all nodes get their turn.
+    /// Start of the next search, so that all nodes are considered in turn.
     pub(super) next_start: usize,
 }
 
 impl Cluster {
-    /// How many nodes there are.
+    /// Number of nodes.
     pub(crate) fn len(&self) -> usize {
         self.by_name.len()
     }
 
-    /// All nodes, beginning at a place of the circle.
+    /// All nodes in round-robin order from an index.
     pub(crate) fn nodes_from(&self, start: usize) -> impl Iterator<Item = &NodeInfo> {
         let start = start.min(self.slots.len());
         let (before, after) = self.slots.split_at(start);
@@ -153,7 +153,7 @@ impl Cluster {
         self.slots.get_mut(*self.by_name.get(name)?)?.as_mut()
     }
 
-    /// Takes note of a node; says whether it is another than before for the eyes of the scheduler.
+    /// Adds or updates a node; returns whether it changed for the scheduler.
     pub(crate) fn set_node(&mut self, node: &Node) -> bool {
         let mut info = NodeInfo::new(node);
         if let Some(known) = self.node(&info.name)
@@ -193,12 +193,12 @@ impl Cluster {
         }
     }
 
-    /// Where a pod is, or is to be.
+    /// The node of a pod, bound or assumed.
     pub(crate) fn placed(&self, uid: &str) -> Option<&Placed> {
         self.placed.get(uid)
     }
 
-    /// Puts a pod on a node.
+    /// Assigns a pod to a node.
     pub(crate) fn place(&mut self, pod: &Arc<PodInfo>, node: &str) {
         self.remove(&pod.uid);
         let uid = pod.uid.clone();
@@ -211,7 +211,7 @@ impl Cluster {
         neighbours.or_default().add(pod);
         for term in &pod.apart {
             let apart = self.apart.entry(term.says.clone());
-            let apart = apart.or_insert_with(|| Apart {
+            let apart = apart.or_insert_with(|| AntiAffinity {
                 term: Arc::clone(term),
                 nodes: HashMap::new(),
             });
@@ -228,7 +228,7 @@ impl Cluster {
         self.placed.insert(uid, placed);
     }
 
-    /// Takes a pod away.
+    /// Removes a pod.
     pub(crate) fn remove(&mut self, uid: &str) -> Option<Placed> {
         let placed = self.placed.remove(uid)?;
         if let Some(info) = self.node_mut(&placed.node) {
@@ -265,7 +265,7 @@ impl Cluster {
         Some(placed)
     }
 
-    /// Pods with a node in a namespace; if a label is given, those that have it.
+    /// Placed pods in a namespace; with a label, only those that have it.
     pub(crate) fn in_namespace(
         &self,
         name: &str,
@@ -281,12 +281,12 @@ impl Cluster {
             .filter_map(|uid| self.placed.get(uid))
     }
 
-    /// The namespaces that have pods with a node.
+    /// The namespaces with placed pods.
     pub(crate) fn used_namespaces(&self) -> impl Iterator<Item = &str> {
         self.by_namespace.keys().map(String::as_str)
     }
 
-    /// What pods with a node want to be apart from, and the nodes they are on.
+    /// Anti-affinity terms of placed pods, and their nodes.
     pub(crate) fn wanting_apart(
         &self,
     ) -> impl Iterator<Item = (&Term, impl Iterator<Item = &str>)> {
@@ -295,15 +295,15 @@ impl Cluster {
             .map(|apart| (&*apart.term, apart.nodes.keys().map(String::as_str)))
     }
 
-    /// Which nodes, by their places, have what a pod asks for; `None` if it asks for nothing. Pods of
-    /// one owner ask the same, so the answer is kept.
+    /// Which nodes, by index, match a pod's node requirements; `None` if it has none. Pods of one
+    /// owner have the same requirements, so the result is cached.
     pub(crate) fn suitable(&self, pod: &PodInfo) -> Option<Arc<Vec<bool>>> {
         let required = pod.required.as_ref()?;
         let mut known = self.suitable.lock();
         if let Some(answer) = known.get(&pod.asks) {
             return Some(Arc::clone(answer));
         }
-        if known.len() >= REMEMBERED {
+        if known.len() >= SUITABLE_CACHE_SIZE {
             known.clear();
         }
         let fits = |node: &Option<NodeInfo>| {
@@ -315,13 +315,13 @@ impl Cluster {
         Some(answer)
     }
 
-    /// How many pods of an owner each node has.
+    /// Number of an owner's pods per node.
     pub(crate) fn of_owner(&self, owner: Option<&str>) -> Option<&HashMap<String, i64>> {
         self.by_owner.get(owner?)
     }
 }
 
-impl Neighbours {
+impl NamespacePods {
     fn add(&mut self, pod: &PodInfo) {
         self.all.insert(pod.uid.clone());
         for (key, value) in &pod.labels {
@@ -344,7 +344,7 @@ impl Neighbours {
     }
 }
 
-/// Counts one less; what there is none of is left out.
+/// Decrements a count; zero counts are removed.
 fn count_down(counts: &mut HashMap<String, i64>, of: &str) {
     if let Some(count) = counts.get_mut(of) {
         *count -= 1;

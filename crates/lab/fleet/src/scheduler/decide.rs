@@ -1,39 +1,43 @@
-//! Where a pod goes.
+//! Selection of a node for a pod.
 
 use std::collections::BTreeMap;
 
 use super::cluster::Cluster;
 use super::filter::Prepared;
 use super::pod::PodInfo;
-use super::reason::{Reason, Unfit};
+use super::reason::{Reason, UnschedulableReason};
 use super::score::Scorer;
 use super::volumes::Supply;
 
-/// Nodes that are always looked for, however many there are (upstream's number).
-const AT_LEAST: usize = 100;
-/// Nodes that are enough to choose from: comparing more costs more than it gains.
-const AT_MOST: usize = 250;
+/// Minimum number of feasible nodes to find (upstream's `minFeasibleNodesToFind`).
+const MIN_FEASIBLE_NODES: usize = 100;
+/// Maximum number of feasible nodes to score: more cost more than they gain.
+const MAX_FEASIBLE_NODES: usize = 250;
 
-/// Where a pod goes, and where its volumes come from.
+/// The node of a pod, and the source of its volumes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Placement {
     pub(crate) node: String,
     pub(crate) supplies: Vec<Supply>,
 }
 
-/// Chooses a node for a pod.
-pub(crate) fn decide(cluster: &mut Cluster, pod: &PodInfo) -> Result<Placement, Unfit> {
+/// Selects a node for a pod.
+pub(crate) fn decide(
+    cluster: &mut Cluster,
+    pod: &PodInfo,
+) -> Result<Placement, UnschedulableReason> {
     let (found, next) = choose(cluster, pod)?;
     cluster.next_start = next;
     Ok(found)
 }
 
-fn choose(cluster: &Cluster, pod: &PodInfo) -> Result<(Placement, usize), Unfit> {
+fn choose(cluster: &Cluster, pod: &PodInfo) -> Result<(Placement, usize), UnschedulableReason> {
     let nodes = cluster.len();
     if nodes == 0 {
-        return Err(Unfit::NoNodes);
+        return Err(UnschedulableReason::NoNodes);
     }
-    let prepared = Prepared::new(cluster, pod).map_err(|why| Unfit::Pod { nodes, why })?;
+    let prepared =
+        Prepared::new(cluster, pod).map_err(|why| UnschedulableReason::Pod { nodes, why })?;
     let enough = enough(nodes);
     let mut feasible = Vec::new();
     let mut supplies = Vec::new();
@@ -58,7 +62,7 @@ fn choose(cluster: &Cluster, pod: &PodInfo) -> Result<(Placement, usize), Unfit>
         feasible.len() >= enough
     };
     if let Some(named) = &pod.named {
-        // All others would say the same: they are not named.
+        // The remaining nodes have the same reason and are not listed.
         let mut looked = 0;
         for node in named.iter().filter_map(|name| cluster.node(name)) {
             looked += 1;
@@ -81,7 +85,7 @@ fn choose(cluster: &Cluster, pod: &PodInfo) -> Result<(Placement, usize), Unfit>
         _ => Scorer::new(cluster, pod).best(&feasible),
     };
     let Some(best) = best else {
-        return Err(Unfit::Nodes {
+        return Err(UnschedulableReason::Nodes {
             nodes,
             reasons,
             hopeless,
@@ -97,12 +101,11 @@ fn choose(cluster: &Cluster, pod: &PodInfo) -> Result<(Placement, usize), Unfit>
     Ok((placement, last % cluster.slot_count().max(1)))
 }
 
-/// How many nodes that will do are enough to choose from: the share upstream takes, which shrinks as
-/// clusters grow.
+/// Number of feasible nodes to find: upstream's percentage, which shrinks as clusters grow.
 fn enough(nodes: usize) -> usize {
-    if nodes < AT_LEAST {
+    if nodes < MIN_FEASIBLE_NODES {
         return nodes;
     }
     let percent = 50_usize.saturating_sub(nodes / 125).max(5);
-    (nodes * percent / 100).clamp(AT_LEAST, AT_MOST)
+    (nodes * percent / 100).clamp(MIN_FEASIBLE_NODES, MAX_FEASIBLE_NODES)
 }

@@ -1,5 +1,4 @@
-//! Which nodes a pod can be on. The order of the questions is upstream's: the first that a node
-//! cannot answer is the one that is told.
+//! Feasibility of nodes. Filters run in upstream's order: the first that fails is the one reported.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -14,23 +13,23 @@ use super::volumes::{Needs, Supply};
 
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
-/// What is found out once for a pod, before nodes are looked at.
+/// State computed once per pod, before nodes are checked.
 pub(crate) struct Prepared<'a> {
     cluster: &'a Cluster,
     pod: &'a PodInfo,
     needs: Needs,
     suitable: Option<Arc<Vec<bool>>>,
-    /// For every term, how many pods it means in each part of the topology.
+    /// For every affinity term, the number of matching pods per topology domain.
     together: Vec<(&'a Term, HashMap<&'a str, i64>)>,
     apart: Vec<(&'a Term, HashMap<&'a str, i64>)>,
-    /// Parts of topologies other pods want for themselves.
+    /// Topology domains excluded by the anti-affinity of other pods.
     forbidden: HashMap<&'a str, HashSet<&'a str>>,
     spread: Vec<Domains<'a>>,
-    /// Nobody is there yet to be together with, and the pod means itself.
+    /// No pod matches the affinity term yet, and the pod matches it itself.
     first_of_its_kind: bool,
 }
 
-/// The parts of a topology and how many pods a constraint means in each.
+/// The topology domains of a constraint, and the number of matching pods in each.
 pub(crate) struct Domains<'a> {
     pub(crate) constraint: &'a Spread,
     pub(crate) counts: HashMap<&'a str, i64>,
@@ -39,7 +38,7 @@ pub(crate) struct Domains<'a> {
 }
 
 impl<'a> Prepared<'a> {
-    /// Gathers what a decision needs, or says what keeps the pod from being on any node.
+    /// Computes the state, or returns why the pod fits no node at all.
     pub(crate) fn new(cluster: &'a Cluster, pod: &'a PodInfo) -> Result<Self, String> {
         let needs = cluster
             .volumes
@@ -85,8 +84,8 @@ impl<'a> Prepared<'a> {
         })
     }
 
-    /// Whether the pod can be on a node, and where its volumes would come from; or all reasons of
-    /// the first question the node cannot answer.
+    /// Whether the pod fits a node, and the source of its volumes; or all reasons of the first
+    /// filter that fails.
     pub(crate) fn check(&self, node: &NodeInfo) -> Result<Vec<Supply>, Vec<Reason>> {
         let pod = self.pod;
         let one = |reason: Reason| Err(vec![reason]);
@@ -174,7 +173,7 @@ pub(crate) fn untolerated(pod: &PodInfo, node: &NodeInfo) -> bool {
     untolerated_taint(&node.taints, &pod.tolerations, &effects).is_some()
 }
 
-/// How many taints a node has that a pod would rather not have.
+/// Number of `PreferNoSchedule` taints that the pod does not tolerate.
 pub(crate) fn disliked_taints(pod: &PodInfo, node: &NodeInfo) -> i64 {
     let soft = node.taints.iter().filter(|taint| {
         taint["effect"] == "PreferNoSchedule"
@@ -193,7 +192,7 @@ pub(crate) fn affinity_matches(pod: &PodInfo, node: &NodeInfo) -> bool {
         .is_none_or(|required| required.matches(&node.view).unwrap_or(false))
 }
 
-/// What a node has too little of for one more pod.
+/// Resources of which a node has too little for one more pod.
 pub(crate) fn lacks(pod: &PodInfo, node: &NodeInfo) -> Vec<Reason> {
     let mut short = Vec::new();
     if i64::try_from(node.pods.len()).unwrap_or(i64::MAX) >= node.has.pods {
@@ -212,7 +211,7 @@ fn topology<'a>(cluster: &'a Cluster, node: &str, key: &str) -> Option<&'a str> 
     cluster.node(node)?.labels.get(key).map(String::as_str)
 }
 
-/// How many pods a term means in each part of its topology.
+/// Number of pods that match a term, per topology domain.
 pub(crate) fn meant_by<'a>(cluster: &'a Cluster, term: &Term) -> HashMap<&'a str, i64> {
     let mut counts = HashMap::new();
     let namespaces = cluster.used_namespaces();
@@ -229,7 +228,8 @@ pub(crate) fn meant_by<'a>(cluster: &'a Cluster, term: &Term) -> HashMap<&'a str
     counts
 }
 
-/// Counts pods a constraint means. Only nodes that could have the pod and have all keys count.
+/// Counts pods that match a constraint. Only nodes that are eligible for the pod and have all
+/// topology keys count.
 pub(crate) fn domains<'a>(
     cluster: &'a Cluster,
     pod: &PodInfo,

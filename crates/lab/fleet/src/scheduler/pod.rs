@@ -1,4 +1,4 @@
-//! What the scheduler has to know of a pod, read once.
+//! A pod's scheduling requirements, parsed once.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use serde_json::{Value, json};
 use super::resources::{self, Resources};
 
 pub(crate) type Labels = BTreeMap<String, String>;
-/// The labels of namespaces.
+/// Labels by namespace.
 pub(crate) type Namespaces = HashMap<String, Labels>;
 
-/// A pod, as the scheduler sees it.
+/// A pod as the scheduler sees it.
 #[derive(Debug)]
 pub(crate) struct PodInfo {
     pub(crate) key: Key,
@@ -27,27 +27,27 @@ pub(crate) struct PodInfo {
     pub(crate) owner: Option<String>,
     pub(crate) priority: i32,
     pub(crate) leaving: bool,
-    /// Whether it may displace others.
+    /// Whether it may preempt others.
     pub(crate) preempts: bool,
     pub(crate) requests: Resources,
     pub(crate) usual: (i64, i64),
     pub(crate) ports: Vec<HostPort>,
     pub(crate) tolerations: Vec<Value>,
     pub(crate) required: Option<RequiredNodeAffinity>,
-    /// What the pod asks of nodes, as text: who says the same means the same nodes.
+    /// The node requirements as text: equal texts match the same nodes.
     pub(crate) asks: String,
     pub(crate) preferred: Option<PreferredNodeAffinity>,
-    /// The nodes the pod names, if it names any: pods of DaemonSets do.
+    /// The nodes the pod names by affinity, if any: pods of DaemonSets do.
     pub(crate) named: Option<BTreeSet<String>>,
     pub(crate) together: Vec<Term>,
     pub(crate) apart: Vec<Arc<Term>>,
-    /// Wishes; those to be apart have negative weights.
+    /// Preferred terms; anti-affinity has negative weights.
     pub(crate) wishes: Vec<(i64, Term)>,
     pub(crate) spread: Vec<Spread>,
     pub(crate) claims: Vec<String>,
 }
 
-/// A port of the node a pod wants for itself.
+/// A host port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HostPort {
     address: String,
@@ -56,7 +56,7 @@ pub(crate) struct HostPort {
 }
 
 impl HostPort {
-    /// Whether both cannot be had: an unspecified address stands for all.
+    /// Whether both cannot be on one node: an unspecified address includes all.
     pub(crate) fn conflicts(&self, other: &Self) -> bool {
         let any = |port: &Self| port.address.is_empty() || port.address == "0.0.0.0";
         self.port == other.port
@@ -65,13 +65,13 @@ impl HostPort {
     }
 }
 
-/// Other pods, and how near they are meant to be.
+/// A pod (anti-)affinity term.
 #[derive(Debug)]
 pub(crate) struct Term {
-    /// The term as text: terms that say the same mean the same.
+    /// The term as text: equal texts match the same pods.
     pub(crate) says: String,
     pub(crate) topology: String,
-    /// A label all pods it means have.
+    /// A label that all matching pods have.
     pub(crate) exact: Option<(String, String)>,
     selector: LabelSelector,
     namespaces: BTreeSet<String>,
@@ -106,7 +106,7 @@ impl Term {
         }
     }
 
-    /// Whether the term means a pod.
+    /// Whether the term matches a pod.
     pub(crate) fn means(&self, pod: &PodInfo, namespaces: &Namespaces) -> bool {
         self.in_namespace(&pod.key.namespace, namespaces) && matches(&self.selector, &pod.labels)
     }
@@ -120,7 +120,7 @@ impl Term {
     }
 }
 
-/// How evenly pods are to be spread.
+/// A topology spread constraint.
 #[derive(Debug)]
 pub(crate) struct Spread {
     pub(crate) topology: String,
@@ -159,14 +159,14 @@ impl Spread {
     }
 }
 
-/// A label everything a selector selects has, if it says so plainly.
+/// A label that everything a selector matches has, if it is a simple equality.
 fn exact_label(selector: Option<&Selector>) -> Option<(String, String)> {
     let labels = selector?.match_labels.as_ref()?;
     let (key, value) = labels.iter().next()?;
     Some((key.clone(), value.clone()))
 }
 
-/// No selector selects nothing; one that cannot be read neither.
+/// A missing or invalid selector matches nothing.
 pub(crate) fn selector(selector: Option<&Selector>) -> LabelSelector {
     selector
         .and_then(|selector| {
@@ -189,7 +189,7 @@ impl PodInfo {
             .affinity
             .as_ref()
             .and_then(|affinity| affinity.node_affinity.as_ref());
-        // Only what nodes are compared with goes through JSON: most pods ask for nothing.
+        // Only pods with node requirements are serialized: most have none.
         let asks = node_affinity.is_some() || spec.node_selector.is_some();
         let asked = asks.then(|| {
             json!({
@@ -277,7 +277,7 @@ fn named(affinity: &NodeAffinity) -> Option<BTreeSet<String>> {
     (!required.node_selector_terms.is_empty()).then_some(all)
 }
 
-/// Required nearness, required distance, and wishes.
+/// Required affinity, required anti-affinity, and preferences.
 type PodTerms = (Vec<Term>, Vec<Arc<Term>>, Vec<(i64, Term)>);
 
 fn pod_terms(affinity: Option<&Affinity>, own: &str) -> PodTerms {
@@ -332,7 +332,7 @@ fn pod_terms(affinity: Option<&Affinity>, own: &str) -> PodTerms {
     )
 }
 
-/// The claims of a pod's volumes; those of ephemeral volumes have names of their own.
+/// Claim names of a pod's volumes; those of ephemeral volumes are derived from the pod's name.
 pub(crate) fn claims(pod: &Pod) -> Vec<String> {
     let pod_name = pod.metadata.name.as_deref().unwrap_or_default();
     let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_ref());

@@ -1,7 +1,7 @@
-//! Whom a pod may displace: pods of lower priority, as few and as unimportant as possible.
+//! Preemption: victims are pods of lower priority, as few and as unimportant as possible.
 //!
-//! Disruption budgets are not asked: kube-scheduler prefers victims that violate none, but does not
-//! promise it either.
+//! Disruption budgets are ignored: kube-scheduler prefers victims that violate none, but does not
+//! guarantee it either.
 
 use std::sync::Arc;
 
@@ -10,37 +10,37 @@ use super::filter::Prepared;
 use super::pod::PodInfo;
 use super::reason::Reason;
 
-/// Nodes that are tried (upstream's smallest number).
-const AT_MOST: usize = 100;
+/// Number of candidate nodes (upstream's minimum).
+const MAX_CANDIDATES: usize = 100;
 
-/// A node, and who has to leave it.
+/// A node and its victims.
 #[derive(Debug)]
-pub(crate) struct Displacement {
+pub(crate) struct Preemption {
     pub(crate) node: String,
     pub(crate) victims: Vec<Arc<PodInfo>>,
 }
 
-/// The node where a pod displaces the least, if there is one where that helps. The cluster is as it
-/// was afterwards.
-pub(crate) fn displace(cluster: &mut Cluster, pod: &PodInfo) -> Option<Displacement> {
+/// The node with the least costly victims, if preemption helps anywhere. The cluster is unchanged
+/// afterwards.
+pub(crate) fn preempt_pods(cluster: &mut Cluster, pod: &PodInfo) -> Option<Preemption> {
     if !pod.preempts {
         return None;
     }
     let candidates = candidates(cluster, pod);
-    let mut best: Option<Displacement> = None;
+    let mut best: Option<Preemption> = None;
     for node in candidates {
         if let Some(victims) = victims(cluster, pod, &node)
             && best
                 .as_ref()
                 .is_none_or(|best| cost(&victims) < cost(&best.victims))
         {
-            best = Some(Displacement { node, victims });
+            best = Some(Preemption { node, victims });
         }
     }
     best
 }
 
-/// Nodes that would do if others left, and have others of lower priority.
+/// Nodes that would be feasible without some pods, and have pods of lower priority.
 fn candidates(cluster: &Cluster, pod: &PodInfo) -> Vec<String> {
     let Ok(prepared) = Prepared::new(cluster, pod) else {
         return Vec::new();
@@ -56,13 +56,13 @@ fn candidates(cluster: &Cluster, pod: &PodInfo) -> Vec<String> {
             Ok(_) => false,
             Err(reasons) => reasons.iter().all(Reason::others_could_leave),
         })
-        .take(AT_MOST)
+        .take(MAX_CANDIDATES)
         .map(|node| node.name.clone())
         .collect()
 }
 
-/// Who has to leave a node: of all pods of lower priority those that cannot stay, the most important
-/// ones being kept first.
+/// The victims on a node: of all pods of lower priority those that cannot stay, keeping the most
+/// important ones first.
 fn victims(cluster: &mut Cluster, pod: &PodInfo, node: &str) -> Option<Vec<Arc<PodInfo>>> {
     let mut lower: Vec<Arc<PodInfo>> = cluster
         .node(node)?
@@ -71,7 +71,7 @@ fn victims(cluster: &mut Cluster, pod: &PodInfo, node: &str) -> Option<Vec<Arc<P
         .filter(|other| other.priority < pod.priority)
         .cloned()
         .collect();
-    // Who is leaving anyway is not kept; of equals, the order is always the same.
+    // Pods that are being deleted are not kept; ties are broken deterministically.
     lower.sort_by(|one, other| {
         let order = |pod: &PodInfo| (pod.leaving, -i64::from(pod.priority));
         (order(one), &one.uid).cmp(&(order(other), &other.uid))
@@ -96,8 +96,7 @@ fn victims(cluster: &mut Cluster, pod: &PodInfo, node: &str) -> Option<Vec<Arc<P
     helps.then_some(leave)
 }
 
-/// Whether a pod could be on a node as things are. Volumes that would have to come first are not
-/// worth displacing anybody.
+/// Whether a pod fits a node now. Volumes that are not provisioned yet do not justify preemption.
 fn fits(cluster: &Cluster, pod: &PodInfo, node: &str) -> bool {
     let prepared = Prepared::new(cluster, pod).ok();
     let node = cluster.node(node);
@@ -108,7 +107,7 @@ fn fits(cluster: &Cluster, pod: &PodInfo, node: &str) -> bool {
     })
 }
 
-/// How bad it is that these leave: the most important, all together, how many.
+/// The cost of victims: highest priority, sum of priorities, number.
 fn cost(victims: &[Arc<PodInfo>]) -> (i64, i64, usize) {
     let staying: Vec<i64> = victims
         .iter()
@@ -116,7 +115,7 @@ fn cost(victims: &[Arc<PodInfo>]) -> (i64, i64, usize) {
         .map(|pod| i64::from(pod.priority))
         .collect();
     let most = staying.iter().copied().max().unwrap_or(i64::MIN);
-    // Negative priorities must not make many victims look better than few.
+    // Priorities are shifted, because with negative ones many victims would cost less than few.
     let sum = staying
         .iter()
         .map(|priority| priority - i64::from(i32::MIN))

@@ -1,5 +1,4 @@
-//! Pods that wait for a node: the most important first, and those that found none again when
-//! something changed that they hope for.
+//! The scheduling queue: by priority; unschedulable pods are retried when a relevant change occurs.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
@@ -10,13 +9,13 @@ use runtime::Key;
 use tokio::time::Instant;
 
 use super::pod::PodInfo;
-use super::reason::{Hope, Unfit};
+use super::reason::{ChangeKind, UnschedulableReason};
 
-/// Waits after attempts that found no node (upstream's 1 s, doubling to 10 s).
+/// First backoff after a failed attempt (upstream's 1 s, doubling to 10 s).
 const FIRST_BACKOFF: Duration = Duration::from_secs(1);
 const LAST_BACKOFF: Duration = Duration::from_secs(10);
-/// A pod is tried again after so long whatever happens (upstream's 5 min).
-const FORGOTTEN: Duration = Duration::from_mins(5);
+/// Unschedulable pods are retried after this time in any case (upstream's 5 min).
+const UNSCHEDULABLE_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// The waiting pods.
 #[derive(Debug, Default)]
@@ -24,7 +23,7 @@ pub(crate) struct Waiting {
     entries: HashMap<Key, Entry>,
     active: BTreeSet<(Reverse<i32>, u64, Key)>,
     timed: BTreeSet<(Instant, Key)>,
-    /// Those that found no node.
+    /// Pods without a feasible node.
     unschedulable: BTreeSet<Key>,
     order: u64,
 }
@@ -43,14 +42,14 @@ enum Place {
     Backoff(Instant),
     Unschedulable {
         until: Instant,
-        why: Unfit,
+        why: UnschedulableReason,
     },
-    /// Taken out, and being looked at.
+    /// Popped, being scheduled.
     Out,
 }
 
 impl Waiting {
-    /// Adds a pod, or puts it back in as it is now: a changed pod is worth another try.
+    /// Adds a pod, or replaces it: a changed pod is tried again.
     pub(crate) fn add(&mut self, pod: Arc<PodInfo>) {
         let key = pod.key.clone();
         let attempts = self.entries.get(&key).map_or(0, |entry| entry.attempts);
@@ -70,7 +69,7 @@ impl Waiting {
         self.entries.remove(key);
     }
 
-    /// The most important pod that is ready to be looked at; of equals, the first to come.
+    /// The ready pod with the highest priority; among equals the first to arrive.
     pub(crate) fn pop(&mut self) -> Option<Arc<PodInfo>> {
         let (_, _, key) = self.active.pop_first()?;
         let entry = self.entries.get_mut(&key)?;
@@ -79,19 +78,19 @@ impl Waiting {
         Some(Arc::clone(&entry.pod))
     }
 
-    /// A pod found no node.
-    pub(crate) fn unschedulable(&mut self, key: &Key, why: Unfit, now: Instant) {
+    /// Records that a pod has no feasible node.
+    pub(crate) fn unschedulable(&mut self, key: &Key, why: UnschedulableReason, now: Instant) {
         let Some(entry) = self.entries.get_mut(key) else {
             return;
         };
         entry.not_before = Some(now + backoff(entry.attempts));
-        let until = now + FORGOTTEN;
+        let until = now + UNSCHEDULABLE_TIMEOUT;
         entry.place = Place::Unschedulable { until, why };
         self.timed.insert((until, key.clone()));
         self.unschedulable.insert(key.clone());
     }
 
-    /// Something went wrong with a pod: it is tried again after a while.
+    /// Requeues a pod after an error, with backoff.
     pub(crate) fn failed(&mut self, key: &Key, now: Instant) {
         let Some(entry) = self.entries.get_mut(key) else {
             return;
@@ -101,11 +100,11 @@ impl Waiting {
         self.timed.insert((at, key.clone()));
     }
 
-    /// Something changed: pods that hope for it are tried again, not before their time.
-    pub(crate) fn changed(&mut self, what: Hope, now: Instant) {
+    /// Requeues the pods that a change may make schedulable, respecting their backoff.
+    pub(crate) fn changed(&mut self, what: ChangeKind, now: Instant) {
         let hopes = |key: &&Key| {
             let place = self.entries.get(*key).map(|entry| &entry.place);
-            matches!(place, Some(Place::Unschedulable { why, .. }) if why.hopes_for(what))
+            matches!(place, Some(Place::Unschedulable { why, .. }) if why.is_resolved_by(what))
         };
         let hopeful: Vec<Key> = self.unschedulable.iter().filter(hopes).cloned().collect();
         for key in hopeful {
@@ -123,7 +122,7 @@ impl Waiting {
         }
     }
 
-    /// Makes ready what has waited long enough; says when the next will have.
+    /// Makes pods ready whose backoff has ended; returns when the next one ends.
     pub(crate) fn flush(&mut self, now: Instant) -> Option<Instant> {
         while let Some((at, key)) = self.timed.first().cloned() {
             if at > now {
@@ -145,7 +144,7 @@ impl Waiting {
         }
     }
 
-    /// Takes a pod out of wherever it waits.
+    /// Removes a pod from its queue.
     fn take_out(&mut self, key: &Key) {
         let Some(entry) = self.entries.get_mut(key) else {
             return;

@@ -1,9 +1,9 @@
-//! Why a node will not do, and how that is said.
+//! Reasons why nodes are not feasible, and their messages.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Why a pod cannot be on a node, in upstream's words.
+/// Why a pod does not fit a node, with upstream's messages.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Reason {
     Unschedulable,
@@ -14,7 +14,7 @@ pub(crate) enum Reason {
     TooManyPods,
     Insufficient {
         resource: String,
-        /// The whole node would not be enough.
+        /// The node is too small even when it is empty.
         ever: bool,
     },
     VolumeConflict,
@@ -27,9 +27,9 @@ pub(crate) enum Reason {
     OthersApart,
 }
 
-/// What has to change before it is worth trying again.
+/// The kind of change that may make a pod schedulable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Hope {
+pub(crate) enum ChangeKind {
     Node,
     PodGone,
     PodCame,
@@ -37,7 +37,7 @@ pub(crate) enum Hope {
 }
 
 impl Reason {
-    /// Whether taking other pods away could help.
+    /// Whether preempting other pods could help.
     pub(crate) fn others_could_leave(&self) -> bool {
         match self {
             Self::Ports
@@ -59,13 +59,13 @@ impl Reason {
         }
     }
 
-    /// Whether a change of this kind could make it go away.
-    pub(crate) fn hopes_for(&self, change: Hope) -> bool {
+    /// Whether a change of this kind could resolve the reason.
+    pub(crate) fn is_resolved_by(&self, change: ChangeKind) -> bool {
         match change {
-            Hope::Node => true,
-            Hope::PodGone => self.others_could_leave(),
-            Hope::PodCame => matches!(self, Self::Together | Self::Spread),
-            Hope::Volume => {
+            ChangeKind::Node => true,
+            ChangeKind::PodGone => self.others_could_leave(),
+            ChangeKind::PodCame => matches!(self, Self::Together | Self::Spread),
+            ChangeKind::Volume => {
                 matches!(
                     self,
                     Self::VolumeConflict | Self::VolumeGone | Self::NoVolume
@@ -101,57 +101,59 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Why a pod has no node.
+/// Why a pod is unschedulable.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Unfit {
+pub(crate) enum UnschedulableReason {
     /// There are no nodes.
     NoNodes,
-    /// The pod itself is not ready to have one.
+    /// The pod itself is not ready for scheduling.
     Pod { nodes: usize, why: String },
-    /// Each node has its reasons.
+    /// Reasons per node.
     Nodes {
         nodes: usize,
         reasons: BTreeMap<Reason, usize>,
-        /// How many nodes would not do even without other pods.
+        /// Number of nodes that are not feasible even without other pods.
         hopeless: usize,
     },
 }
 
-impl Unfit {
-    /// Whether a change of this kind makes it worth trying again.
-    pub(crate) fn hopes_for(&self, change: Hope) -> bool {
+impl UnschedulableReason {
+    /// Whether a change of this kind justifies another attempt.
+    pub(crate) fn is_resolved_by(&self, change: ChangeKind) -> bool {
         match self {
-            Self::NoNodes => change == Hope::Node,
-            Self::Pod { .. } => change == Hope::Volume,
-            Self::Nodes { reasons, .. } => reasons.keys().any(|reason| reason.hopes_for(change)),
-        }
-    }
-}
-
-impl Unfit {
-    /// What nodes say, without what displacing others could do about it.
-    pub(crate) fn reasons(&self) -> String {
-        match self {
-            Self::NoNodes => "no nodes available to schedule pods".to_owned(),
-            Self::Pod { nodes, why } => format!("0/{nodes} nodes are available: {why}."),
-            Self::Nodes { nodes, reasons, .. } => {
-                // A whole node that is too small says the same as a full one.
-                let mut said: BTreeMap<String, usize> = BTreeMap::new();
-                for (reason, count) in reasons {
-                    *said.entry(reason.to_string()).or_default() += count;
-                }
-                let mut said: Vec<String> = said
-                    .into_iter()
-                    .map(|(reason, count)| format!("{count} {reason}"))
-                    .collect();
-                said.sort();
-                format!("0/{nodes} nodes are available: {}.", said.join(", "))
+            Self::NoNodes => change == ChangeKind::Node,
+            Self::Pod { .. } => change == ChangeKind::Volume,
+            Self::Nodes { reasons, .. } => {
+                reasons.keys().any(|reason| reason.is_resolved_by(change))
             }
         }
     }
 }
 
-impl fmt::Display for Unfit {
+impl UnschedulableReason {
+    /// The reasons of the nodes, without the outcome of preemption.
+    pub(crate) fn reasons(&self) -> String {
+        match self {
+            Self::NoNodes => "no nodes available to schedule pods".to_owned(),
+            Self::Pod { nodes, why } => format!("0/{nodes} nodes are available: {why}."),
+            Self::Nodes { nodes, reasons, .. } => {
+                // A node that is too small has the same message as a full one.
+                let mut texts: BTreeMap<String, usize> = BTreeMap::new();
+                for (reason, count) in reasons {
+                    *texts.entry(reason.to_string()).or_default() += count;
+                }
+                let mut texts: Vec<String> = texts
+                    .into_iter()
+                    .map(|(reason, count)| format!("{count} {reason}"))
+                    .collect();
+                texts.sort();
+                format!("0/{nodes} nodes are available: {}.", texts.join(", "))
+            }
+        }
+    }
+}
+
+impl fmt::Display for UnschedulableReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.reasons())?;
         let (nodes, hopeless) = match self {

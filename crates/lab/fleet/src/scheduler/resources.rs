@@ -1,4 +1,4 @@
-//! How much pods ask for and nodes have.
+//! Resource requests of pods and capacity of nodes.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -7,11 +7,11 @@ use k8s_openapi::api::core::v1::{Container, PodSpec, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use machinery::quantity::Quantity as Exact;
 
-/// What upstream counts for containers that ask for nothing, when it compares nodes.
+/// Upstream's defaults for containers without requests, for scoring only.
 const USUAL_CPU: i64 = 100;
 const USUAL_MEMORY: i64 = 200 << 20;
 
-/// Amounts of resources: cpu in thousandths, all else in units.
+/// Resource quantities: cpu in millicores, all others in units.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Resources {
     pub(crate) cpu: i64,
@@ -43,7 +43,7 @@ impl Resources {
         all
     }
 
-    /// Everything in it and its amount.
+    /// The quantities by resource name.
     fn amounts(&self) -> impl Iterator<Item = (&str, i64)> {
         let fixed = [
             ("cpu", self.cpu),
@@ -88,8 +88,8 @@ impl Resources {
         }
     }
 
-    /// The resources of which less than this is left when `used` of what there is is in use. This is
-    /// asked for every node, so it takes no detours.
+    /// The resources that do not fit into `has` when `used` of it is in use. This runs for every
+    /// node, so it avoids allocations.
     pub(crate) fn missing_in<'a>(&'a self, has: &Self, used: &Self) -> Vec<&'a str> {
         let mut missing = Vec::new();
         let mut check = |name: &'a str, wanted: i64, has: i64, used: i64| {
@@ -112,18 +112,18 @@ fn requests(of: Option<&ResourceRequirements>) -> Resources {
     Resources::of(of.and_then(|resources| resources.requests.as_ref()))
 }
 
-/// Whether an init container runs for as long as the pod does.
+/// Whether an init container is a sidecar (restartPolicy `Always`).
 pub(crate) fn is_sidecar(container: &Container) -> bool {
     container.restart_policy.as_deref() == Some("Always")
 }
 
-/// What a pod asks for: what its containers need together, or what its init containers need one
-/// after the other on top of those that stay, whichever is more; and the overhead of its runtime.
+/// The requests of a pod: the sum of its containers, or the maximum of its init containers on top
+/// of the sidecars, whichever is more; plus the overhead of its runtime class.
 pub(crate) fn of_pod(spec: &PodSpec) -> Resources {
     total(spec, |container| requests(container.resources.as_ref()))
 }
 
-/// The same for comparing nodes: who asks for nothing counts as a little.
+/// The same for scoring: containers without requests count with the defaults.
 pub(crate) fn usual_of_pod(spec: &PodSpec) -> (i64, i64) {
     let total = total(spec, |container| {
         let mut asked = requests(container.resources.as_ref());
@@ -157,7 +157,7 @@ fn total(spec: &PodSpec, of: impl Fn(&Container) -> Resources) -> Resources {
         }
     }
     together.raise_to(&peak);
-    // What is asked for the pod as a whole counts instead.
+    // Pod-level resources take precedence.
     let whole = requests(spec.resources.as_ref());
     if whole.cpu > 0 {
         together.cpu = whole.cpu;

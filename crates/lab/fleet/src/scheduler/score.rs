@@ -1,4 +1,4 @@
-//! Which of the nodes that will do is best. Weights are upstream's.
+//! Scoring of feasible nodes, with upstream's weights.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use super::pod::{PodInfo, Term};
 
 const FULL: i64 = 100;
 
-/// What is found out once for a pod, before nodes are compared.
+/// State computed once per pod, before nodes are scored.
 pub(crate) struct Scorer<'a> {
     pod: &'a PodInfo,
     siblings: Option<&'a HashMap<String, i64>>,
@@ -35,7 +35,7 @@ impl<'a> Scorer<'a> {
         }
     }
 
-    /// The best of the nodes: of equals, the first.
+    /// Index of the best node; among equals the first.
     pub(crate) fn best(&self, nodes: &[&'a NodeInfo]) -> Option<usize> {
         let mut totals = vec![0_i64; nodes.len()];
         let mut add = |weight: i64, scores: Vec<i64>| {
@@ -73,7 +73,7 @@ impl<'a> Scorer<'a> {
         best.map(|(index, _)| index)
     }
 
-    /// How much of what the pod wishes of its neighbours a node fulfils.
+    /// Weight of the preferred pod (anti-)affinity terms that a node satisfies.
     fn wished(&self, node: &NodeInfo) -> i64 {
         self.wishes
             .iter()
@@ -84,7 +84,7 @@ impl<'a> Scorer<'a> {
             .sum()
     }
 
-    /// How many pods there are already where the pod would rather have few.
+    /// Number of matching pods in the domains of soft spread constraints.
     fn crowd(&self, node: &NodeInfo) -> i64 {
         self.spread
             .iter()
@@ -106,7 +106,7 @@ fn share(free: i64, all: i64) -> i64 {
     free.max(0).saturating_mul(FULL) / all
 }
 
-/// How much of a node would be left.
+/// The share of a node that would be left.
 fn least_allocated(pod: &PodInfo, node: &NodeInfo) -> i64 {
     let cpu = share(node.has.cpu - node.usual.0 - pod.usual.0, node.has.cpu);
     let memory = share(
@@ -116,7 +116,7 @@ fn least_allocated(pod: &PodInfo, node: &NodeInfo) -> i64 {
     i64::midpoint(cpu, memory)
 }
 
-/// How evenly cpu and memory of a node would be used.
+/// How balanced cpu and memory usage of a node would be.
 fn balanced(pod: &PodInfo, node: &NodeInfo) -> i64 {
     let cpu = share(node.used.cpu + pod.requests.cpu, node.has.cpu).min(FULL);
     let memory = share(node.used.memory + pod.requests.memory, node.has.memory).min(FULL);
@@ -124,14 +124,14 @@ fn balanced(pod: &PodInfo, node: &NodeInfo) -> i64 {
     FULL - (cpu - memory).abs() / 2
 }
 
-/// Scores from 0 to 100, the highest for the most.
+/// Normalizes to 0 to 100, the highest for the largest value.
 fn most_best(values: &[i64]) -> Vec<i64> {
     let (low, high) = bounds(values);
     let scale = |value: &i64| share(value - low, high - low);
     values.iter().map(scale).collect()
 }
 
-/// Scores from 0 to 100, the highest for the fewest.
+/// Normalizes to 0 to 100, the highest for the smallest value.
 fn fewest_best(values: &[i64]) -> Vec<i64> {
     let (low, high) = bounds(values);
     let scale = |value: &i64| {

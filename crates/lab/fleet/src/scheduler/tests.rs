@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use super::cluster::Cluster;
 use super::decide::{Placement, decide};
 use super::pod::PodInfo;
-use super::reason::Unfit;
+use super::reason::UnschedulableReason;
 
-/// A node with labels; what else it is comes from `more`.
+/// A node with labels; `more` is merged into it.
 pub(super) fn node(name: &str, labels: &Value, more: &Value) -> Node {
     let mut node = json!({
         "metadata": { "name": name, "labels": { "kubernetes.io/hostname": name } },
@@ -19,8 +19,8 @@ pub(super) fn node(name: &str, labels: &Value, more: &Value) -> Node {
     });
     extend(&mut node["metadata"]["labels"], labels);
     for part in ["spec", "status"] {
-        if let Some(said) = more.get(part) {
-            node[part] = said.clone();
+        if let Some(value) = more.get(part) {
+            node[part] = value.clone();
         }
     }
     serde_json::from_value(node).expect("a node")
@@ -32,7 +32,7 @@ fn extend(whole: &mut Value, more: &Value) {
     }
 }
 
-/// A pod that is its name everywhere.
+/// A pod whose name is also its UID.
 pub(super) fn pod(name: &str, labels: &Value, spec: &Value) -> Arc<PodInfo> {
     let mut pod = json!({
         "metadata": { "name": name, "namespace": "ns", "uid": name, "labels": labels },
@@ -43,7 +43,7 @@ pub(super) fn pod(name: &str, labels: &Value, spec: &Value) -> Arc<PodInfo> {
     Arc::new(PodInfo::new(&pod))
 }
 
-/// A container that asks for cpu and memory.
+/// A container with requests of cpu and memory.
 pub(super) fn asking(cpu: &str, memory: &str) -> Value {
     json!({ "containers": [
         { "name": "c", "resources": { "requests": { "cpu": cpu, "memory": memory } } },
@@ -58,8 +58,11 @@ pub(super) fn cluster(nodes: &[Node]) -> Cluster {
     cluster
 }
 
-/// Decides for a pod and puts it there.
-pub(super) fn put(cluster: &mut Cluster, pod: &Arc<PodInfo>) -> Result<Placement, Unfit> {
+/// Decides for a pod and assigns it.
+pub(super) fn put(
+    cluster: &mut Cluster,
+    pod: &Arc<PodInfo>,
+) -> Result<Placement, UnschedulableReason> {
     let placement = decide(cluster, pod)?;
     cluster.place(pod, &placement.node);
     Ok(placement)

@@ -1,4 +1,4 @@
-//! Claims, volumes and classes: where a pod's volumes are, or can be.
+//! Claims, volumes and storage classes: where a pod's volumes are, or can be.
 
 use std::collections::{HashMap, HashSet};
 use std::str::FromStr;
@@ -19,35 +19,36 @@ const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 pub(crate) const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 
-/// What there is.
+/// Caches of claims, volumes and classes.
 #[derive(Debug, Default)]
 pub(crate) struct Volumes {
     pub(crate) claims: HashMap<Key, Arc<PersistentVolumeClaim>>,
     pub(crate) existing: HashMap<String, Arc<PersistentVolume>>,
     pub(crate) classes: HashMap<String, Arc<StorageClass>>,
-    /// Volumes promised to claims, by decisions that are being carried out.
+    /// Volumes assumed for claims by decisions that are being written.
     pub(crate) promised: HashSet<String>,
 }
 
-/// The volumes a pod needs.
+/// The volumes of a pod.
 #[derive(Debug, Default)]
 pub(crate) struct Needs {
-    /// Node affinity of volumes that exist already; `None` for those that are gone.
+    /// Node affinity of bound volumes; `None` for missing ones.
     bound: Vec<Option<Value>>,
-    /// Claims that wait for a node to be chosen, and the node an earlier decision chose.
+    /// Unbound claims of `WaitForFirstConsumer` classes, with the node an earlier decision
+    /// selected.
     waiting: Vec<(Arc<PersistentVolumeClaim>, Option<String>)>,
 }
 
-/// How a claim that waited for a node comes to its volume.
+/// How an unbound claim gets its volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// A volume that exists.
+    /// An existing volume.
     Existing(String),
-    /// One to be provisioned for the node.
+    /// A volume provisioned for the node.
     Provisioned,
 }
 
-/// A claim and where its volume comes from.
+/// A claim and the source of its volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Supply {
     pub(crate) claim: Key,
@@ -55,7 +56,7 @@ pub(crate) struct Supply {
     pub(crate) source: Source,
 }
 
-/// Whether a claim has its volume for good.
+/// Whether a claim is fully bound.
 pub(crate) fn is_bound(claim: &PersistentVolumeClaim) -> bool {
     let named = claim
         .spec
@@ -71,15 +72,15 @@ pub(crate) fn is_bound(claim: &PersistentVolumeClaim) -> bool {
     named && (completed || phase == Some("Bound"))
 }
 
-/// The node a claim's volume is to be provisioned for.
+/// The node a claim's volume is provisioned for.
 pub(crate) fn selected_node(claim: &PersistentVolumeClaim) -> Option<&str> {
     let annotations = claim.metadata.annotations.as_ref()?;
     annotations.get(SELECTED_NODE).map(String::as_str)
 }
 
 impl Volumes {
-    /// The volumes of a pod, or what keeps it from being scheduled anywhere.
-    /// A node that was chosen before and exists no more does not count.
+    /// The volumes of a pod, or why it cannot be scheduled on any node. A selected node that no
+    /// longer exists is ignored.
     pub(crate) fn needs(
         &self,
         pod: &PodInfo,
@@ -117,7 +118,7 @@ impl Volumes {
     }
 
     fn waits_for_consumer(&self, claim: &PersistentVolumeClaim) -> bool {
-        // A claim that names its volume waits for that volume, not for a node.
+        // A claim with `spec.volumeName` waits for that volume, not for a node.
         let named = claim
             .spec
             .as_ref()
@@ -129,7 +130,7 @@ impl Volumes {
             })
     }
 
-    /// Where the volumes would come from if the pod were on this node.
+    /// The sources of the volumes on this node.
     pub(crate) fn supply(&self, needs: &Needs, node: &NodeInfo) -> Result<Vec<Supply>, Reason> {
         for volume in &needs.bound {
             let Some(spec) = volume else {
@@ -180,7 +181,7 @@ impl Volumes {
             })
     }
 
-    /// The smallest volume that would do for a claim on a node; one it has been given already first.
+    /// The smallest matching volume for a claim on a node; one already reserved for it goes first.
     fn smallest_match(
         &self,
         claim: &PersistentVolumeClaim,
@@ -244,7 +245,7 @@ fn class_name(name: Option<&String>) -> &str {
     name.map(String::as_str).unwrap_or_default()
 }
 
-/// What of a volume's spec says which nodes it can be used on.
+/// The node affinity of a volume.
 fn affinity(volume: &PersistentVolume) -> Value {
     let spec = volume.spec.as_ref();
     json!({ "nodeAffinity": spec.and_then(|spec| spec.node_affinity.as_ref()) })

@@ -1,4 +1,4 @@
-//! What the scheduler writes.
+//! Writes of the scheduler.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 use super::pod::PodInfo;
 use super::volumes::{SELECTED_NODE, Source, Supply};
 
-/// What a pod with gates says.
+/// Message of a gated pod.
 pub(super) const GATED: &str = "Scheduling is blocked due to non-empty scheduling gates";
 
-/// Puts a pod on a node.
+/// Binds a pod to a node.
 pub(super) async fn bind(client: &Client, pod: &PodInfo, node: &str) -> Result<(), Error> {
     let key = &pod.key;
     let api: Api<Pod> = Api::namespaced(client.clone(), &key.namespace);
@@ -33,7 +33,7 @@ pub(super) async fn bind(client: &Client, pod: &PodInfo, node: &str) -> Result<(
         .map_err(Error::api(format!("bind pod {key} to node {node}")))
 }
 
-/// Has the volumes of a pod come to its node.
+/// Binds or provisions the volumes of a pod for its node.
 pub(super) async fn supply(client: &Client, node: &str, supplies: &[Supply]) -> Result<(), Error> {
     for supply in supplies {
         let claim = &supply.claim;
@@ -71,7 +71,7 @@ pub(super) async fn supply(client: &Client, node: &str, supplies: &[Supply]) -> 
                 spec.claim_ref = serde_json::from_value(reference).ok();
                 let annotations = volume.metadata.annotations.get_or_insert_default();
                 annotations.insert("pv.kubernetes.io/bound-by-controller".into(), "yes".into());
-                // The revision in it says what the decision saw.
+                // With the resource version the decision was based on.
                 api.replace(name, &PostParams::default(), &volume)
                     .await
                     .map_err(Error::api(operation))?;
@@ -81,8 +81,8 @@ pub(super) async fn supply(client: &Client, node: &str, supplies: &[Supply]) -> 
     Ok(())
 }
 
-/// Has pods leave a node for another, and says of that one where it is going to be.
-pub(super) async fn displace(
+/// Deletes the victims on a node and nominates the node for the preempting pod.
+pub(super) async fn preempt_pods(
     client: &Client,
     pod: &PodInfo,
     node: &str,
@@ -101,12 +101,12 @@ pub(super) async fn displace(
                 "lastTransitionTime": Time(Timestamp::now()),
             }]},
         });
-        let told = api
+        let patched = api
             .patch_status(&key.name, &PatchParams::default(), &Patch::Strategic(patch))
             .await
-            .or_absent()
+            .not_found_as_none()
             .map_err(Error::api(format!("patch status of pod {key}")))?;
-        if told.is_none() {
+        if patched.is_none() {
             continue;
         }
         let options = DeleteParams {
@@ -118,7 +118,7 @@ pub(super) async fn displace(
         };
         api.delete(&key.name, &options)
             .await
-            .or_absent()
+            .not_found_as_none()
             .map_err(Error::api(format!("delete pod {key}")))?;
     }
     let key = &pod.key;
@@ -130,7 +130,7 @@ pub(super) async fn displace(
         .map_err(Error::api(format!("nominate node {node} for pod {key}")))
 }
 
-/// What a pod says about being scheduled.
+/// The `PodScheduled` condition of a pod.
 pub(super) fn condition(pod: &Pod) -> Option<&PodCondition> {
     let conditions = pod.status.as_ref()?.conditions.as_deref()?;
     conditions
@@ -138,7 +138,7 @@ pub(super) fn condition(pod: &Pod) -> Option<&PodCondition> {
         .find(|condition| condition.type_ == "PodScheduled")
 }
 
-/// Writes that a pod is not scheduled, and why.
+/// Writes that a pod is unschedulable, and why.
 pub(super) async fn unscheduled(
     client: &Client,
     key: &Key,

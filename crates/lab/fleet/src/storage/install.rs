@@ -1,10 +1,10 @@
-//! What has to be in the cluster before storage works.
+//! Installation of CRDs and classes.
 
 use k8s_openapi::api::storage::v1::{CSIDriver, StorageClass};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::PostParams;
 use kube::{Api, Client};
-use runtime::{Error, until_served};
+use runtime::{Error, wait_until_served};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::names::{DEFAULT_SNAPSHOT_CLASS, DRIVER};
 use super::snapshots::{VolumeSnapshotClass, definitions as snapshot_definitions};
 
-/// Defines snapshots, and waits until they are served. Definitions that are there are left alone:
+/// Creates the snapshot CRDs and waits until they are established. Existing ones are left alone:
 /// they are the same kinds, perhaps newer.
 pub(super) async fn definitions(client: &Client) -> Result<(), Error> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
@@ -20,12 +20,12 @@ pub(super) async fn definitions(client: &Client) -> Result<(), Error> {
         create(&api, definition).await?;
     }
     for name in snapshot_definitions::NAMES {
-        until_served(client, name).await?;
+        wait_until_served(client, name).await?;
     }
     Ok(())
 }
 
-/// Offers the driver, and classes that use it.
+/// Creates the CSIDriver and classes that use it.
 pub(super) async fn classes(client: &Client) -> Result<(), Error> {
     let drivers: Api<CSIDriver> = Api::all(client.clone());
     let driver = json!({
@@ -74,7 +74,7 @@ pub(super) async fn classes(client: &Client) -> Result<(), Error> {
     .await
 }
 
-/// Creates an object unless one of its name is there.
+/// Creates an object unless it exists.
 async fn create<K>(api: &Api<K>, object: Value) -> Result<(), Error>
 where
     K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + Serialize + DeserializeOwned,

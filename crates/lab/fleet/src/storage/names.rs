@@ -1,36 +1,36 @@
-//! The names storage goes by.
+//! Names used by the simulated storage.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// The simulated driver: what classes name as their provisioner.
+/// Name of the simulated driver: the provisioner of its classes.
 pub const DRIVER: &str = "storage.fleet.medley.dev";
 
-/// Says who is to make the volume of a claim.
+/// Annotation of a claim with its provisioner.
 pub(super) const PROVISIONER: &str = "volume.kubernetes.io/storage-provisioner";
-/// Says who made a volume.
+/// Annotation of a volume with its provisioner.
 pub(super) const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
-/// Says which node a volume is made for.
+/// Annotation of a claim with the node selected by the scheduler.
 pub(super) const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
-/// Keeps a volume object until what it stands for is deleted.
+/// Keeps a volume until its storage is deleted.
 pub(super) const VOLUME_FINALIZER: &str = "external-provisioner.volume.kubernetes.io/finalizer";
-/// A parameter of classes: `node` or `zone` if volumes cannot be reached from elsewhere.
+/// A parameter of classes: `node` or `zone` if volumes are not accessible from elsewhere.
 pub(crate) const TOPOLOGY: &str = "topology";
 
-/// The group of snapshots.
+/// API group of snapshots.
 pub(super) const SNAPSHOT_GROUP: &str = "snapshot.storage.k8s.io";
 pub(crate) const DEFAULT_SNAPSHOT_CLASS: &str = "snapshot.storage.kubernetes.io/is-default-class";
 pub(super) const SNAPSHOT_LEAVING: &str =
     "snapshot.storage.kubernetes.io/volumesnapshot-being-deleted";
-/// Keeps a snapshot while claims are made from it.
+/// Keeps a snapshot while claims are restored from it.
 pub(super) const SNAPSHOT_AS_SOURCE: &str =
     "snapshot.storage.kubernetes.io/volumesnapshot-as-source-protection";
-/// Keeps a snapshot while there is something behind it.
+/// Keeps a snapshot while it has a content.
 pub(super) const SNAPSHOT_BOUND: &str =
     "snapshot.storage.kubernetes.io/volumesnapshot-bound-protection";
-/// Keeps what is behind a snapshot until it is deleted.
+/// Keeps a content until its snapshot is deleted.
 pub(super) const CONTENT_BOUND: &str =
     "snapshot.storage.kubernetes.io/volumesnapshotcontent-bound-protection";
-/// Keeps a claim while a snapshot is made of it.
+/// Keeps a claim while it is being snapshotted.
 pub(super) const CLAIM_AS_SOURCE: &str = "snapshot.storage.kubernetes.io/pvc-as-source-protection";
 
 /// An annotation of an object.

@@ -1,4 +1,4 @@
-//! Which volume a claim gets, and from what.
+//! The volume of a claim, and its data source.
 
 use std::collections::BTreeMap;
 
@@ -17,36 +17,36 @@ use super::names::{
     DRIVER, PROVISIONED_BY, PROVISIONER, SNAPSHOT_GROUP, TOPOLOGY, VOLUME_FINALIZER, annotation,
 };
 
-/// What a claim is to begin with.
+/// The data source of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Source {
-    /// Nothing.
+    /// No data source.
     Empty,
-    /// What another claim has.
+    /// Another claim, which is cloned.
     Claim(String),
-    /// What was snapshotted.
+    /// A snapshot, which is restored.
     Snapshot(String),
-    /// Something that others fill in.
-    Foreign,
+    /// A data source of another kind, left to volume populators.
+    OptionalKinds,
 }
 
-/// What is known of where the data of a volume comes from.
+/// The resolved data source of a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Origin {
-    /// An attribute of the volume that says so, and the handle of the origin.
+    /// The volume attribute that records the source, and its handle.
     pub(super) attribute: (&'static str, String),
-    /// How large the volume has to be.
+    /// Minimum size of the volume.
     pub(super) size: Option<Amount>,
 }
 
-/// What a claim is to begin with.
+/// The data source of a claim.
 pub(super) fn source(claim: &PersistentVolumeClaim) -> Source {
     let Some(spec) = &claim.spec else {
         return Source::Empty;
     };
     let found = match (&spec.data_source_ref, &spec.data_source) {
         (Some(from), _) if from.namespace.as_deref().is_some_and(|it| !it.is_empty()) => {
-            return Source::Foreign;
+            return Source::OptionalKinds;
         }
         (Some(from), _) => (from.api_group.as_deref(), &from.kind, &from.name),
         (None, Some(from)) => (from.api_group.as_deref(), &from.kind, &from.name),
@@ -55,31 +55,31 @@ pub(super) fn source(claim: &PersistentVolumeClaim) -> Source {
     match (found.0.unwrap_or_default(), found.1.as_str()) {
         ("", "PersistentVolumeClaim") => Source::Claim(found.2.clone()),
         (SNAPSHOT_GROUP, "VolumeSnapshot") => Source::Snapshot(found.2.clone()),
-        _ => Source::Foreign,
+        _ => Source::OptionalKinds,
     }
 }
 
-/// The source of a claim as something to find it by.
+/// The index key of a claim's data source.
 pub(super) fn source_key(claim: &PersistentVolumeClaim) -> Option<String> {
     let namespace = claim.metadata.namespace.as_deref().unwrap_or_default();
     match source(claim) {
         Source::Claim(name) => Some(claim_key(namespace, &name)),
         Source::Snapshot(name) => Some(snapshot_key(namespace, &name)),
-        Source::Empty | Source::Foreign => None,
+        Source::Empty | Source::OptionalKinds => None,
     }
 }
 
-/// How claims made from a claim are found.
+/// The index key of claims cloned from a claim.
 pub(super) fn claim_key(namespace: &str, name: &str) -> String {
     format!("claim {namespace}/{name}")
 }
 
-/// How claims made from a snapshot are found.
+/// The index key of claims restored from a snapshot.
 pub(super) fn snapshot_key(namespace: &str, name: &str) -> String {
     format!("snapshot {namespace}/{name}")
 }
 
-/// Whether a claim waits for this driver.
+/// Whether a claim is to be provisioned by this driver.
 pub(super) fn is_asked(claim: &PersistentVolumeClaim) -> bool {
     let named = claim
         .spec
@@ -88,24 +88,24 @@ pub(super) fn is_asked(claim: &PersistentVolumeClaim) -> bool {
     annotation(&claim.metadata, PROVISIONER) == Some(DRIVER)
         && named.unwrap_or_default().is_empty()
         && claim.metadata.deletion_timestamp.is_none()
-        && source(claim) != Source::Foreign
+        && source(claim) != Source::OptionalKinds
 }
 
-/// The class a claim asks for.
+/// The storage class of a claim.
 pub(super) fn class_name(claim: &PersistentVolumeClaim) -> &str {
     annotation(&claim.metadata, "volume.beta.kubernetes.io/storage-class")
         .or_else(|| claim.spec.as_ref()?.storage_class_name.as_deref())
         .unwrap_or_default()
 }
 
-/// How much a claim asks for.
+/// The requested size of a claim.
 pub(super) fn requested(claim: &PersistentVolumeClaim) -> Option<(Quantity, Amount)> {
     let requests = claim.spec.as_ref()?.resources.as_ref()?.requests.as_ref()?;
     let quantity = requests.get("storage")?;
     Some((quantity.clone(), quantity.0.parse().ok()?))
 }
 
-/// How large a volume is.
+/// The capacity of a volume.
 pub(super) fn size(volume: &PersistentVolume) -> Option<Amount> {
     let capacity = volume.spec.as_ref()?.capacity.as_ref()?;
     capacity.get("storage")?.0.parse().ok()
@@ -116,7 +116,7 @@ pub(super) fn volume_name(claim: &PersistentVolumeClaim) -> String {
     format!("pvc-{}", claim.metadata.uid.as_deref().unwrap_or_default())
 }
 
-/// The volume a claim gets. An error says why it cannot have one.
+/// The volume of a claim, or why it cannot be provisioned.
 pub(super) fn volume(
     claim: &PersistentVolumeClaim,
     class: &StorageClass,
@@ -186,7 +186,7 @@ pub(super) fn volume(
     })
 }
 
-/// Where a volume can be reached from, if its class keeps it near the node it is made for.
+/// The node affinity of a volume, if its class restricts it to the selected node or zone.
 fn affinity(class: &StorageClass, node: Option<&Node>) -> Option<VolumeNodeAffinity> {
     let key = match class.parameters.as_ref()?.get(TOPOLOGY)?.as_str() {
         "node" => "kubernetes.io/hostname",
@@ -209,12 +209,12 @@ fn affinity(class: &StorageClass, node: Option<&Node>) -> Option<VolumeNodeAffin
     })
 }
 
-/// What a claim is called in errors.
+/// The name of a data source in errors.
 pub(super) fn describe(source: &Source, key: &Key) -> String {
     let (kind, name) = match source {
         Source::Claim(name) => ("PersistentVolumeClaim", name),
         Source::Snapshot(name) => ("VolumeSnapshot", name),
-        Source::Empty | Source::Foreign => return format!("claim {key}"),
+        Source::Empty | Source::OptionalKinds => return format!("claim {key}"),
     };
     format!("error getting handle for DataSource Type {kind} by Name {name}")
 }

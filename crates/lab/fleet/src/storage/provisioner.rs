@@ -1,4 +1,4 @@
-//! Makes the volumes that claims ask this driver for.
+//! Provisions the volumes of claims.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use super::Context;
 use super::names::{DRIVER, SELECTED_NODE, annotation};
 use super::provision::{self, Origin, Source};
 
-/// How long it takes to make a volume.
-const TAKES: Duration = Duration::from_millis(500);
-/// When to try again what could not be done.
-const RETRY: Duration = Duration::from_secs(5);
+/// Time to provision a volume.
+const PROVISION_TIME: Duration = Duration::from_millis(500);
+/// Delay before a failed operation is retried.
+const RETRY_DELAY: Duration = Duration::from_secs(5);
 const WORKERS: usize = 4;
 
 struct Provisioner {
@@ -108,10 +108,14 @@ impl Reconcile for Provisioner {
                     format!("failed to provision volume with StorageClass {class_name:?}: {why}");
                 self.events
                     .warning(claim.as_ref(), "ProvisioningFailed", text);
-                return Ok(Next::After(RETRY));
+                return Ok(Next::After(RETRY_DELAY));
             }
         };
-        if let Some(left) = self.context.pace.left(&format!("provision {name}"), TAKES) {
+        if let Some(left) = self
+            .context
+            .pace
+            .left(&format!("provision {name}"), PROVISION_TIME)
+        {
             let text = format!("External provisioner is provisioning volume for claim \"{key}\"");
             self.events.normal(claim.as_ref(), "Provisioning", text);
             return Ok(Next::After(left));
@@ -122,7 +126,7 @@ impl Reconcile for Provisioner {
 }
 
 impl Provisioner {
-    /// Has a scheduler choose another node: the one it chose is gone.
+    /// Removes the selected node, which no longer exists, so that the scheduler selects another.
     async fn choose_again(&self, key: &Key, claim: &PersistentVolumeClaim) -> Result<(), Error> {
         let api: Api<PersistentVolumeClaim> =
             Api::namespaced(self.context.client.clone(), &key.namespace);
@@ -152,17 +156,17 @@ impl Provisioner {
                 self.events.normal(claim, "ProvisioningSucceeded", text);
                 Ok(())
             }
-            // It was made before, by somebody who did not live to see it.
+            // It was created by an earlier attempt that did not record it.
             Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
             Err(error) => Err(Error::api(format!("create volume {name}"))(error)),
         }
     }
 
-    /// What the volume of a claim begins with. An error says why that cannot be had yet.
+    /// The data source of a claim's volume, or why it is not available yet.
     fn origin(&self, key: &Key, claim: &PersistentVolumeClaim) -> Result<Option<Origin>, String> {
         let source = provision::source(claim);
         let found = match &source {
-            Source::Empty | Source::Foreign => return Ok(None),
+            Source::Empty | Source::OptionalKinds => return Ok(None),
             Source::Claim(name) => self.claim_origin(&key.namespace, name),
             Source::Snapshot(name) => self.snapshot_origin(&key.namespace, name),
         };

@@ -1,4 +1,4 @@
-//! Deletes volumes of this driver that nobody claims any more.
+//! Deletes released volumes of this driver.
 
 use std::time::Duration;
 
@@ -10,21 +10,21 @@ use runtime::{Absent as _, Error, Key, Manager, Next, Queue, Reconcile};
 use super::Context;
 use super::names::{DRIVER, PROVISIONED_BY, VOLUME_FINALIZER, annotation, has_finalizer};
 
-/// How long it takes to delete a volume.
-const TAKES: Duration = Duration::from_millis(300);
+/// Time to delete a volume.
+const DELETE_TIME: Duration = Duration::from_millis(300);
 const WORKERS: usize = 4;
 
 struct Reclaimer {
     context: Context,
 }
 
-/// What is to be done about a volume.
+/// The next action for a volume.
 #[derive(Debug, PartialEq, Eq)]
 enum Step {
     Nothing,
-    /// What it stands for is deleted, then it.
+    /// Delete the storage, then the object.
     Delete,
-    /// It alone goes; what it stands for is kept.
+    /// Remove the finalizer only; the storage is kept.
     LetGo,
 }
 
@@ -84,7 +84,10 @@ impl Reconcile for Reclaimer {
         }
         let has_it = has_finalizer(&volume.metadata, VOLUME_FINALIZER);
         if step == Step::Delete
-            && let Some(left) = self.context.pace.left(&format!("delete {key}"), TAKES)
+            && let Some(left) = self
+                .context
+                .pace
+                .left(&format!("delete {key}"), DELETE_TIME)
         {
             return Ok(Next::After(left));
         }
@@ -99,15 +102,15 @@ impl Reconcile for Reclaimer {
             };
             api.delete(&key.name, &params)
                 .await
-                .or_absent()
+                .not_found_as_none()
                 .map_err(Error::api(format!("delete volume {key}")))?;
             self.context
                 .caches
                 .volumes
-                .saw_deletion(&volume.metadata)
+                .wait_for_deletion(&volume.metadata)
                 .await;
         }
-        // The deletion above has changed it; what is there now is looked at next.
+        // The deletion changed the object, so it is read again.
         let Some(mut volume) = self.context.caches.volumes.find(key).filter(|_| has_it) else {
             return Ok(Next::Wait);
         };
@@ -118,7 +121,7 @@ impl Reconcile for Reclaimer {
         let written = api
             .replace(&key.name, &PostParams::default(), &volume)
             .await
-            .or_absent()
+            .not_found_as_none()
             .map_err(Error::api(format!("let volume {key} go")))?;
         if let Some(written) = written {
             self.context.caches.volumes.saw(&written).await;

@@ -1,4 +1,4 @@
-//! Makes volumes larger when their claims ask for more.
+//! Expands volumes when their claims request more.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,8 +20,8 @@ use super::Context;
 use super::names::DRIVER;
 use super::provision;
 
-/// How long it takes to make a volume larger.
-const TAKES: Duration = Duration::from_millis(500);
+/// Time to expand a volume.
+const EXPAND_TIME: Duration = Duration::from_millis(500);
 const IN_PROGRESS: &str = "ControllerResizeInProgress";
 const RESIZING: &str = "Resizing";
 const WORKERS: usize = 2;
@@ -31,7 +31,7 @@ struct Resizer {
     events: Events,
 }
 
-/// How much a claim asks for, if that is more than it has.
+/// The requested size of a claim, if it exceeds its capacity.
 fn wanted(claim: &PersistentVolumeClaim) -> Option<Quantity> {
     let status = claim.status.as_ref()?;
     if status.phase.as_deref() != Some("Bound") || claim.metadata.deletion_timestamp.is_some() {
@@ -57,7 +57,7 @@ pub(super) fn start(manager: &Manager, context: &Context) {
     manager.start(resizer, &queue, WORKERS);
 }
 
-/// The status of a claim whose volume is being made larger.
+/// The status of a claim whose volume is being expanded.
 fn begun(status: &PersistentVolumeClaimStatus, size: &Quantity) -> PersistentVolumeClaimStatus {
     let mut status = status.clone();
     let storage = || "storage".to_owned();
@@ -79,7 +79,7 @@ fn begun(status: &PersistentVolumeClaimStatus, size: &Quantity) -> PersistentVol
     status
 }
 
-/// The status of a claim whose volume is larger now.
+/// The status of a claim whose volume has been expanded.
 fn ended(status: &PersistentVolumeClaimStatus, size: &Quantity) -> PersistentVolumeClaimStatus {
     let mut status = status.clone();
     let capacity = status.capacity.get_or_insert_default();
@@ -131,7 +131,7 @@ impl Reconcile for Resizer {
         if let Some(left) = self
             .context
             .pace
-            .left(&format!("resize {key} {}", size.0), TAKES)
+            .left(&format!("resize {key} {}", size.0), EXPAND_TIME)
         {
             return Ok(Next::After(left));
         }

@@ -1,5 +1,5 @@
-//! Snapshots of volumes: the kinds that the Kubernetes storage group defines, and what a snapshot
-//! controller and a driver's helper make of them.
+//! Volume snapshots: the kinds of the Kubernetes storage group, a snapshot controller and a
+//! driver's sidecar.
 
 mod contents;
 mod controller;
@@ -27,7 +27,7 @@ pub(super) fn start(manager: &Manager, context: &Context) {
         let Some(snapshot) = change.object() else {
             return;
         };
-        // What is behind a snapshot that is gone has to be looked at, too.
+        // The content of a deleted snapshot is reconciled, too.
         if let Some(name) = decide::content_name(snapshot) {
             to_contents.add(Key::new("", name));
         }
@@ -46,7 +46,7 @@ pub(super) fn start(manager: &Manager, context: &Context) {
         }
     });
 
-    // A claim that is bound at last can be snapshotted; one made from a snapshot frees it.
+    // A claim that becomes bound can be snapshotted; one restored from a snapshot releases it.
     let to = snapshots.clone();
     let all = context.caches.snapshots.clone();
     context.caches.claims.on_change(move |change| {
@@ -73,7 +73,7 @@ pub(super) fn start(manager: &Manager, context: &Context) {
     manager.start(contents::Contents::new(context.clone()), &contents, WORKERS);
 }
 
-/// Says what went wrong with a write.
+/// The error of a failed write.
 fn failed(verb: &str, kind: &str, key: &Key) -> impl FnOnce(kube::Error) -> Error {
     Error::api(format!("{verb} {kind} {key}"))
 }

@@ -1,4 +1,4 @@
-//! What nodes say about their CPUs.
+//! CPU labels of nodes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 use testkit::wait_until;
 
-use crate::world::World;
+use crate::fixture::Fixture;
 
 const FLEET: &str = "
 pools:
@@ -16,16 +16,16 @@ pools:
   - {name: control, arch: amd64, roles: [control-plane]}
 ";
 
-/// Waits until the labels of a node are as told.
+/// Waits until the labels of a node satisfy the condition.
 async fn until(
-    world: &World,
+    fixture: &Fixture,
     node: &str,
     what: &str,
     holds: impl Fn(&BTreeMap<String, String>) -> bool,
 ) -> anyhow::Result<BTreeMap<String, String>> {
     let limit = Duration::from_mins(1);
     wait_until(&format!("node {node} {what}"), limit, async || {
-        let labels = world.nodes().get(node).await?.metadata.labels;
+        let labels = fixture.nodes().get(node).await?.metadata.labels;
         Ok(labels.filter(&holds))
     })
     .await
@@ -36,9 +36,9 @@ fn model(name: &str) -> String {
 }
 
 #[tokio::test]
-async fn nodes_are_labelled_anew_when_the_configuration_changes() -> anyhow::Result<()> {
-    let world = World::start(FLEET).await?;
-    until(&world, "old-1", "has its labels", |labels| {
+async fn configuration_change_relabels_nodes() -> anyhow::Result<()> {
+    let fixture = Fixture::start(FLEET).await?;
+    until(&fixture, "old-1", "has its labels", |labels| {
         labels.contains_key(&model("Penryn"))
             && !labels.contains_key(&model("Conroe"))
             && labels
@@ -46,33 +46,33 @@ async fn nodes_are_labelled_anew_when_the_configuration_changes() -> anyhow::Res
                 .is_some_and(|it| it == "true")
     })
     .await?;
-    let arm = until(&world, "arm-1", "takes guests", |labels| {
+    let arm = until(&fixture, "arm-1", "takes guests", |labels| {
         labels.contains_key("kubevirt.io/schedulable")
     })
     .await?;
     assert!(!arm.keys().any(|key| key.starts_with("cpu-")), "{arm:?}");
-    // Only keys count, and they replace the list that is built in.
+    // Only keys count, and they replace the built-in list.
     let obsolete = json!({ "Penryn": false, "Skylake-Server-IBRS": true });
-    world
+    fixture
         .configure(json!({ "obsoleteCPUModels": obsolete }))
         .await?;
-    let labels = until(&world, "old-1", "is obsolete", |labels| {
+    let labels = until(&fixture, "old-1", "is obsolete", |labels| {
         labels.contains_key("node-labeller.kubevirt.io/obsolete-host-model")
     })
     .await?;
     assert!(!labels.contains_key(&model("Penryn")));
     assert!(labels.contains_key(&model("Conroe")));
-    let event = world
+    let event = fixture
         .until_event("HostModelIsObsolete", "This node has Skylake-Server-IBRS host-model cpu that is included in ObsoleteCPUModels: map[Penryn:false Skylake-Server-IBRS:true]")
         .await?;
     assert_eq!(event.type_.as_deref(), Some("Warning"));
-    // Who is not to be labelled is not, and says what it said before.
-    let skipped = world.nodes().get("skipped-1").await?.metadata.labels;
+    // A skipped node keeps its labels.
+    let skipped = fixture.nodes().get("skipped-1").await?.metadata.labels;
     assert!(skipped.is_some_and(|labels| labels.contains_key(&model("Penryn"))));
-    world
+    fixture
         .configure(json!({ "obsoleteCPUModels": null }))
         .await?;
-    until(&world, "old-1", "is as before", |labels| {
+    until(&fixture, "old-1", "is as before", |labels| {
         labels.contains_key(&model("Penryn"))
             && !labels.contains_key(&model("Conroe"))
             && !labels.contains_key("node-labeller.kubevirt.io/obsolete-host-model")
@@ -82,12 +82,12 @@ async fn nodes_are_labelled_anew_when_the_configuration_changes() -> anyhow::Res
 }
 
 #[tokio::test]
-async fn a_node_with_another_cpu_keeps_its_old_vendor_as_well() -> anyhow::Result<()> {
-    let world = World::start(FLEET).await?;
-    world
+async fn changed_cpu_keeps_the_old_vendor_label() -> anyhow::Result<()> {
+    let fixture = Fixture::start(FLEET).await?;
+    fixture
         .annotate("old-1", json!({ "fleet.medley.dev/cpu": "milan" }))
         .await?;
-    let labels = until(&world, "old-1", "has another CPU", |labels| {
+    let labels = until(&fixture, "old-1", "has another CPU", |labels| {
         labels.contains_key(&model("EPYC-Milan"))
     })
     .await?;
@@ -98,23 +98,23 @@ async fn a_node_with_another_cpu_keeps_its_old_vendor_as_well() -> anyhow::Resul
 }
 
 #[tokio::test]
-async fn a_node_that_is_not_heard_of_takes_no_guests() -> anyhow::Result<()> {
-    let world = World::start(FLEET).await?;
-    let says = |word: &'static str| {
+async fn node_without_heartbeat_is_unschedulable_for_guests() -> anyhow::Result<()> {
+    let fixture = Fixture::start(FLEET).await?;
+    let is_schedulable = |word: &'static str| {
         move |labels: &BTreeMap<String, String>| {
             labels
                 .get("kubevirt.io/schedulable")
                 .is_some_and(|it| it == word)
         }
     };
-    until(&world, "arm-1", "takes guests", says("true")).await?;
-    world
+    until(&fixture, "arm-1", "takes guests", is_schedulable("true")).await?;
+    fixture
         .annotate("arm-1", json!({ "fleet.medley.dev/failed": "true" }))
         .await?;
-    until(&world, "arm-1", "is given up", says("false")).await?;
-    world
+    until(&fixture, "arm-1", "is given up", is_schedulable("false")).await?;
+    fixture
         .annotate("arm-1", json!({ "fleet.medley.dev/failed": null }))
         .await?;
-    until(&world, "arm-1", "is back", says("true")).await?;
+    until(&fixture, "arm-1", "is back", is_schedulable("true")).await?;
     Ok(())
 }

@@ -1,13 +1,13 @@
-//! Instances that move, and those that cannot.
+//! Instances that migrate, and those that cannot.
 
 use std::collections::BTreeSet;
 
 use kube::api::ListParams;
 use serde_json::{Value, json};
 
-use crate::world::{World, cpu, phase, phases};
+use crate::fixture::{Fixture, cpu, phase, phases};
 
-/// Two hosts that are alike, an older and a newer one, and one of somebody else.
+/// Two identical hosts, an older and a newer one, and one of another vendor.
 const FLEET: &str = "
 pools:
   - {name: old, arch: amd64, cpu: {generation: skylake}}
@@ -15,33 +15,33 @@ pools:
   - {name: other, arch: amd64, cpu: {generation: milan}}
 ";
 
-/// An instance that begins on a node and may leave it.
-async fn begin(world: &World, name: &str, model: &str, node: &str) -> anyhow::Result<()> {
-    for other in world.node_names().await? {
+/// Starts an instance on a node, without pinning it there.
+async fn begin(fixture: &Fixture, name: &str, model: &str, node: &str) -> anyhow::Result<()> {
+    for other in fixture.node_names().await? {
         let away = other != node;
-        world
+        fixture
             .patch_node(&other, json!({ "spec": { "unschedulable": away } }))
             .await?;
     }
     let mut spec = cpu(model);
     spec["evictionStrategy"] = json!("LiveMigrate");
-    world.machine(name, "Always", spec).await?;
-    let instance = world
+    fixture.machine(name, "Always", spec).await?;
+    let instance = fixture
         .until(name, "runs", |it| phase(it) == "Running")
         .await?;
     assert_eq!(instance["status"]["nodeName"], node);
-    for other in world.node_names().await? {
-        world
+    for other in fixture.node_names().await? {
+        fixture
             .patch_node(&other, json!({ "spec": { "unschedulable": null } }))
             .await?;
     }
     Ok(())
 }
 
-/// What the pod an instance is in asks of the CPU of its node.
-async fn asks(world: &World, name: &str) -> anyhow::Result<BTreeSet<String>> {
-    let pods = world.launchers(name).await?;
-    let instance = world.instance(name).await?;
+/// CPU requirements of an instance's current pod.
+async fn cpu_requirements(fixture: &Fixture, name: &str) -> anyhow::Result<BTreeSet<String>> {
+    let pods = fixture.launchers(name).await?;
+    let instance = fixture.instance(name).await?;
     let pod = pods
         .iter()
         .find(|pod| pod["spec"]["nodeName"] == instance["status"]["nodeName"]);
@@ -58,12 +58,12 @@ async fn asks(world: &World, name: &str) -> anyhow::Result<BTreeSet<String>> {
 }
 
 #[tokio::test]
-async fn a_guest_with_the_model_of_its_host_moves_there_and_back() -> anyhow::Result<()> {
-    let world = World::start(FLEET).await?;
-    begin(&world, "web", "host-model", "twin-1").await?;
-    assert_eq!(asks(&world, "web").await?, BTreeSet::new());
-    world.migrate("web", "there", json!({})).await?;
-    let there = world.until_over("there").await?;
+async fn host_model_guest_migrates_there_and_back() -> anyhow::Result<()> {
+    let fixture = Fixture::start(FLEET).await?;
+    begin(&fixture, "web", "host-model", "twin-1").await?;
+    assert_eq!(cpu_requirements(&fixture, "web").await?, BTreeSet::new());
+    fixture.migrate("web", "there", json!({})).await?;
+    let there = fixture.until_over("there").await?;
     let way = [
         "Pending",
         "Scheduling",
@@ -74,7 +74,7 @@ async fn a_guest_with_the_model_of_its_host_moves_there_and_back() -> anyhow::Re
         "Succeeded",
     ];
     assert_eq!(phases(&there), way);
-    let instance = world
+    let instance = fixture
         .until("web", "has moved", |it| {
             it["status"]["nodeName"] == "twin-2"
         })
@@ -94,7 +94,7 @@ async fn a_guest_with_the_model_of_its_host_moves_there_and_back() -> anyhow::Re
         (&json!("twin-1"), &json!("twin-2"), &json!(true))
     );
     assert_eq!(phase(&instance), "Running");
-    let first = asks(&world, "web").await?;
+    let first = cpu_requirements(&fixture, "web").await?;
     assert!(
         first.contains("cpu-model-migration.node.kubevirt.io/Icelake-Server-noTSX"),
         "{first:?}"
@@ -107,39 +107,39 @@ async fn a_guest_with_the_model_of_its_host_moves_there_and_back() -> anyhow::Re
         first.contains("cpu-vendor.node.kubevirt.io/Intel"),
         "{first:?}"
     );
-    world.migrate("web", "back", json!({})).await?;
-    assert_eq!(phase(&world.until_over("back").await?), "Succeeded");
-    world
+    fixture.migrate("web", "back", json!({})).await?;
+    assert_eq!(phase(&fixture.until_over("back").await?), "Succeeded");
+    fixture
         .until("web", "is back", |it| it["status"]["nodeName"] == "twin-1")
         .await?;
-    assert_eq!(asks(&world, "web").await?, first);
+    assert_eq!(cpu_requirements(&fixture, "web").await?, first);
     Ok(())
 }
 
 #[tokio::test]
-async fn a_guest_whose_host_is_unlike_all_others_is_stranded() -> anyhow::Result<()> {
-    let world = World::start(FLEET).await?;
-    begin(&world, "web", "host-model", "other-1").await?;
-    world.migrate("web", "away", json!({})).await?;
-    world
+async fn guest_on_a_unique_host_cannot_migrate() -> anyhow::Result<()> {
+    let fixture = Fixture::start(FLEET).await?;
+    begin(&fixture, "web", "host-model", "other-1").await?;
+    fixture.migrate("web", "away", json!({})).await?;
+    fixture
         .until_event(
             "migrationTargetPodUnschedulable",
             "is currently unschedulable",
         )
         .await?;
-    world
+    fixture
         .until_event(
             "NoSuitableNodesForHostModelMigration",
             "cpu-feature.node.kubevirt.io/svm:true",
         )
         .await?;
-    // It is given up after a while, and the guest stays.
-    let away = world.until_over("away").await?;
+    // It fails after its timeout, and the guest stays on the source.
+    let away = fixture.until_over("away").await?;
     assert_eq!(phases(&away), ["Pending", "Scheduling", "Failed"]);
-    world
+    fixture
         .until_event("SuccessfulDelete", "timeout period exceeded")
         .await?;
-    let instance = world.instance("web").await?;
+    let instance = fixture.instance("web").await?;
     assert_eq!(
         (phase(&instance), &instance["status"]["nodeName"]),
         ("Running", &json!("other-1"))
@@ -148,61 +148,61 @@ async fn a_guest_whose_host_is_unlike_all_others_is_stranded() -> anyhow::Result
 }
 
 #[tokio::test]
-async fn what_labels_allow_and_libvirt_does_not_fails_and_stays() -> anyhow::Result<()> {
-    let world = World::start(FLEET).await?;
-    begin(&world, "web", "host-model", "old-1").await?;
-    world.migrate("web", "newer", json!({})).await?;
-    let newer = world.until_over("newer").await?;
+async fn libvirt_mismatch_fails_the_migration() -> anyhow::Result<()> {
+    let fixture = Fixture::start(FLEET).await?;
+    begin(&fixture, "web", "host-model", "old-1").await?;
+    fixture.migrate("web", "newer", json!({})).await?;
+    let newer = fixture.until_over("newer").await?;
     assert_eq!(phase(&newer), "Failed");
     let state = &newer["status"]["migrationState"];
     assert_eq!(state["failed"], true);
     let why = state["failureReason"].as_str().unwrap_or_default();
     assert!(why.contains("missing features: hle,rtm"), "{why}");
-    let instance = world.instance("web").await?;
+    let instance = fixture.instance("web").await?;
     assert_eq!(instance["status"]["nodeName"], "old-1");
     Ok(())
 }
 
 #[tokio::test]
-async fn a_named_model_moves_to_newer_hosts_and_back() -> anyhow::Result<()> {
-    let world = World::start(FLEET).await?;
-    begin(&world, "web", "Skylake-Server-noTSX-IBRS", "old-1").await?;
+async fn named_model_migrates_to_newer_hosts_and_back() -> anyhow::Result<()> {
+    let fixture = Fixture::start(FLEET).await?;
+    begin(&fixture, "web", "Skylake-Server-noTSX-IBRS", "old-1").await?;
     let only = json!({ "addedNodeSelector": { "kubernetes.io/hostname": "twin-2" } });
-    world.migrate("web", "newer", only).await?;
-    assert_eq!(phase(&world.until_over("newer").await?), "Succeeded");
-    let asked = asks(&world, "web").await?;
+    fixture.migrate("web", "newer", only).await?;
+    assert_eq!(phase(&fixture.until_over("newer").await?), "Succeeded");
+    let required = cpu_requirements(&fixture, "web").await?;
     let expected = [
         "cpu-model.node.kubevirt.io/Skylake-Server-noTSX-IBRS",
         "cpu-vendor.node.kubevirt.io/Intel",
     ];
-    assert_eq!(asked, expected.map(str::to_owned).into());
-    let instance = world.instance("web").await?;
+    assert_eq!(required, expected.map(str::to_owned).into());
+    let instance = fixture.instance("web").await?;
     assert_eq!(instance["status"]["nodeName"], "twin-2");
     let only = json!({ "addedNodeSelector": { "kubernetes.io/hostname": "old-1" } });
-    world.migrate("web", "back", only).await?;
-    assert_eq!(phase(&world.until_over("back").await?), "Succeeded");
+    fixture.migrate("web", "back", only).await?;
+    assert_eq!(phase(&fixture.until_over("back").await?), "Succeeded");
     Ok(())
 }
 
 #[tokio::test]
-async fn an_instance_has_one_migration_at_a_time() -> anyhow::Result<()> {
-    let world = World::start(FLEET).await?;
-    // No node takes it, so the first takes long.
-    begin(&world, "web", "host-model", "other-1").await?;
-    world.migrate("web", "first", json!({})).await?;
-    world
+async fn instance_has_one_migration_at_a_time() -> anyhow::Result<()> {
+    let fixture = Fixture::start(FLEET).await?;
+    // No node is feasible, so the first migration stays pending.
+    begin(&fixture, "web", "host-model", "other-1").await?;
+    fixture.migrate("web", "first", json!({})).await?;
+    fixture
         .until_event("migrationTargetPodUnschedulable", "")
         .await?;
-    world.migrate("web", "second", json!({})).await?;
-    assert_eq!(phases(&world.until_over("second").await?), ["Failed"]);
-    world
+    fixture.migrate("web", "second", json!({})).await?;
+    assert_eq!(phases(&fixture.until_over("second").await?), ["Failed"]);
+    fixture
         .until_event("FailedMigration", "another migration job is in progress")
         .await?;
-    // Whoever deletes the first cancels it.
-    world
+    // Deleting the first migration cancels it.
+    fixture
         .delete("VirtualMachineInstanceMigration", "first")
         .await?;
-    world
+    fixture
         .until_of(
             "VirtualMachineInstanceMigration",
             "first",
@@ -210,32 +210,33 @@ async fn an_instance_has_one_migration_at_a_time() -> anyhow::Result<()> {
             Value::is_null,
         )
         .await?;
-    let instance = world.instance("web").await?;
+    let instance = fixture.instance("web").await?;
     assert_eq!(phase(&instance), "Running");
     Ok(())
 }
 
 #[tokio::test]
-async fn instances_leave_a_node_that_is_drained() -> anyhow::Result<()> {
-    let world = World::start(FLEET).await?;
-    begin(&world, "web", "host-model", "twin-1").await?;
+async fn drained_node_is_evacuated() -> anyhow::Result<()> {
+    let fixture = Fixture::start(FLEET).await?;
+    begin(&fixture, "web", "host-model", "twin-1").await?;
     let taint =
         json!([{ "key": "kubevirt.io/drain", "value": "draining", "effect": "NoSchedule" }]);
-    world
+    fixture
         .patch_node("twin-1", json!({ "spec": { "taints": taint } }))
         .await?;
-    world
+    fixture
         .until("web", "has left", |it| it["status"]["nodeName"] == "twin-2")
         .await?;
-    let all = world.all("VirtualMachineInstanceMigration");
+    let all = fixture.all("VirtualMachineInstanceMigration");
     let all = all.list(&ListParams::default()).await?;
-    let said = all.items[0]
+    let migration_annotations = all.items[0]
         .metadata
         .annotations
         .clone()
         .unwrap_or_default();
     assert_eq!(
-        said.get("kubevirt.io/evacuationMigration")
+        migration_annotations
+            .get("kubevirt.io/evacuationMigration")
             .map(String::as_str),
         Some("twin-1")
     );

@@ -1,5 +1,5 @@
-//! The console of a large cluster: how long its pages take, first and later, for one who reads and for several at
-//! once, while nothing happens and while something always does; and what all of it takes of memory.
+//! The console on a large cluster: latency of its pages, cold and warm, for one and for concurrent
+//! readers, on an idle and on a changing cluster; and its memory.
 
 mod browser;
 mod fill;
@@ -16,16 +16,16 @@ use serde_json::json;
 use self::browser::Browser;
 use crate::report::Report;
 
-/// How soon nearly every page has to be there, in milliseconds.
-const SOON: f64 = 200.0;
-/// Who read at once.
+/// Budget of the page latency, in milliseconds.
+const LATENCY_BUDGET_MS: f64 = 200.0;
+/// Number of concurrent readers.
 const READERS: usize = 8;
-/// How far changes are apart.
-const APART: Duration = Duration::from_millis(50);
-/// How long the cluster has to come to rest.
-const REST: Duration = Duration::from_secs(20);
+/// Interval between changes.
+const CHANGE_INTERVAL: Duration = Duration::from_millis(50);
+/// Time for the cluster to settle.
+const SETTLE_TIME: Duration = Duration::from_secs(20);
 
-/// How large the cluster is, and how often pages are asked for.
+/// Size of the cluster, and number of requests per page.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Size {
     pub(crate) nodes: usize,
@@ -35,7 +35,7 @@ pub(crate) struct Size {
     pub(crate) rounds: usize,
 }
 
-/// Pages, and what they are called.
+/// Pages and their names in the report.
 const PAGES: [(&str, &str); 12] = [
     ("overview", "/"),
     ("governance", "/governance"),
@@ -51,10 +51,10 @@ const PAGES: [(&str, &str); 12] = [
     ("its image", "/machines/new?arch=arm64"),
 ];
 
-/// Fills `medley up`, signs in, and reads.
+/// Fills `medley up`, signs in, and measures the pages.
 pub(crate) async fn measure(binary: &Path, size: Size, report: &mut Report) -> anyhow::Result<()> {
     let target = fill::up(binary, size, report).await?;
-    tokio::time::sleep(REST).await;
+    tokio::time::sleep(SETTLE_TIME).await;
     let before = target.memory()?;
     report.less_is_better("memory, nobody signed in", "MiB", before);
     let browser = Browser::sign_in(&target.output()).await?;
@@ -65,7 +65,12 @@ pub(crate) async fn measure(binary: &Path, size: Size, report: &mut Report) -> a
     for (name, path) in PAGES {
         let quiet = read(&browser, path, 1, size.rounds).await?;
         report.less_is_better(&format!("{name}, half"), "ms", quiet.at(50));
-        report.at_most(SOON, &format!("{name}, 95 of 100"), "ms", quiet.at(95));
+        report.at_most(
+            LATENCY_BUDGET_MS,
+            &format!("{name}, 95 of 100"),
+            "ms",
+            quiet.at(95),
+        );
         report.less_is_better(&format!("{name}, 99 of 100"), "ms", quiet.at(99));
         let together = read(&browser, path, READERS, size.rounds).await?;
         let title = format!("{name}, {READERS} at once, 95");
@@ -75,7 +80,7 @@ pub(crate) async fn measure(binary: &Path, size: Size, report: &mut Report) -> a
     for (name, path) in PAGES {
         let busy = read(&browser, path, 1, size.rounds).await?;
         let title = format!("{name}, changing, 95");
-        report.at_most(SOON, &title, "ms", busy.at(95));
+        report.at_most(LATENCY_BUDGET_MS, &title, "ms", busy.at(95));
     }
     changing.abort();
     let after = target.memory()?;
@@ -84,11 +89,11 @@ pub(crate) async fn measure(binary: &Path, size: Size, report: &mut Report) -> a
     Ok(())
 }
 
-/// Times in milliseconds, sorted.
+/// Latencies in milliseconds, sorted.
 struct Times(Vec<f64>);
 
 impl Times {
-    /// The time that so many of a hundred stay below.
+    /// A percentile.
     fn at(&self, percent: usize) -> f64 {
         let place = (self.0.len() * percent).div_ceil(100);
         let place = place.clamp(1, self.0.len().max(1)) - 1;
@@ -96,7 +101,7 @@ impl Times {
     }
 }
 
-/// Reads a page again and again.
+/// Requests a page repeatedly.
 async fn read(
     browser: &Browser,
     path: &str,
@@ -115,7 +120,7 @@ async fn read(
     Ok(Times(times))
 }
 
-/// Has nodes and pods change all the time, as they do where there are many.
+/// Changes nodes and pods continuously, as happens in large clusters.
 async fn change(client: Client) -> anyhow::Result<()> {
     let nodes: Api<Node> = Api::all(client.clone());
     let pods: Api<Pod> = Api::default_namespaced(client);
@@ -133,7 +138,7 @@ async fn change(client: Client) -> anyhow::Result<()> {
         if let Some(name) = pod_names.get(round % pod_names.len().max(1)) {
             pods.patch(name, &params, &note).await?;
         }
-        tokio::time::sleep(APART).await;
+        tokio::time::sleep(CHANGE_INTERVAL).await;
     }
     Ok(())
 }

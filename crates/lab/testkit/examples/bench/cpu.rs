@@ -1,11 +1,12 @@
-//! Choosing CPU models for a large cluster, without one: decisions beside those of a scan of all nodes, what
-//! other nodes would change for every machine, and what it costs to follow a node.
+//! CPU model choice for a large cluster, without an API server: decisions compared with a scan of
+//! all nodes, the effect of node changes on every virtual machine, and the cost of updating the
+//! index.
 //!
-//! The scan is the one that the tests hold the decisions against.
+//! The scan is the reference implementation of the tests.
 
+mod cluster;
 #[path = "../../../../jobs/cpu-models/tests/properties/scan.rs"]
 mod scan;
-mod world;
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -15,31 +16,31 @@ use cpu_models::what_if::{World, what_if};
 use cpu_models::{Index, Policy, Survey, decide};
 
 use crate::report::Report;
-use world::Cluster;
+use cluster::Cluster;
 
-/// The most microseconds for a decision.
-const DECISION: f64 = 50.0;
-/// The most milliseconds for a question about every machine.
-const QUESTION: f64 = 1000.0;
-/// Decisions of the scan: each looks at every node.
+/// Budget of a decision, in microseconds.
+const DECISION_BUDGET_US: f64 = 50.0;
+/// Budget of a question about every virtual machine, in milliseconds.
+const QUESTION_BUDGET_MS: f64 = 1000.0;
+/// Number of decisions by scan: each visits every node.
 const SCANNED: usize = 20;
-/// Decisions that share nothing with others.
+/// Number of decisions without shared results.
 const ALONE: usize = 2_000;
-/// Copies of the index, to see how large one is.
+/// Copies of the index, to measure its size.
 const COPIES: usize = 8;
-/// Changes of nodes.
+/// Number of node changes.
 const CHANGES: usize = 1_000;
 
-/// How much is measured.
+/// Size of the benchmark.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Size {
-    /// Nodes of the cluster.
+    /// Number of nodes.
     pub(crate) nodes: usize,
-    /// Machines on them.
+    /// Number of virtual machines.
     pub(crate) machines: usize,
 }
 
-/// Measures all of it.
+/// Runs all measurements.
 pub(crate) fn measure(size: Size, report: &mut Report) -> anyhow::Result<()> {
     let cluster = Cluster::new(size.nodes, size.machines);
     let policy = Policy::default();
@@ -48,7 +49,7 @@ pub(crate) fn measure(size: Size, report: &mut Report) -> anyhow::Result<()> {
     let mut index = Index::new(cluster.nodes.iter().cloned());
     let name = format!("index of {} nodes", size.nodes);
     report.less_is_better(&name, "ms", started.elapsed().as_secs_f64() * 1e3);
-    // What was freed before would be used again: several copies cannot all fit there.
+    // The allocator reuses freed memory; several copies exceed it.
     let before = resident()?;
     let copies = vec![index.clone(); COPIES];
     let grown = (resident()? - before) / counted(copies.len());
@@ -65,7 +66,7 @@ pub(crate) fn measure(size: Size, report: &mut Report) -> anyhow::Result<()> {
     let all = started.elapsed().as_secs_f64();
     anyhow::ensure!(named * 2 > size.machines, "{named} machines got a model");
     report.at_most(
-        DECISION,
+        DECISION_BUDGET_US,
         "decision, of all",
         "us",
         all * 1e6 / counted(size.machines),
@@ -102,7 +103,7 @@ pub(crate) fn measure(size: Size, report: &mut Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a node fewer, a node more and another policy would change for every machine.
+/// The effect of one node fewer, one node more and another policy on every virtual machine.
 fn question(
     cluster: &Cluster,
     index: &Index,
@@ -144,13 +145,18 @@ fn question(
     ] {
         let started = Instant::now();
         let outcome = what_if(now, then, &cluster.machines);
-        report.at_most(QUESTION, name, "ms", started.elapsed().as_secs_f64() * 1e3);
+        report.at_most(
+            QUESTION_BUDGET_MS,
+            name,
+            "ms",
+            started.elapsed().as_secs_f64() * 1e3,
+        );
         anyhow::ensure!(outcome.before.machines as usize == cluster.machines.len());
     }
     Ok(())
 }
 
-/// Changes of single nodes: a label that comes and goes, a node that does.
+/// Changes of single nodes: a label added and removed, a node added and removed.
 fn follow(cluster: &Cluster, index: &mut Index, report: &mut Report) {
     let mut changed: Vec<_> = cluster.nodes.iter().take(CHANGES).cloned().collect();
     for node in &mut changed {
@@ -176,7 +182,7 @@ fn counted(number: usize) -> f64 {
     f64::from(u32::try_from(number).unwrap_or(u32::MAX))
 }
 
-/// What this process holds, in MiB.
+/// Resident memory of this process, in MiB.
 fn resident() -> anyhow::Result<f64> {
     let status =
         std::fs::read_to_string("/proc/self/status").context("reading /proc/self/status")?;

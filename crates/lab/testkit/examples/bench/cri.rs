@@ -1,8 +1,10 @@
-//! Pulls through the CRI, beside what else gets an image from the same registry to files.
+//! Image pulls through the CRI, compared with other tools that unpack an image from the same
+//! registry.
 //!
-//! The other way is containerd's `ctr`, where it and containerd are installed and can be started. Where they
-//! are not, it is `skopeo copy` to a layout and `tar` for each layer, which is told. Ours and theirs take
-//! turns, and the best of each counts. Ours verifies every layer twice, packed and unpacked.
+//! The reference is containerd's `ctr`, where containerd is installed and can be started, else
+//! `skopeo copy` to a layout and `tar` for each layer; the report names which. Both sides
+//! alternate, and the best run of each counts. Medley verifies every layer twice, compressed and
+//! uncompressed.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -20,23 +22,23 @@ use testkit::{CriClient, Layout, Process, Registry, Tar, wait_until};
 use crate::images::image;
 use crate::report::Report;
 
-/// The most of their time that ours may be.
-const SHARE: f64 = 100.0;
-/// How long a server may take to start.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// Bytes of a file.
+/// Budget in percent of the reference's time.
+const TIME_BUDGET_PERCENT: f64 = 100.0;
+/// Timeout for a server to start.
+const START_TIMEOUT: Duration = Duration::from_secs(30);
+/// Size of a file in bytes.
 const FILE: usize = 32 << 10;
-/// The type of a layer.
+/// Media type of a layer.
 const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 
-/// How much is measured.
+/// Size of the benchmark.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Size {
-    /// Bytes of all files.
+    /// Total size of the files in bytes.
     pub(crate) bytes: usize,
-    /// Layers that they are in.
+    /// Number of layers.
     pub(crate) layers: usize,
-    /// Pulls of each kind.
+    /// Number of pulls per side.
     pub(crate) pulls: usize,
 }
 
@@ -58,11 +60,16 @@ pub(crate) async fn measure(binary: &Path, size: Size, report: &mut Report) -> a
     let row = format!("pull of {} MiB", size.bytes >> 20);
     report.less_is_better(&row, "s", best);
     report.less_is_better(&row, "s", other);
-    report.at_most(SHARE, "of their time", "%", best / other * 100.0);
+    report.at_most(
+        TIME_BUDGET_PERCENT,
+        "of their time",
+        "%",
+        best / other * 100.0,
+    );
     Ok(())
 }
 
-/// Pushes an image whose files become a third when they are packed, as programs and texts do.
+/// Pushes an image whose files compress to a third, as programs and texts do.
 fn push(registry: &Registry, folder: &Path, size: Size) -> anyhow::Result<()> {
     let mut layout = Layout::new(&folder.join("layout"))?;
     let mut dice = 0x2545_f491_4f6c_dd1d_u64;
@@ -125,7 +132,7 @@ impl Ours {
             "linux/amd64",
         ];
         let process = Process::start(binary, words, &place)?;
-        wait_until("the image service is ready", PATIENCE, async || {
+        wait_until("the image service is ready", START_TIMEOUT, async || {
             Ok(process.output().contains("ready").then_some(()))
         })
         .await?;
@@ -135,7 +142,7 @@ impl Ours {
         })
     }
 
-    /// Seconds of a pull, after which everything goes again.
+    /// Duration of a pull in seconds; the image is removed afterwards.
     async fn pull(&self, name: &str) -> anyhow::Result<f64> {
         let spec = ImageSpec {
             image: name.to_owned(),
@@ -149,7 +156,7 @@ impl Ours {
     }
 }
 
-/// Those who do it without us.
+/// The reference tools.
 enum Theirs {
     Containerd { _process: Process, socket: PathBuf },
     Skopeo,
@@ -171,7 +178,7 @@ impl Theirs {
         let state = text(&place.join("state"))?;
         let words = ["--address", &address, "--root", &root, "--state", &state];
         let process = Process::start(Path::new("containerd"), words, &place)?;
-        wait_until("containerd listens", PATIENCE, async || {
+        wait_until("containerd listens", START_TIMEOUT, async || {
             Ok(socket.exists().then_some(()))
         })
         .await?;
@@ -256,8 +263,8 @@ fn run(command: &mut Command) -> anyhow::Result<()> {
     let output = command
         .output()
         .with_context(|| format!("starting {}", command.get_program().display()))?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{command:?}: {said}");
+    let error_output = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{command:?}: {error_output}");
     Ok(())
 }
 

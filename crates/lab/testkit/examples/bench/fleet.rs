@@ -1,8 +1,9 @@
-//! A whole cluster under load: how long nodes take to come, and pods to be made, scheduled and run.
+//! A whole cluster under load: time until nodes are registered, and until pods are created,
+//! scheduled and running.
 //!
-//! The genuine side is etcd, kube-apiserver, kube-controller-manager and kube-scheduler, without
-//! their limits on requests. It has no kubelets: its nodes are made by the benchmark and send no
-//! heartbeats, so what runs pods and what a quiet cluster costs is measured on our side alone.
+//! The reference is etcd, kube-apiserver, kube-controller-manager and kube-scheduler, without
+//! client-side rate limits. It has no kubelets: the benchmark creates its nodes, and they send no
+//! heartbeats, so running pods and the cost of an idle cluster are measured for Medley only.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -19,16 +20,16 @@ use testkit::wait_until;
 use crate::report::Report;
 use crate::target::Target;
 
-/// The longest wait for anything.
-const LIMIT: Duration = Duration::from_mins(20);
+/// Timeout of each step.
+const STEP_TIMEOUT: Duration = Duration::from_mins(20);
 /// Replicas of each Deployment.
 const REPLICAS: usize = 500;
-/// Clients that make nodes.
-const MAKERS: usize = 16;
-/// How long a quiet cluster is watched.
-const QUIET: Duration = Duration::from_secs(30);
+/// Clients that create nodes.
+const NODE_CLIENTS: usize = 16;
+/// Duration of the idle measurement.
+const IDLE_DURATION: Duration = Duration::from_secs(30);
 
-/// How large the cluster is.
+/// Size of the cluster.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Size {
     pub(crate) nodes: usize,
@@ -41,7 +42,7 @@ pub(crate) async fn medley(binary: &Path, size: Size, report: &mut Report) -> an
         "pools:\n- {{name: worker, count: {}, arch: amd64, capacity: {{cpu: \"16\", memory: 64Gi}}}}\n",
         size.nodes
     );
-    let target = Target::up(binary, &fleet, LIMIT).await?;
+    let target = Target::up(binary, &fleet, STEP_TIMEOUT).await?;
     report.column(target.name);
     report.less_is_better(
         &format!("{} nodes ready", size.nodes),
@@ -52,7 +53,7 @@ pub(crate) async fn medley(binary: &Path, size: Size, report: &mut Report) -> an
     let client = target.client().await?;
     let started = Instant::now();
     scheduled(&client, size, report).await?;
-    wait_until("all pods are ready", LIMIT, || async {
+    wait_until("all pods are ready", STEP_TIMEOUT, || async {
         let ready = replicas(&client, |status| status.ready_replicas).await?;
         tokio::time::sleep(Duration::from_millis(200)).await;
         Ok((ready >= size.pods).then_some(()))
@@ -60,16 +61,16 @@ pub(crate) async fn medley(binary: &Path, size: Size, report: &mut Report) -> an
     .await?;
     report.less_is_better("all pods running", "s", started.elapsed().as_secs_f64());
     report.less_is_better("memory with pods", "MiB", target.memory()?);
-    // What follows a start (status, endpoints, events) is not the quiet that is meant.
+    // The aftermath of a start (status, endpoints, events) is not part of the idle cost.
     tokio::time::sleep(Duration::from_secs(10)).await;
     let before = target.cpu()?;
-    tokio::time::sleep(QUIET).await;
-    let used = (target.cpu()? - before) / QUIET.as_secs_f64();
+    tokio::time::sleep(IDLE_DURATION).await;
+    let used = (target.cpu()? - before) / IDLE_DURATION.as_secs_f64();
     report.less_is_better("quiet: processor", "% of a core", used * 100.0);
     Ok(())
 }
 
-/// Measures the genuine control plane.
+/// Measures the reference control plane.
 pub(crate) async fn genuine(assets: &Path, size: Size, report: &mut Report) -> anyhow::Result<()> {
     let target = Target::genuine_control_plane(assets).await?;
     report.column(target.name);
@@ -86,7 +87,7 @@ pub(crate) async fn genuine(assets: &Path, size: Size, report: &mut Report) -> a
     Ok(())
 }
 
-/// Makes Deployments and waits until every pod of them has a node.
+/// Creates Deployments and waits until all their pods are scheduled.
 pub(crate) async fn scheduled(
     client: &Client,
     size: Size,
@@ -123,7 +124,7 @@ pub(crate) async fn scheduled(
     }
     let pods: Api<Pod> = Api::default_namespaced(client.clone());
     let waiting = ListParams::default().fields("spec.nodeName=").limit(1);
-    wait_until("all pods have nodes", LIMIT, || async {
+    wait_until("all pods have nodes", STEP_TIMEOUT, || async {
         tokio::time::sleep(Duration::from_millis(200)).await;
         if replicas(client, |status| status.replicas).await? < size.pods {
             return Ok(None);
@@ -138,7 +139,7 @@ pub(crate) async fn scheduled(
     Ok(())
 }
 
-/// The sum of a number in the status of all Deployments.
+/// The sum of a status field over all Deployments.
 async fn replicas(
     client: &Client,
     of: fn(&k8s_openapi::api::apps::v1::DeploymentStatus) -> Option<i32>,
@@ -157,15 +158,15 @@ async fn replicas(
         .sum())
 }
 
-/// Nodes that say they are ready.
+/// Waits until this number of nodes is ready.
 async fn nodes(target: &Target, count: usize) -> anyhow::Result<()> {
-    let clients = try_join_all((0..MAKERS).map(|_| target.client())).await?;
+    let clients = try_join_all((0..NODE_CLIENTS).map(|_| target.client())).await?;
     let making = clients
         .into_iter()
         .enumerate()
         .map(|(maker, client)| async move {
             let api: Api<Node> = Api::all(client);
-            for index in (maker..count).step_by(MAKERS) {
+            for index in (maker..count).step_by(NODE_CLIENTS) {
                 let name = format!("worker-{index}");
                 let resources = json!({ "cpu": "16", "memory": "64Gi", "pods": "110" });
                 let status = json!({

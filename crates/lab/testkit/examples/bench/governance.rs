@@ -1,8 +1,8 @@
-//! One configuration that governs many objects: how long a plan takes, how soon drift is shown, and
-//! what it costs when nothing happens.
+//! One configuration that governs many objects: duration of a plan, latency of drift detection, and
+//! idle cost.
 //!
-//! The operator runs in the process of the benchmark, as the released binary has no profile with so
-//! many items; the server runs in a process of its own. Each is measured by itself.
+//! The operator runs in the benchmark's process, as the released binary has no profile with so many
+//! items; the API server runs in its own process. Both are measured separately.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,27 +28,27 @@ use crate::report::Report;
 use crate::target::Target;
 use crate::{idle, load};
 
-/// A name that the definition of the kind accepts.
+/// A profile name that the CRD accepts.
 const PROFILE: &str = "example-profile";
-/// Where the history is kept.
-const HOME: &str = "medley-system";
-/// Where the governed objects are.
+/// Namespace of the history.
+const HISTORY_NAMESPACE: &str = "medley-system";
+/// Namespace of the governed objects.
 const GOVERNED: &str = "governed";
-/// The longest wait for a phase.
-const LIMIT: Duration = Duration::from_mins(10);
-/// How far edits are apart.
-const APART: Duration = Duration::from_millis(500);
-/// How soon drift has to be shown, in milliseconds.
-const SOON: f64 = 200.0;
+/// Timeout for a phase.
+const PHASE_TIMEOUT: Duration = Duration::from_mins(10);
+/// Interval between edits.
+const EDIT_INTERVAL: Duration = Duration::from_millis(500);
+/// Budget of drift detection, in milliseconds.
+const DRIFT_BUDGET_MS: f64 = 200.0;
 
-/// How much is governed.
+/// Size of the benchmark.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Size {
     pub(crate) governed: usize,
     pub(crate) rounds: usize,
 }
 
-/// Measures the operator with a server.
+/// Measures the operator with an API server.
 pub(crate) async fn measure(
     target: &Target,
     size: Size,
@@ -56,14 +56,14 @@ pub(crate) async fn measure(
 ) -> anyhow::Result<()> {
     report.column(target.name);
     let client = target.client().await?;
-    controllers::install(&client, HOME).await?;
+    controllers::install(&client, HISTORY_NAMESPACE).await?;
     load::fill(target, GOVERNED, size.governed).await?;
     load::fill(target, "unrelated", size.governed).await?;
     let manager = Manager::new(target.client().await?);
     let options = Options {
         registry: Registry::new(vec![Arc::new(Many::new(size.governed))]),
         version: "v1".to_owned(),
-        namespace: HOME.to_owned(),
+        namespace: HISTORY_NAMESPACE.to_owned(),
     };
     controllers::governance::start(&manager, options).await?;
     let mut phases = Phases::follow(client.clone()).await?;
@@ -122,7 +122,7 @@ async fn plan_and_apply(
     Ok(())
 }
 
-/// Edits governed objects one by one, with pauses, and puts each back.
+/// Edits governed objects one by one, with pauses, and reverts each.
 async fn drift(
     client: &Client,
     phases: &mut Phases,
@@ -132,7 +132,7 @@ async fn drift(
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), GOVERNED);
     let (mut seen, mut resolved) = (Vec::new(), Vec::new());
     for round in 0..size.rounds {
-        // All over the plan: where an object stands in it must not matter.
+        // Spread over the plan: the position of an object must not matter.
         let name = name(round * size.governed / size.rounds);
         for (value, phase, times) in [
             ("edited", Phase::Drifted, &mut seen),
@@ -143,9 +143,9 @@ async fn drift(
                 field_manager: Some("somebody".to_owned()),
                 ..PatchParams::default()
             };
-            // What is measured is how soon somebody learns of an edit, not how many edits a second
-            // there may be: what is left to do about the one before is done.
-            tokio::time::sleep(APART).await;
+            // The latency of one edit is measured, not the throughput: the pause lets the operator
+            // finish with the previous edit.
+            tokio::time::sleep(EDIT_INTERVAL).await;
             let started = Instant::now();
             maps.patch(&name, &params, &Patch::Merge(&edit))
                 .await
@@ -157,19 +157,24 @@ async fn drift(
     for (what, mut times) in [("drift shown", seen), ("drift resolved", resolved)] {
         times.sort_unstable_by(f64::total_cmp);
         report.less_is_better(&format!("{what}, p50"), "ms", percentile(&times, 50));
-        report.at_most(SOON, &format!("{what}, p99"), "ms", percentile(&times, 99));
+        report.at_most(
+            DRIFT_BUDGET_MS,
+            &format!("{what}, p99"),
+            "ms",
+            percentile(&times, 99),
+        );
         report.less_is_better(&format!("{what}, max"), "ms", percentile(&times, 100));
     }
     Ok(())
 }
 
-/// The smallest of sorted values that so many percent do not exceed.
+/// A percentile of sorted values.
 fn percentile(sorted: &[f64], percent: usize) -> f64 {
     let rank = (sorted.len() * percent).div_ceil(100).max(1);
     sorted.get(rank - 1).copied().unwrap_or_default()
 }
 
-/// What is read of a configuration: its phase alone, so that reading takes next to no time.
+/// Only the phase is deserialized, to keep the cost of reading small.
 type Seen = Object<NotUsed, SeenStatus>;
 
 #[derive(Debug, Clone, Default, serde::Deserialize)]
@@ -177,7 +182,7 @@ struct SeenStatus {
     phase: Option<Phase>,
 }
 
-/// The phases that the configuration goes through, as a watch tells them.
+/// The phases of the configuration, from a watch.
 struct Phases {
     api: Api<Seen>,
     now: Option<Phase>,
@@ -192,7 +197,7 @@ impl Phases {
         Ok(Self { api, now, events })
     }
 
-    /// What there is now, and what happens from now on.
+    /// Lists, then watches.
     async fn open(
         api: &Api<Seen>,
     ) -> anyhow::Result<(
@@ -221,7 +226,7 @@ impl Phases {
                         self.now = phase(&seen);
                     }
                     Ok(Some(_)) => {}
-                    // A watch ends after some minutes.
+                    // Watches are closed by the API server after some minutes.
                     Ok(None) | Err(_) => {
                         (self.now, self.events) = Self::open(&self.api).await?;
                     }
@@ -229,7 +234,7 @@ impl Phases {
             }
             anyhow::Ok(())
         };
-        tokio::time::timeout(LIMIT, waiting)
+        tokio::time::timeout(PHASE_TIMEOUT, waiting)
             .await
             .with_context(|| format!("the configuration is not {wanted}"))?
     }
@@ -239,7 +244,7 @@ fn phase(seen: &Seen) -> Option<Phase> {
     seen.status.as_ref().and_then(|status| status.phase)
 }
 
-/// What the governed objects are to say.
+/// The desired value in the governed objects.
 const WANTED: &str = "wanted";
 
 /// An object, as [`load::fill`] names it.
@@ -247,15 +252,14 @@ fn name(index: usize) -> String {
     format!("l{index:06}")
 }
 
-/// A profile with many items, each of which changes an object that exists.
+/// A profile with many items, each of which changes an existing object.
 struct Many {
     names: Vec<&'static str>,
 }
 
 impl Many {
     fn new(count: usize) -> Self {
-        // Profiles are made of what is known when they are compiled; this one lives as long as the
-        // process.
+        // Profile items need static strings; these live as long as the process.
         let names = (0..count).map(|index| &*name(index).leak());
         Self {
             names: names.collect(),

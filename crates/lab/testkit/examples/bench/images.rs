@@ -1,9 +1,9 @@
-//! Boot images: importing a disk beside what is done without us, looking at an image, asking a registry,
-//! deciding for a large cluster, and bringing one there.
+//! Boot images: imports compared with today's tools, image inspection, registry polls, decisions
+//! for a large cluster, and convergence of one.
 //!
-//! The disk is a qcow2 image in a layer of a registry on this machine. The other way is what importers do
-//! today: `skopeo copy`, `tar`, `qemu-img convert`, each with a file for the next; the last one flushes what it
-//! wrote, as ours does. Ours and theirs take turns, and the best of each counts.
+//! The disk is a qcow2 image in a layer of a local registry. The reference is what importers do
+//! today: `skopeo copy`, `tar`, `qemu-img convert`, each with a file for the next; the last one
+//! flushes its output, as Medley does. Both sides alternate, and the best run of each counts.
 
 mod cluster;
 mod converge;
@@ -29,31 +29,31 @@ use crate::target::Target;
 use cost::Cost;
 use disk::Layer;
 
-/// The most of their time that ours may be.
-const SHARE: f64 = 60.0;
-/// The most memory, in MiB.
-const MEMORY: f64 = 64.0;
-/// The most bytes on the disk besides the disk, in MiB.
-const SCRATCH: f64 = 0.0;
-/// How often an image is looked at.
-const LOOKS: usize = 20;
-/// How long the registry may take to write down a request that was answered.
-const LOGGED: Duration = Duration::from_millis(200);
+/// Budget in percent of the reference's time.
+const TIME_BUDGET_PERCENT: f64 = 60.0;
+/// Budget of memory, in MiB.
+const MEMORY_BUDGET_MIB: f64 = 64.0;
+/// Budget of scratch space besides the disk, in MiB.
+const SCRATCH_BUDGET_MIB: f64 = 0.0;
+/// Number of image inspections.
+const INSPECTIONS: usize = 20;
+/// Time the registry may take to log a request.
+const LOG_DELAY: Duration = Duration::from_millis(200);
 
-/// How much is measured.
+/// Size of the benchmark.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Size {
-    /// Bytes of the disk.
+    /// Size of the disk in bytes.
     pub(crate) disk: u64,
-    /// Imports of each kind.
+    /// Number of imports per side.
     pub(crate) imports: usize,
-    /// Images of the cluster.
+    /// Number of images.
     pub(crate) images: usize,
-    /// Nodes of the cluster.
+    /// Number of nodes.
     pub(crate) nodes: usize,
 }
 
-/// Measures all of it.
+/// Runs all measurements.
 pub(crate) async fn measure(binary: &Path, size: Size, report: &mut Report) -> anyhow::Result<()> {
     testkit::install_crypto();
     let stage = Stage {
@@ -71,7 +71,7 @@ pub(crate) async fn measure(binary: &Path, size: Size, report: &mut Report) -> a
     converge::measure(&target, size.images, size.nodes, report).await
 }
 
-/// What everything happens on.
+/// Binary, registry and scratch directory of the benchmark.
 struct Stage {
     binary: PathBuf,
     registry: Registry,
@@ -83,12 +83,12 @@ impl Stage {
         self.folder.path().join(name)
     }
 
-    /// An image in the registry, as everybody names it.
+    /// The reference of an image in the registry.
     fn reference(&self, name: &str) -> String {
         format!("docker://{}/{name}", self.registry.host())
     }
 
-    /// A command of the binary that speaks with the registry.
+    /// A command of the binary that uses the registry.
     fn medley(&self, words: &[&str]) -> Command {
         let mut command = Command::new(&self.binary);
         command
@@ -112,14 +112,19 @@ impl Stage {
             report.less_is_better(&row("import"), "s", ours.seconds);
             report.less_is_better(&row("import"), "s", theirs.seconds);
             let share = ours.seconds / theirs.seconds * 100.0;
-            report.at_most(SHARE, &row("of their time"), "%", share);
-            report.at_most(MEMORY, &row("memory"), "MiB", ours.memory);
-            report.at_most(SCRATCH, &row("scratch space"), "MiB", ours.scratch);
+            report.at_most(TIME_BUDGET_PERCENT, &row("of their time"), "%", share);
+            report.at_most(MEMORY_BUDGET_MIB, &row("memory"), "MiB", ours.memory);
+            report.at_most(
+                SCRATCH_BUDGET_MIB,
+                &row("scratch space"),
+                "MiB",
+                ours.scratch,
+            );
         }
         std::fs::remove_file(raw).context("removing the disk")
     }
 
-    /// Makes an image of a disk, and pushes it.
+    /// Builds an image of a disk, and pushes it.
     fn push(&self, raw: &Path, layer: Layer, name: &str) -> anyhow::Result<()> {
         let made = TempDir::new_in(self.folder.path()).context("making a folder")?;
         let packed = disk::layer(raw, layer, made.path())?;
@@ -141,7 +146,7 @@ impl Stage {
         ];
         let mut cost = Cost::default();
         let mut command = self.medley(&words);
-        // Were there scratch space, it would be there or beside the target.
+        // Scratch files would be in this directory or next to the target.
         cost.add(command.env("TMPDIR", folder.path()), &target)?;
         let same = Command::new("cmp").arg(&target).arg(raw).status();
         anyhow::ensure!(same.context("starting cmp")?.success(), "another disk");
@@ -188,10 +193,10 @@ impl Stage {
         self.registry.push(&layout.source("index"), name)
     }
 
-    /// How many requests the registry gets while something is done.
+    /// Number of requests to the registry since `before`.
     fn counted(&self, before: usize) -> anyhow::Result<f64> {
-        // Answered requests are written down when they are over.
-        std::thread::sleep(LOGGED);
+        // The registry logs requests after it has answered them.
+        std::thread::sleep(LOG_DELAY);
         let count = self.registry.requests().len() - before;
         Ok(f64::from(u32::try_from(count)?))
     }
@@ -215,20 +220,20 @@ impl Stage {
             report.less_is_better("inspect: requests", "", self.counted(before)?);
         }
         let mut times = [Vec::new(), Vec::new()];
-        for _ in 0..LOOKS {
+        for _ in 0..INSPECTIONS {
             for (command, times) in [&mut ours, &mut theirs].into_iter().zip(&mut times) {
                 times.push(cost::time(command)?.as_secs_f64() * 1e3);
             }
         }
         for mut times in times {
             times.sort_unstable_by(f64::total_cmp);
-            let median = times.get(LOOKS / 2).copied().unwrap_or_default();
+            let median = times.get(INSPECTIONS / 2).copied().unwrap_or_default();
             report.less_is_better("inspect, p50", "ms", median);
         }
         Ok(())
     }
 
-    /// Asks for the digests of all architectures, as often as it is asked on a schedule.
+    /// Polls the digests of all architectures, as a schedule would.
     async fn polls(&self, report: &mut Report) -> anyhow::Result<()> {
         self.push_index("polled:1", "1")?;
         let routes = Routes::direct().with_plain(self.registry.host());
@@ -242,7 +247,7 @@ impl Stage {
         ] {
             if changes == 1 {
                 self.push_index("polled:1", "2")?;
-                std::thread::sleep(LOGGED);
+                std::thread::sleep(LOG_DELAY);
             }
             let before = self.registry.requests().len();
             let found = poll(&client, &source).await?;
@@ -257,7 +262,7 @@ impl Stage {
     }
 }
 
-/// Adds an image of layers that are there, and returns its descriptor.
+/// Adds an image of existing layers, and returns its descriptor.
 pub(crate) fn image(
     layout: &Layout,
     architecture: &str,
@@ -279,7 +284,7 @@ pub(crate) fn image(
     Ok(descriptor)
 }
 
-/// The digest for each architecture, by one question.
+/// The digest for each architecture, by one request.
 async fn poll(client: &Client, source: &Source) -> anyhow::Result<BTreeMap<String, String>> {
     let image = Image::open(source, client, Arc::new(Keyring::anonymous())).await?;
     let content = image.resolve(Freshness::Now).await?;

@@ -1,4 +1,4 @@
-//! What is asked of a server.
+//! Load on an API server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,9 +14,9 @@ use serde_json::json;
 
 use crate::target::Target;
 
-/// Events each watcher gets.
+/// Events per watcher.
 const EVENTS: usize = 100;
-/// Clients that fill a list.
+/// Clients that create the objects of a list.
 const FILLERS: usize = 16;
 
 fn map(name: &str, value: &str) -> anyhow::Result<ConfigMap> {
@@ -40,7 +40,7 @@ async fn namespace(target: &Target, name: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How often `work` is done in a second by clients that do not wait for each other.
+/// Executions of `work` per second by independent clients.
 async fn rate<F, Work>(
     target: &Target,
     clients: usize,
@@ -78,7 +78,7 @@ fn quotient(count: usize, span: Duration) -> f64 {
     count as f64 / span.as_secs_f64()
 }
 
-/// Creates a second; an answer means that the object is on the disk.
+/// Creates per second; an answer means that the object is on disk.
 pub(crate) async fn creates(
     target: &Target,
     clients: usize,
@@ -99,7 +99,7 @@ pub(crate) async fn creates(
     .await
 }
 
-/// Server-side applies a second, each of which changes an object.
+/// Server-side applies per second, each of which changes an object.
 pub(crate) async fn applies(
     target: &Target,
     clients: usize,
@@ -121,7 +121,7 @@ pub(crate) async fn applies(
     .await
 }
 
-/// Makes a namespace with so many objects in it, called `l000000` and so on.
+/// Creates a namespace with this number of objects, named `l000000` and so on.
 pub(crate) async fn fill(target: &Target, name: &str, objects: usize) -> anyhow::Result<()> {
     namespace(target, name).await?;
     let clients = try_join_all((0..FILLERS).map(|_| target.client())).await?;
@@ -142,7 +142,7 @@ pub(crate) async fn fill(target: &Target, name: &str, objects: usize) -> anyhow:
     Ok(())
 }
 
-/// Time of one whole list, the middle one of five.
+/// Duration of one full list, the median of five.
 pub(crate) async fn list(target: &Target, objects: usize) -> anyhow::Result<Duration> {
     let client = target.client().await?;
     let mut times = Vec::new();
@@ -161,7 +161,7 @@ pub(crate) async fn list(target: &Target, objects: usize) -> anyhow::Result<Dura
     Ok(times[times.len() / 2])
 }
 
-/// Events a second that reach all watchers of a namespace together.
+/// Events per second delivered to all watchers of a namespace.
 pub(crate) async fn fan_out(target: &Target, watchers: usize) -> anyhow::Result<f64> {
     namespace(target, "watch").await?;
     let client = target.client().await?;

@@ -1,8 +1,8 @@
-//! Measures the server as clients see it: `cargo xtask bench`.
+//! Benchmarks of the API server and the controllers: `cargo xtask bench`.
 //!
-//! The same load goes, one after the other, to the released binary with a data folder and, if
-//! `KUBEBUILDER_ASSETS` names them, to etcd (which waits for the disk here, too) with
-//! kube-apiserver. Only the ratios of one run on one machine mean anything.
+//! The same load runs, one after the other, on the released binary with a data folder and, if
+//! `KUBEBUILDER_ASSETS` names them, on etcd (with fsync enabled) and kube-apiserver. Only the
+//! ratios within one run on one host are meaningful.
 
 mod console;
 mod cpu;
@@ -35,71 +35,69 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
     about = "Measures the server as clients see it"
 )]
 struct Arguments {
-    /// The binary.
+    /// Path of the medley binary.
     #[arg(hide = true)]
     medley: PathBuf,
-    /// What is measured.
+    /// Benchmark to run.
     #[arg(long, value_enum, default_value_t = Part::Api)]
     part: Part,
-    /// Nodes of the fleet.
-    /// [default: 5000, 10000 for CPU models, and 1000 for placement]
+    /// Number of nodes. [default: 5000, 10000 for CPU models, and 1000 for placement]
     #[arg(long)]
     nodes: Option<usize>,
-    /// Virtual machines whose CPU models are chosen, or that run.
-    /// [default: 100000, and 10000 for the console]
+    /// Number of virtual machines. [default: 100000, and 10000 for the console]
     #[arg(long)]
     machines: Option<usize>,
-    /// How often each page of the console is asked for.
+    /// Number of requests per console page.
     #[arg(long, default_value_t = 200)]
     reads: usize,
-    /// Pods that are scheduled on them.
+    /// Number of pods to schedule.
     #[arg(long, default_value_t = 20_000)]
     pods: usize,
-    /// Seconds for each measurement of a rate.
+    /// Seconds per throughput measurement.
     #[arg(long, default_value_t = 5)]
     seconds: u64,
-    /// Objects in the list that is read.
+    /// Number of objects in the list benchmark.
     #[arg(long, default_value_t = 10_000)]
     objects: usize,
-    /// Objects that are governed, and as many beside them that are not.
+    /// Number of governed objects; the same number is left ungoverned.
     #[arg(long, default_value_t = 1_000)]
     governed: usize,
-    /// Edits of governed objects.
+    /// Number of edits of governed objects.
     #[arg(long, default_value_t = 50)]
     rounds: usize,
-    /// Mebibytes of the disk that is imported.
+    /// Size of the imported disk in MiB.
     #[arg(long, default_value_t = 2048)]
     disk: u64,
-    /// Imports of each kind; the best counts.
+    /// Number of imports per side; the best counts.
     #[arg(long, default_value_t = 3)]
     imports: usize,
-    /// Boot images that are decided about.
+    /// Number of boot images.
     #[arg(long, default_value_t = 200)]
     images: usize,
-    /// Operators of the release.
+    /// Number of operators in the release.
     #[arg(long, default_value_t = 100)]
     operators: usize,
-    /// Manifests of the release.
+    /// Number of manifests in the release.
     #[arg(long, default_value_t = 2_000)]
     manifests: usize,
-    /// Looks at the release, each after an operator said something.
+    /// Number of evaluations of the release, each after a report of an operator.
     #[arg(long, default_value_t = 1_000)]
     looks: usize,
-    /// Mebibytes of the image that is pulled through the CRI.
+    /// Size of the image pulled through the CRI, in MiB.
     #[arg(long, default_value_t = 512)]
     image: usize,
-    /// Its layers.
+    /// Number of layers of that image.
     #[arg(long, default_value_t = 8)]
     layers: usize,
-    /// Pulls of it; the best counts.
+    /// Number of pulls per side; the best counts.
     #[arg(long, default_value_t = 3)]
     pulls: usize,
-    /// Watches that are open at the same time.
+    /// Number of concurrent watches.
     #[arg(long, default_value_t = 200)]
     watchers: usize,
 }
 
-/// What can be measured.
+/// Available benchmarks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Part {
     /// The API server alone.
@@ -108,13 +106,13 @@ enum Part {
     Fleet,
     /// A configuration with many governed objects.
     Governance,
-    /// Boot images: imports, looks, polls, decisions, and a large cluster that converges.
+    /// Boot images: imports, inspections, polls, decisions, and convergence of a large cluster.
     Images,
-    /// CPU models: decisions, questions about all machines, changes of nodes.
+    /// CPU models: decisions, questions about all virtual machines, changes of nodes.
     Cpu,
-    /// Placement: answers about pods, and what they cost registries.
+    /// Placement: admission latency, and requests to registries.
     Placement,
-    /// A release: what a look at all operators costs, and how soon a flip of one image is seen.
+    /// A release: cost of evaluating all operators, and latency of a single image change.
     Release,
     /// Pulls through the CRI, from a registry to files.
     Cri,

@@ -1,5 +1,5 @@
-//! Where pods go, as the API server asks: how long an answer takes for pods that are left alone, whose
-//! images are known, and whose are not; and what it costs a registry to say what an image is for.
+//! Placement admission: latency for pods that are not gated, with known images and with unknown
+//! ones; and the number of registry requests to inspect an image.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -21,97 +21,103 @@ use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::PostParams;
 use oci::{Keyring, Roots, Routes, Settings};
-use placement::{Knowledge, Use, Used};
+use placement::{Inspection, Use, Used};
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use testkit::{HostileServer, Layout, Misdeed, Process, Registry, free_port, wait_until};
+use testkit::{FaultyServer, Layout, Process, Registry, ScriptedResponse, free_port, wait_until};
 use tokio::task::JoinSet;
 
 use crate::report::Report;
 use crate::target::Target;
 
-/// The most microseconds for an answer that is known, at the rate below.
-const ANSWER: f64 = 1000.0;
-/// Seconds in which the check itself decides on such a pod.
-const SOON: &str = "0.001";
-/// The most percent of pods that may take longer.
-const LATE: f64 = 1.0;
-/// Questions a second.
+/// Budget for the admission of a pod with known images at the rate below, in microseconds.
+const LATENCY_BUDGET_US: f64 = 1000.0;
+/// Upper bound of the histogram bucket, in seconds, in which the webhook has to decide on such a
+/// pod.
+const FAST_BUCKET: &str = "0.001";
+/// Budget of slower pods, in percent.
+const SLOW_BUDGET_PERCENT: f64 = 1.0;
+/// Admission reviews per second.
 const RATE: u32 = 2_000;
-/// How often questions are asked at that rate; of the rounds the one in the middle counts, as machines pause.
+/// Repetitions at that rate; the median round counts, because hosts pause.
 const ROUNDS: usize = 5;
-/// How long the check may take to start.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// Connections of API servers.
+/// Timeout for the webhook to start.
+const START_TIMEOUT: Duration = Duration::from_secs(30);
+/// Number of API server connections.
 const CLIENTS: usize = 16;
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 
-/// How much is measured.
+/// Size of the benchmark.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Size {
-    /// Nodes of the cluster.
+    /// Number of nodes.
     pub(crate) nodes: usize,
-    /// For how long each kind of question is asked.
+    /// Duration of each measurement.
     pub(crate) span: Duration,
 }
 
-/// Measures all of it.
+/// Runs all measurements.
 pub(crate) async fn measure(binary: &Path, size: Size, report: &mut Report) -> anyhow::Result<()> {
     report.column("medley");
     requests(report).await?;
-    let registry = HostileServer::start(|_| {
-        Misdeed::answer(200, index().to_string()).with("Content-Type", INDEX)
+    let registry = FaultyServer::start(|_| {
+        ScriptedResponse::answer(200, index().to_string()).with("Content-Type", INDEX)
     })
     .await?;
-    let world = World::start(binary, size.nodes, &registry.host()).await?;
+    let fixture = Fixture::start(binary, size.nodes, &registry.host()).await?;
     let image = format!("{}/app:1", registry.host());
     let known = question(&image, &json!({}));
     let ignored = question(&image, &json!({ "nodeName": "node-0" }));
-    // The first one is a miss, after which it is known.
-    wait_until("the image is known", PATIENCE, async || {
-        let (answer, _) = world.asker.ask(&known).await?;
+    // The first review misses the cache and starts the inspection.
+    wait_until("the image is known", START_TIMEOUT, async || {
+        let (answer, _) = fixture.asker.ask(&known).await?;
         Ok(answer.contains("its images run on").then_some(()))
     })
     .await?;
     for (name, ask) in [("ignored", &ignored), ("known", &known)] {
         let fixed = ask.clone();
-        let times = world.load(size.span, move |_| fixed.clone()).await?;
-        told(report, name, &times, size.span);
+        let times = fixture.load(size.span, move |_| fixed.clone()).await?;
+        record_latencies(report, name, &times, size.span);
     }
-    let before = world.asker.decided().await?;
-    // Questions that need no decision take the same way: they tell what machine and wire add.
+    let before = fixture.asker.decided().await?;
+    // Reviews without a decision take the same path: they measure the overhead of host and network.
     let (mut left_alone, mut decided) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
-        left_alone.push(world.paced(size.span, &ignored).await?);
-        decided.push(world.paced(size.span, &known).await?);
+        left_alone.push(fixture.paced(size.span, &ignored).await?);
+        decided.push(fixture.paced(size.span, &known).await?);
     }
-    let after = world.asker.decided().await?;
+    let after = fixture.asker.decided().await?;
     let row = |name: &str, percent: usize| format!("{name}, {RATE}/s, p{percent}");
     for (name, rounds) in [("ignored", &left_alone), ("known", &decided)] {
         report.less_is_better(&row(name, 50), "us", usual(rounds, 50));
     }
     report.less_is_better(&row("ignored", 99), "us", usual(&left_alone, 99));
-    report.at_most(ANSWER, &row("known", 99), "us", usual(&decided, 99));
+    report.at_most(
+        LATENCY_BUDGET_US,
+        &row("known", 99),
+        "us",
+        usual(&decided, 99),
+    );
     let late = 1.0 - (after.soon - before.soon) / (after.all - before.all);
-    let name = format!("decided later than {SOON} s");
-    report.at_most(LATE, &name, "%", late * 100.0);
-    // Last: what was not known is looked at for a while after the answers.
+    let name = format!("decided later than {FAST_BUCKET} s");
+    report.at_most(SLOW_BUDGET_PERCENT, &name, "%", late * 100.0);
+    // Last, because inspections of unknown images continue after the answers.
     let host = registry.host();
     let fresh = move |n: usize| question(&format!("{host}/app:{n}-fresh"), &json!({}));
-    let times = world.load(size.span, fresh).await?;
-    told(report, "not known", &times, size.span);
+    let times = fixture.load(size.span, fresh).await?;
+    record_latencies(report, "not known", &times, size.span);
     Ok(())
 }
 
-fn told(report: &mut Report, name: &str, times: &[Duration], span: Duration) {
+fn record_latencies(report: &mut Report, name: &str, times: &[Duration], span: Duration) {
     report.less_is_better(&format!("{name}, p50"), "us", percentile(times, 50));
     report.less_is_better(&format!("{name}, p99"), "us", percentile(times, 99));
     let rate = counted(times.len()) / span.as_secs_f64();
     report.more_is_better(&format!("{name}, answers"), "/s", rate);
 }
 
-/// What a real registry is asked until it is known what an image is for.
+/// Number of requests to a real registry for one image inspection.
 async fn requests(report: &mut Report) -> anyhow::Result<()> {
     let registry = Registry::start().await?;
     let folder = tempfile::tempdir()?;
@@ -139,8 +145,8 @@ async fn requests(report: &mut Report) -> anyhow::Result<()> {
         let keyring = Arc::new(Keyring::anonymous());
         let known = registries.look(&used, &keyring).await;
         let known = known.map_err(|failure| anyhow::anyhow!(failure.known.message))?;
-        ensure!(matches!(known, Knowledge::Platforms(_)), "{known:?}");
-        // The registry writes what it was asked after it has answered.
+        ensure!(matches!(known, Inspection::Platforms(_)), "{known:?}");
+        // The registry logs requests after it has answered them.
         tokio::time::sleep(Duration::from_millis(200)).await;
         let asked = registry.requests().len() - before;
         ensure!(asked == expected, "{name}: {asked}");
@@ -155,7 +161,7 @@ fn registries(host: &str) -> Registries {
     Registries::new(client, Keyring::anonymous())
 }
 
-/// An index with as many entries as those of languages have.
+/// An index with as many entries as official language images have.
 fn index() -> Value {
     let platforms = [
         "amd64", "arm", "arm64", "386", "mips64le", "ppc64le", "riscv64", "s390x",
@@ -171,7 +177,7 @@ fn index() -> Value {
     json!({ "schemaVersion": 2, "mediaType": INDEX, "manifests": entries })
 }
 
-/// A question about a pod, as an API server asks it.
+/// An admission review of a pod, as an API server sends it.
 fn question(image: &str, more: &Value) -> Arc<Vec<u8>> {
     let mut spec = json!({
         "containers": [{ "name": "app", "image": image, "imagePullPolicy": "IfNotPresent" }],
@@ -201,15 +207,15 @@ fn question(image: &str, more: &Value) -> Arc<Vec<u8>> {
     Arc::new(review.to_string().into_bytes())
 }
 
-/// A cluster, and the released check beside it: processes of their own, as in an installation.
-struct World {
+/// A cluster and the released webhook, in processes of their own as in an installation.
+struct Fixture {
     asker: Asker,
     _check: Process,
     _cluster: Target,
     _folder: TempDir,
 }
 
-impl World {
+impl Fixture {
     async fn start(binary: &Path, nodes: usize, registry: &str) -> anyhow::Result<Self> {
         let cluster = Target::medley(binary).await?;
         let client = cluster.client().await?;
@@ -240,7 +246,7 @@ impl World {
             OsStr::new(registry),
         ];
         let check = Process::start(binary, words, folder.path())?;
-        wait_until("the check is ready", PATIENCE, async || {
+        wait_until("the check is ready", START_TIMEOUT, async || {
             let output = check.output();
             Ok(output.lines().any(|line| line == "ready").then_some(()))
         })
@@ -259,7 +265,7 @@ impl World {
         })
     }
 
-    /// As many questions as some clients can ask, one after the other; how long each took.
+    /// Reviews from concurrent clients without pauses; returns the latencies.
     async fn load(
         &self,
         span: Duration,
@@ -287,8 +293,8 @@ impl World {
         Ok(times)
     }
 
-    /// Questions at the rate of the budget, whether or not those before have been answered. Each is asked at
-    /// its own time: the timers of the runtime would ask two at once every millisecond.
+    /// Reviews at the budgeted rate, regardless of outstanding answers. Each is sent at its own
+    /// time: the runtime's timers would send two at once every millisecond.
     async fn paced(
         &self,
         span: Duration,
@@ -318,15 +324,15 @@ impl World {
     }
 }
 
-/// Asks as an API server does: HTTP/1.1, over connections that are kept.
+/// Sends reviews as an API server does: HTTP/1.1 with persistent connections.
 #[derive(Clone)]
 struct Asker {
     http: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     address: Uri,
 }
 
-/// Pods that were told where to go, and those of them that were soon.
-struct Decided {
+/// Counters of mutated pods, and of those decided within the bucket.
+struct AdmissionCounters {
     all: f64,
     soon: f64,
 }
@@ -348,8 +354,8 @@ impl Asker {
         })
     }
 
-    /// How many pods were told where to go until now, as the check counts them.
-    async fn decided(&self) -> anyhow::Result<Decided> {
+    /// Reads the counters from the webhook's metrics.
+    async fn decided(&self) -> anyhow::Result<AdmissionCounters> {
         const NAME: &str = "medley_placement_admission_duration_seconds";
         let mut address = self.address.clone().into_parts();
         address.path_and_query = Some("/metrics".parse()?);
@@ -363,13 +369,13 @@ impl Asker {
             let number = line.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
             number.with_context(|| format!("no {NAME}_{name} in {answer}"))
         };
-        Ok(Decided {
+        Ok(AdmissionCounters {
             all: value("count", "")?,
-            soon: value("bucket", &format!("le=\"{SOON}\""))?,
+            soon: value("bucket", &format!("le=\"{FAST_BUCKET}\""))?,
         })
     }
 
-    /// What the answer is, and how long it took.
+    /// Sends a review; returns the outcome and the latency.
     async fn ask(&self, question: &[u8]) -> anyhow::Result<(String, Duration)> {
         let request = Request::builder()
             .method(Method::POST)
@@ -386,7 +392,7 @@ impl Asker {
     }
 }
 
-/// The bytes of a certificate.
+/// The DER bytes of a certificate.
 fn pem(text: &str) -> anyhow::Result<Vec<u8>> {
     use base64::Engine as _;
     let lines = text.lines().filter(|line| !line.starts_with("-----"));
@@ -396,7 +402,7 @@ fn pem(text: &str) -> anyhow::Result<Vec<u8>> {
         .context("reading a certificate")
 }
 
-/// The time that so many percent of sorted times do not exceed, in microseconds.
+/// A percentile of sorted times, in microseconds.
 fn percentile(times: &[Duration], percent: usize) -> f64 {
     let place = (times.len() * percent / 100).min(times.len().saturating_sub(1));
     times
@@ -404,7 +410,7 @@ fn percentile(times: &[Duration], percent: usize) -> f64 {
         .map_or(0.0, |time| time.as_secs_f64() * 1e6)
 }
 
-/// A percentile of the round in the middle.
+/// A percentile of the median round.
 fn usual(rounds: &[Vec<Duration>], percent: usize) -> f64 {
     let mut each: Vec<f64> = rounds
         .iter()

@@ -1,5 +1,5 @@
-//! Judging a release for a large cluster: without one, what a look costs whenever an operator says something;
-//! and with one, how soon the verdict shows it.
+//! Evaluation of a release for a large cluster: in memory, the cost after each report of an
+//! operator; with an API server, the latency until the verdict changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -17,23 +17,23 @@ use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client, ResourceExt as _};
 use release_migration::evaluate::{Phase, Plan};
 use release_migration::payload::{Manifest, Payload};
-use runtime::{Manager, until_served};
+use runtime::{Manager, wait_until_served};
 use serde_json::{Value, json};
 use testkit::{TestCluster, by, wait_until};
 
 use crate::report::Report;
 
-/// How long a flip of one image may take to be seen, in milliseconds.
-const FLIP: f64 = 100.0;
+/// Budget for noticing the change of one image, in milliseconds.
+const CHANGE_BUDGET_MS: f64 = 100.0;
 
-/// How much is judged.
+/// Size of the benchmark.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Size {
-    /// Operators.
+    /// Number of operators.
     pub(crate) operators: usize,
-    /// Manifests, operators included.
+    /// Number of manifests, operators included.
     pub(crate) manifests: usize,
-    /// How often an operator says something.
+    /// Number of reports.
     pub(crate) rounds: usize,
 }
 
@@ -88,7 +88,7 @@ fn payload(size: Size) -> anyhow::Result<Payload> {
     })
 }
 
-/// Measures.
+/// Measures evaluations in memory.
 pub(crate) fn measure(size: Size, report: &mut Report) -> anyhow::Result<()> {
     report.column("medley");
     let payload = payload(size)?;
@@ -131,16 +131,16 @@ pub(crate) fn measure(size: Size, report: &mut Report) -> anyhow::Result<()> {
 
 /// The release of the cluster.
 const IMAGE: &str = "quay.io/release:4.18.0-multi";
-/// How often an image flips in a cluster.
-const FLIPS: usize = 200;
-/// How long anything may take.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// Number of image changes.
+const IMAGE_CHANGES: usize = 200;
+/// Timeout of each step.
+const STEP_TIMEOUT: Duration = Duration::from_mins(1);
 
 fn kind(name: &str) -> ApiResource {
     ApiResource::from_gvk(&GroupVersionKind::gvk("config.openshift.io", "v1", name))
 }
 
-/// Makes an object, and gives it its status.
+/// Creates an object and sets its status.
 async fn put(client: &Client, name: &str, mut object: Value) -> anyhow::Result<()> {
     let resource = kind(name);
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
@@ -155,18 +155,18 @@ async fn put(client: &Client, name: &str, mut object: Value) -> anyhow::Result<(
     Ok(())
 }
 
-/// The embedded server with a cluster on its way to a release, and our controller beside it.
+/// The embedded server with a cluster in the middle of an update, and the release controller.
 async fn cluster(size: Size) -> anyhow::Result<(TestCluster, Manager)> {
     let cluster = TestCluster::embedded().await?;
     let client = cluster.client();
     controllers::install(&client, "medley-system").await?;
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-    for definition in testkit::openshift_definitions() {
+    for definition in testkit::openshift_crds() {
         let definition = serde_json::from_value(definition)?;
         let made = definitions
             .create(&PostParams::default(), &definition)
             .await?;
-        until_served(&client, &made.name_any()).await?;
+        wait_until_served(&client, &made.name_any()).await?;
     }
     let namespace: Namespace =
         serde_json::from_value(json!({ "metadata": { "name": payloads::NAMESPACE } }))?;
@@ -188,7 +188,7 @@ async fn cluster(size: Size) -> anyhow::Result<(TestCluster, Manager)> {
             .to_string(),
         ),
     ]);
-    // Only so many manifests fit a ConfigMap as it takes; the operators are what counts.
+    // Only the operators are needed; all manifests would exceed the size of a ConfigMap.
     for manifest in payload(size)?.manifests {
         if manifest.kind() == "ClusterOperator" {
             files.insert(manifest.file, manifest.object.to_string());
@@ -246,8 +246,8 @@ async fn cluster(size: Size) -> anyhow::Result<(TestCluster, Manager)> {
     Ok((cluster, manager))
 }
 
-/// Measures how long it takes from the write of an operator that flips its image to the event that shows
-/// another verdict.
+/// Measures the time from an operator's report of another image to the event that shows the new
+/// verdict.
 pub(crate) async fn flips(size: Size, report: &mut Report) -> anyhow::Result<()> {
     let (cluster, manager) = cluster(size).await?;
     let policies: Api<ReleasePolicy> = Api::all(cluster.client());
@@ -256,7 +256,7 @@ pub(crate) async fn flips(size: Size, report: &mut Report) -> anyhow::Result<()>
         progress.map_or(-1, |it| it.arrived)
     };
     let all = i32::try_from(size.operators)?;
-    let first = wait_until("the first verdict", PATIENCE, async || {
+    let first = wait_until("the first verdict", STEP_TIMEOUT, async || {
         let found = policies.get_opt("default").await?;
         Ok(found.filter(|it| arrived(it) == all))
     })
@@ -267,8 +267,8 @@ pub(crate) async fn flips(size: Size, report: &mut Report) -> anyhow::Result<()>
         .await?
         .boxed();
     let operators: Api<DynamicObject> = Api::all_with(cluster.client(), &kind("ClusterOperator"));
-    let mut took = Vec::with_capacity(FLIPS);
-    for round in 0..FLIPS {
+    let mut took = Vec::with_capacity(IMAGE_CHANGES);
+    for round in 0..IMAGE_CHANGES {
         let name = format!("operator-{:03}", (round / 2) % size.operators);
         let new = !round.is_multiple_of(2);
         let object = serde_json::to_value(operator(&name, new)?)?;
@@ -279,8 +279,9 @@ pub(crate) async fn flips(size: Size, report: &mut Report) -> anyhow::Result<()>
             .patch_status(&name, &by("bench"), &Patch::Merge(patch))
             .await?;
         loop {
-            let event = tokio::time::timeout(PATIENCE, watch.next()).await;
-            let event = event.with_context(|| format!("{name} flipped, and nobody saw it"))?;
+            let event = tokio::time::timeout(STEP_TIMEOUT, watch.next()).await;
+            let event =
+                event.with_context(|| format!("the image change of {name} was not noticed"))?;
             match event.context("the watch ended")?? {
                 WatchEvent::Modified(it) if arrived(&it) == expected => break,
                 _ => {}
@@ -299,6 +300,6 @@ pub(crate) async fn flips(size: Size, report: &mut Report) -> anyhow::Result<()>
         size.operators
     );
     report.less_is_better(&format!("{what}, median"), "ms", at(50));
-    report.at_most(FLIP, &format!("{what}, p99"), "ms", at(99));
+    report.at_most(CHANGE_BUDGET_MS, &format!("{what}, p99"), "ms", at(99));
     Ok(())
 }

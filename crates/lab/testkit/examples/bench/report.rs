@@ -1,4 +1,4 @@
-//! The table at the end.
+//! The result table.
 
 use std::io::Write;
 
@@ -16,13 +16,13 @@ struct Row {
     name: String,
     unit: &'static str,
     more_is_better: bool,
-    /// The most that it may be.
+    /// Upper bound of the value.
     budget: Option<f64>,
     values: Vec<f64>,
 }
 
 impl Report {
-    /// Begins the results of another server.
+    /// Starts the results of another server.
     pub(crate) fn column(&mut self, name: &'static str) {
         self.columns.push(name);
     }
@@ -35,7 +35,7 @@ impl Report {
         self.add(name, unit, false, None, value);
     }
 
-    /// Less is better, and this is the most that it may be.
+    /// Adds a value for which less is better, with its budget.
     pub(crate) fn at_most(&mut self, budget: f64, name: &str, unit: &'static str, value: f64) {
         self.add(name, unit, false, Some(budget), value);
     }
@@ -61,7 +61,7 @@ impl Report {
         });
     }
 
-    /// Writes the table; the ratio says how many times the first server is better.
+    /// Prints the table; the ratio is the factor by which the first server is better.
     pub(crate) fn print(&self) -> anyhow::Result<()> {
         let mut out = std::io::stdout().lock();
         self.write(&mut out).context("writing the table")
@@ -93,11 +93,11 @@ impl Report {
                 write!(out, "{:>12}", format!("{ratio:.1}x"))?;
             }
             if let Some(budget) = row.budget {
-                // Others are there to be compared with, and have no budget.
+                // Only the first column has a budget; the others are references.
                 let kept = row.values.first().is_some_and(|value| *value <= budget);
                 let verdict = if kept { "kept" } else { "EXCEEDED" };
-                let told = format!("{budget:.1} {}: {verdict}", row.unit);
-                write!(out, "{told:>26}")?;
+                let text = format!("{budget:.1} {}: {verdict}", row.unit);
+                write!(out, "{text:>26}")?;
             }
             writeln!(out)?;
         }

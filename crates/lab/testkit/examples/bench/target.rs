@@ -1,4 +1,4 @@
-//! The servers that are measured.
+//! The measured servers.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,21 +9,21 @@ use kube::{Client, Config};
 use tempfile::TempDir;
 use testkit::{Fsync, Process, ServedCluster, TestCluster, wait_until};
 
-const START: Duration = Duration::from_mins(1);
+const START_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A running server.
 pub(crate) struct Target {
     pub(crate) name: &'static str,
-    /// From the start of the process to the first answer.
+    /// Time from the start of the process to the first answer.
     pub(crate) ready: Duration,
     kubeconfig: std::path::PathBuf,
     processes: Vec<u32>,
     running: Running,
-    /// Programs beside the servers.
+    /// Processes besides the servers.
     others: Vec<Process>,
 }
 
-/// What has to live as long as the measurement.
+/// Handles that have to live as long as the measurement.
 #[expect(dead_code, reason = "some of it is held for its destructor")]
 enum Running {
     Medley(Process, TempDir),
@@ -39,9 +39,13 @@ impl Target {
         let started = Instant::now();
         let arguments = ["apiserver", "--data", "data", "--listen", "127.0.0.1:0"];
         let process = Process::start(binary, arguments, folder.path())?;
-        // Looked for without pauses: they would be most of what is measured.
+        // Polled without pauses, which would dominate the measured time.
         while !process.output().contains("ready: ") {
-            anyhow::ensure!(started.elapsed() < START, "not ready: {}", process.output());
+            anyhow::ensure!(
+                started.elapsed() < START_TIMEOUT,
+                "not ready: {}",
+                process.output()
+            );
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         let ready = started.elapsed();
@@ -72,7 +76,7 @@ impl Target {
         })
     }
 
-    /// The released binary as a whole cluster, with a fleet of its own.
+    /// The released binary as a whole cluster, with its own fleet.
     pub(crate) async fn up(binary: &Path, fleet: &str, limit: Duration) -> anyhow::Result<Self> {
         testkit::install_crypto();
         let folder = TempDir::new().context("making a data folder")?;
@@ -107,7 +111,8 @@ impl Target {
         })
     }
 
-    /// etcd and kube-apiserver with the genuine controllers and scheduler, as fast as they go.
+    /// etcd and kube-apiserver with kube-controller-manager and kube-scheduler, without rate
+    /// limits.
     pub(crate) async fn genuine_control_plane(assets: &Path) -> anyhow::Result<Self> {
         let mut target = Self::genuine(assets).await?;
         target.name = "genuine control plane";
@@ -120,8 +125,8 @@ impl Target {
             "--kube-api-burst=5000",
             "--leader-elect=false",
         ];
-        // New nodes are tainted until a controller takes that away, which would give up nodes that
-        // nobody hears of.
+        // New nodes stay tainted without the node lifecycle controller, which would in turn evict
+        // nodes without heartbeats.
         let controllers = [
             "--controllers=deployment-controller,replicaset-controller,node-lifecycle-controller",
             "--node-monitor-grace-period=1h",
@@ -141,12 +146,12 @@ impl Target {
         Ok(target)
     }
 
-    /// Where clients learn how to reach it.
+    /// The path of its kubeconfig.
     pub(crate) fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
 
-    /// What the program wrote so far.
+    /// The output of the program so far.
     pub(crate) fn output(&self) -> String {
         match &self.running {
             Running::Medley(process, _) => process.output(),
@@ -154,12 +159,12 @@ impl Target {
         }
     }
 
-    /// Seconds of processor time that all processes have used.
+    /// CPU time of all processes, in seconds.
     pub(crate) fn cpu(&self) -> anyhow::Result<f64> {
         cpu(&self.processes)
     }
 
-    /// A client with connections of its own.
+    /// A client with its own connections.
     pub(crate) async fn client(&self) -> anyhow::Result<Client> {
         let kubeconfig =
             Kubeconfig::read_from(&self.kubeconfig).context("reading the kubeconfig")?;
@@ -167,7 +172,7 @@ impl Target {
             .await
             .context("using the kubeconfig")?;
         let client = Client::try_from(config).context("making a client")?;
-        wait_until("the server answers", START, || async {
+        wait_until("the server answers", START_TIMEOUT, || async {
             Ok(client.apiserver_version().await.ok())
         })
         .await?;
@@ -180,13 +185,13 @@ impl Target {
     }
 }
 
-/// Seconds of processor time that some processes have used.
+/// CPU time of processes, in seconds.
 pub(crate) fn cpu(processes: &[u32]) -> anyhow::Result<f64> {
     let mut ticks = 0.0;
     for id in processes {
         let path = format!("/proc/{id}/stat");
         let stat = std::fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
-        // The name of the program comes second, in brackets, and may hold anything.
+        // The second field is the program name in brackets, which may contain any character.
         let after = stat.rsplit(')').next().unwrap_or_default();
         let fields: Vec<&str> = after.split_whitespace().collect();
         for field in [11, 12] {
@@ -196,7 +201,7 @@ pub(crate) fn cpu(processes: &[u32]) -> anyhow::Result<f64> {
                 .with_context(|| format!("no processor time in {path}"))?;
         }
     }
-    // Linux counts in hundredths of a second for programs.
+    // Linux reports ticks of 10 ms (USER_HZ).
     Ok(ticks / 100.0)
 }
 

@@ -1,4 +1,4 @@
-//! When a workload is done, and what is missing until then.
+//! When a rollout is done, and what is missing until then.
 
 use serde_json::{Value, json};
 
@@ -34,11 +34,11 @@ fn status(seen: i64, all: i32, updated: i32, usable: i32) -> Value {
 }
 
 #[test]
-fn a_deployment_is_done_when_all_of_its_pods_are_new_and_usable() {
+fn deployment_is_done_when_all_pods_are_updated_and_available() {
     for (status, why, available) in [
         (
             status(1, 2, 2, 2),
-            "the last change has not been seen yet",
+            "the last change has not been observed yet",
             true,
         ),
         (status(2, 3, 1, 2), "1 of 2 pods are updated", true),
@@ -65,7 +65,7 @@ fn a_deployment_is_done_when_all_of_its_pods_are_new_and_usable() {
 }
 
 #[test]
-fn a_pod_that_is_about_to_go_still_runs_old_code() {
+fn terminating_pod_still_runs_old_code() {
     let done = deployment(&status(2, 2, 2, 2));
     let mut pods = vec![pod("a", "new", "Running"), pod("old", "old", "Running")];
     let found = Rollout::of_deployment(&done, &pods);
@@ -76,7 +76,7 @@ fn a_pod_that_is_about_to_go_still_runs_old_code() {
 }
 
 #[test]
-fn a_deployment_that_takes_too_long_is_stuck() {
+fn deployment_past_its_deadline_is_stuck() {
     let mut late = status(2, 3, 1, 2);
     late["conditions"] = json!([{
         "type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded",
@@ -84,7 +84,7 @@ fn a_deployment_that_takes_too_long_is_stuck() {
     }]);
     assert_eq!(
         Rollout::of_deployment::<Pod>(&deployment(&late), &[]),
-        Rollout::Stuck {
+        Rollout::UnrunnablePod {
             why: "ReplicaSet \"x\" has timed out progressing.".to_owned(),
             available: true
         }
@@ -92,7 +92,7 @@ fn a_deployment_that_takes_too_long_is_stuck() {
 }
 
 #[test]
-fn daemons_are_done_when_all_nodes_have_the_new_one() {
+fn daemon_set_is_done_when_all_nodes_are_updated() {
     let daemons = |updated: i32, usable: i32| -> DaemonSet {
         serde_json::from_value(json!({
             "metadata": { "generation": 1 },
@@ -116,13 +116,13 @@ fn daemons_are_done_when_all_nodes_have_the_new_one() {
 }
 
 #[test]
-fn a_pod_from_before_has_nothing_to_report() {
+fn pod_with_outdated_image_is_not_done() {
     let done = deployment(&status(2, 2, 2, 2));
     let template = done.spec.as_ref().map(|it| &it.template);
     let found = Rollout::Done.of_image(template, "old");
     assert_eq!(
         found.why(),
-        Some("it is told to run new, and not old"),
+        Some("its template runs new, not old"),
         "its Deployment has moved on"
     );
     assert!(Rollout::Done.of_image(template, "new").is_done());

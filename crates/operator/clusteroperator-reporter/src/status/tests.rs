@@ -1,4 +1,4 @@
-//! What is said when, and what is kept.
+//! Which status is reported when, and which parts are kept.
 
 use serde_json::json;
 
@@ -28,7 +28,7 @@ fn reported(status: &ClusterOperatorStatus) -> Vec<(&str, &str)> {
 }
 
 #[test]
-fn old_versions_stay_until_the_new_code_runs_and_change_together() {
+fn old_versions_stay_until_rollout_is_done() {
     let old = versions("a");
     let first = next(
         &ClusterOperatorStatus::default(),
@@ -72,7 +72,7 @@ fn old_versions_stay_until_the_new_code_runs_and_change_together() {
 }
 
 #[test]
-fn an_operator_that_was_never_there_reports_nothing_before_it_is() {
+fn new_operator_reports_no_versions_before_rollout() {
     let versions = versions("a");
     let status = next(
         &ClusterOperatorStatus::default(),
@@ -85,7 +85,7 @@ fn an_operator_that_was_never_there_reports_nothing_before_it_is() {
 }
 
 #[test]
-fn a_condition_has_the_time_of_its_last_change_of_status() {
+fn condition_keeps_time_of_last_transition() {
     let versions = versions("a");
     let done = State::of(&Rollout::Done, &versions);
     let first = next(&ClusterOperatorStatus::default(), &versions, &done, at(1));
@@ -101,7 +101,7 @@ fn a_condition_has_the_time_of_its_last_change_of_status() {
 }
 
 #[test]
-fn what_others_say_stays() {
+fn conditions_of_other_managers_stay() {
     let old: ClusterOperatorStatus = serde_json::from_value(json!({
         "conditions": [{ "type": "Upgradeable", "status": "True" }],
         "relatedObjects": [{ "group": "", "resource": "namespaces", "name": "openshift-dns" }],
@@ -121,9 +121,9 @@ fn what_others_say_stays() {
 }
 
 #[test]
-fn what_cannot_be_used_has_not_arrived() {
+fn unavailable_operator_has_not_arrived() {
     let versions = versions("a");
-    let dead = Rollout::Stuck {
+    let dead = Rollout::UnrunnablePod {
         why: "timed out".to_owned(),
         available: false,
     };

@@ -1,4 +1,4 @@
-//! What variables become, and what is never reported.
+//! Versions from environment variables, and values that are rejected.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ fn read(set: &[(&str, &str)], operands: &[&str]) -> Result<Versions, VersionsErr
 }
 
 #[test]
-fn variables_become_versions_in_the_order_of_their_names() {
+fn versions_are_sorted_by_name() {
     let versions = read(
         &[
             ("RELEASE_VERSION", "4.18.0"),
@@ -27,7 +27,7 @@ fn variables_become_versions_in_the_order_of_their_names() {
 }
 
 #[test]
-fn an_operator_that_does_not_adopt_reports_its_version_alone() {
+fn operator_without_images_reports_version_only() {
     let versions = read(
         &[("RELEASE_VERSION", "4.18.0"), ("OPERATOR_IMAGE", "")],
         &[],
@@ -36,8 +36,8 @@ fn an_operator_that_does_not_adopt_reports_its_version_alone() {
 }
 
 #[test]
-fn what_is_missing_is_named() {
-    assert_eq!(read(&[], &[]), Err(VersionsError::NoVersion));
+fn missing_variable_is_named() {
+    assert_eq!(read(&[], &[]), Err(VersionsError::PinError));
     let error = read(&[("RELEASE_VERSION", "4.18.0")], &["router"]).unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -50,7 +50,7 @@ fn what_is_missing_is_named() {
 }
 
 #[test]
-fn a_placeholder_that_nobody_replaced_is_never_reported() {
+fn unreplaced_placeholder_is_rejected() {
     let image =
         "placeholder.url.oc.will.replace.this.org/placeholdernamespace:was-not-built-properly";
     for (version, image) in [
@@ -70,7 +70,7 @@ fn a_placeholder_that_nobody_replaced_is_never_reported() {
 }
 
 #[test]
-fn of_several_reports_under_a_name_the_first_counts_and_one_is_left() {
+fn first_of_duplicate_versions_counts() {
     let entry = |name: &str, version: &str| OperandVersion {
         name: name.to_owned(),
         version: version.to_owned(),

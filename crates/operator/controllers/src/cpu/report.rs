@@ -1,8 +1,8 @@
-//! Numbers, and the status of the policy.
+//! Metrics, and the status of the policy.
 
 use api::cpu::CpuModelPolicy;
 use api::kubevirt::{GROUP, VirtualMachineInstance};
-use cpu_models::report::{Facts, status};
+use cpu_models::report::{StatusInputs, status};
 use cpu_models::review::Review;
 use jiff::Timestamp;
 use kube::Resource;
@@ -10,7 +10,7 @@ use prometheus_client::encoding::EncodeLabelSet;
 use runtime::metrics::{Counter, Family, Gauges};
 use runtime::{Error, Key, Manager, Next, kind_of};
 
-use super::{COMPONENT, CpuModels};
+use super::{COMPONENT, CpuModelController};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct State {
@@ -18,25 +18,25 @@ struct State {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct One {
+struct VmLabels {
     namespace: String,
     name: String,
     model: String,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Nothing {}
+struct NoLabels {}
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Repaired {
     what: &'static str,
 }
 
-/// Counts.
+/// Metrics of the controller.
 pub(super) struct Report {
     machines: Gauges<State>,
-    targets: Gauges<One>,
-    admission: Gauges<Nothing>,
+    targets: Gauges<VmLabels>,
+    admission: Gauges<NoLabels>,
     repairs: Family<Repaired, Counter>,
 }
 
@@ -46,26 +46,26 @@ impl Report {
         Self {
             machines: metrics.gauges(
                 "cpu_machines",
-                "Virtual machines that leave the choice of their CPU model to Medley, by how they fare",
+                "Virtual machines that leave the choice of their CPU model to Medley, by state",
             ),
             targets: metrics.gauges(
                 "cpu_migration_targets",
-                "Nodes that could take a virtual machine, besides its own",
+                "Migration targets of a virtual machine: nodes that can run it, besides its own",
             ),
             admission: metrics.gauges(
                 "cpu_admission_registered",
-                "Whether the API server asks before virtual machines start",
+                "1 if the webhook that chooses CPU models is registered",
             ),
             repairs: metrics.counter(
                 "cpu_repairs",
-                "What was put right that had slipped through while nobody checked",
+                "Objects repaired that were created while the webhook was not called",
             ),
         }
     }
 
-    /// How a machine fares.
+    /// Records the migration targets of a virtual machine.
     pub(super) fn machine(&self, key: &Key, review: &Review) {
-        let labels = One {
+        let labels = VmLabels {
             namespace: key.namespace.clone(),
             name: key.name.clone(),
             model: review.model.clone().unwrap_or_default(),
@@ -73,31 +73,31 @@ impl Report {
         self.targets.set(key, [(labels, f64::from(review.targets))]);
     }
 
-    /// A machine is gone, or has no model.
+    /// Removes the metrics of a virtual machine that is deleted or has no model.
     pub(super) fn forget(&self, key: &Key) {
         self.targets.forget(key);
     }
 
-    /// Something was put right.
-    pub(super) fn repaired(&self, what: &'static str) {
+    /// Counts a repair.
+    pub(super) fn count_repair(&self, what: &'static str) {
         self.repairs.get_or_create(&Repaired { what }).inc();
     }
 }
 
-impl CpuModels {
-    /// Whether there are virtual machines in this cluster at all.
+impl CpuModelController {
+    /// Whether KubeVirt is installed.
     pub(super) fn kubevirt_installed(&self) -> bool {
         let kind = VirtualMachineInstance::kind(&());
         self.foreign.kind(GROUP, &kind).is_some()
     }
 
-    /// Counts, and writes the status of the policy, if there is one and it is another.
+    /// Updates the metrics, and the status of the policy if there is one and the status changed.
     pub(super) async fn status(&self) -> Result<Next, Error> {
-        let tally = self.ledger.tally();
+        let tally = self.reviews.tally();
         let all = Key::new("", "");
         let states = tally.states();
         let counted = states.map(|(state, count)| {
-            // Nobody has so many machines that a float cannot count them.
+            // A cluster has far fewer than 2^53 virtual machines.
             #[expect(clippy::cast_precision_loss, reason = "a count of machines")]
             let count = count as f64;
             (State { state }, count)
@@ -105,12 +105,12 @@ impl CpuModels {
         self.report.machines.set(&all, counted);
         let registered = !self.registration.is_empty();
         let value = if registered { 1.0 } else { 0.0 };
-        self.report.admission.set(&all, [(Nothing {}, value)]);
+        self.report.admission.set(&all, [(NoLabels {}, value)]);
         let Some(object) = self.policy().await? else {
             return Ok(Next::Wait);
         };
         let settings = self.watch.settings();
-        let wanted = status(&Facts {
+        let wanted = status(&StatusInputs {
             object: &object,
             complaints: &settings.complaints,
             policy: &settings.policy,
@@ -118,7 +118,7 @@ impl CpuModels {
             kubevirt_installed: self.kubevirt_installed(),
             admission_registered: registered,
             tally,
-            no_target: &self.ledger.no_target(),
+            no_target: &self.reviews.no_target(),
             now: Timestamp::now(),
         });
         if object.status.as_ref() != Some(&wanted) {
@@ -129,7 +129,7 @@ impl CpuModels {
         Ok(Next::Wait)
     }
 
-    /// The policy, if there is one.
+    /// The CpuModelPolicy, if there is one.
     async fn policy(&self) -> Result<Option<CpuModelPolicy>, Error> {
         let cache = self.foreign.open(&kind_of::<CpuModelPolicy>()).await?;
         let object = cache.and_then(|cache| cache.get("", api::cpu::NAME));

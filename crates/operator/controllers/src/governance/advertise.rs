@@ -1,4 +1,4 @@
-//! Advertising: every profile has a configuration, so that `kubectl get` shows what there is.
+//! Advertising: creates a VirtPlatformConfig for each advertised profile, so that `kubectl get` lists the profiles.
 
 use api::advisor::{Action, VirtPlatformConfig, VirtPlatformConfigSpec, names};
 use governance::{Profile, Registry};
@@ -7,22 +7,26 @@ use kube::{Api, Client};
 use runtime::{Cache, Error};
 use tracing::{info, warn};
 
-/// Makes configurations for all profiles that have none.
-pub(super) async fn all(client: &Client, registry: &Registry, configs: &Cache<VirtPlatformConfig>) {
+/// Creates the missing configurations of all profiles.
+pub(super) async fn ensure_all(
+    client: &Client,
+    registry: &Registry,
+    configs: &Cache<VirtPlatformConfig>,
+) {
     for profile in registry.iter() {
         let name = profile.about().name;
         if configs.get("", name).is_some() {
             continue;
         }
-        if let Err(error) = again(client, registry, name).await {
-            // The others can be made all the same; this one is made at the next start.
-            warn!(profile = name, %error, "a profile is not advertised");
+        if let Err(error) = ensure(client, registry, name).await {
+            // The other profiles do not depend on it; this one is retried at the next start.
+            warn!(profile = name, %error, "cannot create the VirtPlatformConfig of a profile; retrying at the next start");
         }
     }
 }
 
-/// Makes the configuration of a profile that has none any more, if it is one to advertise.
-pub(super) async fn again(client: &Client, registry: &Registry, name: &str) -> Result<(), Error> {
+/// Recreates the configuration of an advertised profile after it was deleted.
+pub(super) async fn ensure(client: &Client, registry: &Registry, name: &str) -> Result<(), Error> {
     let Some(profile) = registry
         .get(name)
         .filter(|profile| profile.about().advertised)
@@ -35,16 +39,21 @@ pub(super) async fn again(client: &Client, registry: &Registry, name: &str) -> R
         .await
     {
         Ok(_) => {
-            info!(profile = name, "advertised");
+            info!(
+                profile = name,
+                "created the VirtPlatformConfig of a profile"
+            );
             Ok(())
         }
-        // Somebody made it: theirs counts.
+        // The user created one meanwhile; keep it.
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
-        Err(error) => Err(Error::api(format!("advertising profile {name}"))(error)),
+        Err(error) => Err(Error::api(format!("creating VirtPlatformConfig {name}"))(
+            error,
+        )),
     }
 }
 
-/// A configuration that does nothing but tell of its profile.
+/// A configuration with action `Ignore`, which only describes its profile.
 fn configuration(profile: &dyn Profile) -> VirtPlatformConfig {
     let about = profile.about();
     let missing: Vec<_> = profile

@@ -1,4 +1,5 @@
-//! What decides about approvals besides the configuration: ApprovalPolicies, and whether admission records approvals.
+//! Inputs of the approval decision besides the configuration: ApprovalPolicies, and whether admission records
+//! approvals.
 
 use api::advisor::WEBHOOK;
 use api::approval::ApprovalPolicy;
@@ -10,7 +11,7 @@ use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
 use runtime::{Cache, Error, Manager};
 
-/// Follows policies, the registration of the webhook, and the authority that it published.
+/// Caches of the policies, the webhook registration and the CA that the webhook publishes.
 pub(super) struct Approvals {
     policies: Cache<ApprovalPolicy>,
     webhooks: Cache<MutatingWebhookConfiguration>,
@@ -34,14 +35,14 @@ impl Approvals {
         }
     }
 
-    /// Waits until everything has been listed once: a policy that is not known yet must not be missed.
+    /// Waits until the caches have synced: deciding without a policy that exists would run a plan it forbids.
     pub(super) async fn synced(&self) {
         self.policies.synced().await;
         self.webhooks.synced().await;
         self.authorities.synced().await;
     }
 
-    /// Calls back when anything changes that may let a plan run, or stop it.
+    /// Calls `notify` when a change may allow a plan to run, or stop it.
     pub(super) fn on_change(&self, notify: impl Fn() + Clone + Send + Sync + 'static) {
         let call = notify.clone();
         self.policies.on_change(move |_| call());
@@ -50,7 +51,6 @@ impl Approvals {
         self.webhooks.on_change(move |_| notify());
     }
 
-    /// All policies.
     pub(super) fn policies(&self) -> Vec<Policy> {
         let policies = self.policies.list();
         policies.iter().map(|policy| read(policy)).collect()
@@ -66,7 +66,7 @@ impl Approvals {
         )
     }
 
-    /// Both, asked of the API server instead of the caches.
+    /// Policies and recorder, read from the API server instead of the caches.
     pub(super) async fn read(&self, client: &Client) -> Result<(Vec<Policy>, Recorder), Error> {
         let policies: Api<ApprovalPolicy> = Api::all(client.clone());
         let policies = policies

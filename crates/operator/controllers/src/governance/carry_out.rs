@@ -1,12 +1,12 @@
-//! Carrying out one item under its lock.
+//! Applying one item under its lock.
 //!
-//! The target is read, compared with what the plan was made from, and written on the condition that
-//! it is still the one that was read: the server refuses if it is not, and it is read again.
+//! The controller reads the target, compares it with the state the plan was made from, and writes it with the
+//! resourceVersion it read. If the API server reports a conflict, it reads the target again.
 
 use std::collections::BTreeMap;
 
 use api::advisor::{FIELD_MANAGER, Operation, TargetRef, names};
-use governance::decide::{Executed, Execution, Lock, lock, unagreed};
+use governance::decide::{Executed, Execution, Lock, lock, takeovers_without_consent};
 use governance::snapshot::whole;
 use governance::{Snapshot, ownership, plan, restore};
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, Preconditions};
@@ -15,27 +15,27 @@ use kube::{Api, Client};
 use runtime::{Absent as _, Error};
 use serde_json::{Value, json};
 
-use super::cluster::{self, Written};
-use super::preview::{Answer, Force, Mode, apply};
+use super::cluster::{self, TargetWrite};
+use super::preview::{Force, Mode, WriteError, apply};
 
-/// How often a target that others write all the time is read again before others get their turn.
-const TRIES: usize = 8;
+/// Attempts at a target that other managers keep changing before the reconcile fails and is requeued.
+const MAX_WRITE_ATTEMPTS: usize = 8;
 
-/// Carries out an item; what was written, if anything was.
+/// Applies an item; also returns the write, if there was one.
 pub(super) async fn carry_out(
     client: &Client,
     snapshot: &Snapshot,
     config: &str,
     execution: &Execution,
-) -> Result<(Executed, Option<Written>), Error> {
+) -> Result<(Executed, Option<TargetWrite>), Error> {
     let item = &execution.item;
     let target = &item.target_ref;
     let (api, kind) = cluster::target(client, snapshot, target)?;
-    for _ in 0..TRIES {
+    for _ in 0..MAX_WRITE_ATTEMPTS {
         let read = api
             .get(&target.name)
             .await
-            .or_absent()
+            .not_found_as_none()
             .map_err(Error::api(format!("reading {target}")))?;
         let live = read.as_ref().map(whole);
         match lock(item, live.as_ref(), config, execution.bypass) {
@@ -43,32 +43,32 @@ pub(super) async fn carry_out(
             Lock::Stale(why) => return Ok((Executed::Stale(why), None)),
             Lock::Free => {}
         }
-        let tried = match item.operation {
-            Operation::Apply => try_apply(&api, execution, live.as_ref()).await,
+        let attempt = match item.operation {
+            Operation::Apply => attempt_apply(&api, execution, live.as_ref()).await,
             Operation::Delete => match &read {
-                Some(read) => try_delete(&api, config, target, read).await,
+                Some(read) => attempt_delete(&api, config, target, read).await,
                 None => Ok(None),
             },
             Operation::Restore => match &live {
-                Some(live) => try_restore(&api, execution, live).await,
+                Some(live) => attempt_restore(&api, execution, live).await,
                 None => Ok(None),
             },
         };
-        return match tried {
+        return match attempt {
             Ok(object) => {
                 let meta = read.map(|read| read.metadata).unwrap_or_default();
                 Ok((Executed::Done, Some(written(kind, meta, object))))
             }
-            Err(Tried::Unagreed(result)) => Ok((result, None)),
-            Err(Tried::Answer(Answer::Overtaken | Answer::Conflicts(_))) => continue,
-            Err(Tried::Answer(answer)) => {
-                let why = answer.refusal(&format!("carrying out '{}' on {target}", item.name))?;
+            Err(AttemptError::Abandoned(result)) => Ok((result, None)),
+            Err(AttemptError::Write(WriteError::Outdated | WriteError::Conflicts(_))) => continue,
+            Err(AttemptError::Write(error)) => {
+                let why = error.refusal(&format!("applying item '{}' to {target}", item.name))?;
                 Ok((Executed::Refused(why), None))
             }
         };
     }
     Err(Error::Invalid(format!(
-        "carrying out '{}' on {target}: it changed every time it was about to be written",
+        "applying item '{}' to {target}: the object was modified on every attempt",
         item.name
     )))
 }
@@ -77,72 +77,72 @@ fn written(
     kind: GroupVersionKind,
     meta: kube::core::ObjectMeta,
     object: Option<DynamicObject>,
-) -> Written {
-    Written { kind, meta, object }
+) -> TargetWrite {
+    TargetWrite { kind, meta, object }
 }
 
-/// Why a try came to nothing.
-enum Tried {
-    /// The server's answer.
-    Answer(Answer),
-    /// It would take what nobody agreed to, or is not ours.
-    Unagreed(Executed),
+/// Why an attempt wrote nothing.
+enum AttemptError {
+    /// The API server rejected the write.
+    Write(WriteError),
+    /// It would take fields without consent, or delete an object that is not ours.
+    Abandoned(Executed),
 }
 
-impl From<Answer> for Tried {
-    fn from(answer: Answer) -> Self {
-        Self::Answer(answer)
+impl From<WriteError> for AttemptError {
+    fn from(error: WriteError) -> Self {
+        Self::Write(error)
     }
 }
 
-impl From<kube::Error> for Tried {
+impl From<kube::Error> for AttemptError {
     fn from(error: kube::Error) -> Self {
-        Self::Answer(error.into())
+        Self::Write(error.into())
     }
 }
 
-async fn try_apply(
+async fn attempt_apply(
     api: &Api<DynamicObject>,
     execution: &Execution,
     live: Option<&Value>,
-) -> Result<Option<DynamicObject>, Tried> {
+) -> Result<Option<DynamicObject>, AttemptError> {
     let name = &execution.item.target_ref.name;
     let mut desired = execution.item.desired_state.clone().unwrap_or_default();
     let Some(live) = live else {
         return Ok(Some(
-            apply(api, name, &desired, Force::No, Mode::ForReal).await?,
+            apply(api, name, &desired, Force::No, Mode::Commit).await?,
         ));
     };
-    // The write holds for the object that was read, and for no other.
+    // Optimistic lock: the API server rejects the write if the object changed since it was read.
     desired["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
     let force = match apply(api, name, &desired, Force::No, Mode::DryRun).await {
         Ok(_) => Force::No,
-        Err(Answer::Conflicts(conflicts)) => {
+        Err(WriteError::Conflicts(conflicts)) => {
             let takeovers = ownership::takeovers(&conflicts, live, &desired, None);
-            let unagreed = unagreed(execution, &takeovers);
-            if !unagreed.is_empty() {
-                return Err(Tried::Unagreed(Executed::Unagreed(unagreed)));
+            let takeovers_without_consent = takeovers_without_consent(execution, &takeovers);
+            if !takeovers_without_consent.is_empty() {
+                return Err(AttemptError::Abandoned(Executed::WithoutConsent(
+                    takeovers_without_consent,
+                )));
             }
             Force::Yes
         }
-        Err(answer) => return Err(answer.into()),
+        Err(error) => return Err(error.into()),
     };
-    Ok(Some(
-        apply(api, name, &desired, force, Mode::ForReal).await?,
-    ))
+    Ok(Some(apply(api, name, &desired, force, Mode::Commit).await?))
 }
 
-async fn try_delete(
+async fn attempt_delete(
     api: &Api<DynamicObject>,
     config: &str,
     target: &TargetRef,
     read: &DynamicObject,
-) -> Result<Option<DynamicObject>, Tried> {
+) -> Result<Option<DynamicObject>, AttemptError> {
     let annotations = read.metadata.annotations.clone().unwrap_or_default();
     if annotations.get(names::GOVERNED_BY).map(String::as_str) != Some(config) {
         let why =
-            format!("{target} is not marked as governed by {config} any more: it is left alone");
-        return Err(Tried::Unagreed(Executed::Stale(why)));
+            format!("{target} is no longer annotated as governed by {config}; not deleting it");
+        return Err(AttemptError::Abandoned(Executed::Stale(why)));
     }
     let params = DeleteParams {
         preconditions: Some(Preconditions {
@@ -151,17 +151,21 @@ async fn try_delete(
         }),
         ..DeleteParams::default()
     };
-    match api.delete(&target.name, &params).await.or_absent()? {
+    match api
+        .delete(&target.name, &params)
+        .await
+        .not_found_as_none()?
+    {
         Some(_) | None => Ok(None),
     }
 }
 
-/// Gives values back to those who owned them, then lets go of what we own.
-async fn try_restore(
+/// Restores the previous values in the name of their former field managers, then releases our own fields.
+async fn attempt_restore(
     api: &Api<DynamicObject>,
     execution: &Execution,
     live: &Value,
-) -> Result<Option<DynamicObject>, Tried> {
+) -> Result<Option<DynamicObject>, AttemptError> {
     let item = &execution.item;
     let before = plan::wanted_values(item);
     let mut revision = live["metadata"]["resourceVersion"].clone();
@@ -181,10 +185,10 @@ async fn try_restore(
             field_manager: Some(manager),
             ..PatchParams::default()
         };
-        let answer = api
+        let patched = api
             .patch(&item.target_ref.name, &params, &Patch::Merge(&patch))
             .await?;
-        now = whole(&answer);
+        now = whole(&patched);
         revision = now["metadata"]["resourceVersion"].clone();
     }
     let target = &item.target_ref;
@@ -196,13 +200,13 @@ async fn try_restore(
     if let Some(namespace) = &target.namespace {
         identity["metadata"]["namespace"] = json!(namespace);
     }
-    // An object with nothing in it: what was ours alone goes, what others own as well stays.
+    // Applying an object without fields releases ours: the API server removes those that no other manager owns.
     Ok(Some(
-        apply(api, &target.name, &identity, Force::Yes, Mode::ForReal).await?,
+        apply(api, &target.name, &identity, Force::Yes, Mode::Commit).await?,
     ))
 }
 
-/// The fields that each former owner gets back.
+/// The fields to restore, by former field manager.
 fn by_owner(
     managed: &[String],
     owners: &BTreeMap<String, String>,

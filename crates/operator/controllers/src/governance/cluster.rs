@@ -1,4 +1,4 @@
-//! What there is in the cluster, of the kinds that a profile has to do with.
+//! Live objects of the kinds that a profile uses.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use kube::api::{DynamicObject, ListParams};
 use kube::core::GroupVersionKind;
 use kube::discovery::ApiResource;
 use kube::{Api, Client, ResourceExt as _};
-use runtime::{Error, Foreign};
+use runtime::{Error, OptionalKinds};
 
-/// The version of a kind that is read: the best of those that are served.
-fn version(foreign: &Foreign, uses: &Uses) -> Option<GroupVersionKind> {
+/// The preferred version of a kind among those that are served.
+fn version(foreign: &OptionalKinds, uses: &Uses) -> Option<GroupVersionKind> {
     let kind = |version: &str| GroupVersionKind::gvk(uses.of.group, version, uses.of.kind);
     match foreign.kind(uses.of.group, uses.of.kind) {
         Some(installed) => {
@@ -23,13 +23,13 @@ fn version(foreign: &Foreign, uses: &Uses) -> Option<GroupVersionKind> {
                 .find(|version| installed.serves(version))
                 .map(|version| kind(version))
         }
-        // Built-in kinds have no definition; kinds that are not installed are found not to be there.
+        // Built-in kinds have no CRD. For a kind that is not installed, `OptionalKinds` opens no cache.
         None => uses.versions.first().map(|version| kind(version)),
     }
 }
 
-/// Declares interest in kinds: they are followed as soon as they are installed.
-pub(super) fn follow(foreign: &Foreign, uses: &[Uses]) {
+/// Starts watching kinds; those that are not installed yet are watched as soon as they are.
+pub(super) fn follow(foreign: &OptionalKinds, uses: &[Uses]) {
     for one in uses {
         if let Some(kind) = version(foreign, one) {
             foreign.follow(&kind);
@@ -37,8 +37,8 @@ pub(super) fn follow(foreign: &Foreign, uses: &[Uses]) {
     }
 }
 
-/// What there is now, from caches.
-pub(super) async fn gather(foreign: &Foreign, uses: &[Uses]) -> Result<Snapshot, Error> {
+/// The current objects, from caches.
+pub(super) async fn gather(foreign: &OptionalKinds, uses: &[Uses]) -> Result<Snapshot, Error> {
     let mut snapshot = Snapshot::default();
     for one in uses {
         let Some(kind) = version(foreign, one) else {
@@ -53,9 +53,9 @@ pub(super) async fn gather(foreign: &Foreign, uses: &[Uses]) -> Result<Snapshot,
             .map(|object| (key(&object), object))
             .collect();
         if cache.has_ended() {
-            // Nothing is not what there was: the next look finds out what became of the kind.
+            // An empty list would look like deleted targets; the retry sees whether the CRD is gone.
             return Err(Error::Late(format!(
-                "listing {} ({}): it ceased to be served meanwhile",
+                "listing {} ({}): the kind is no longer served",
                 kind.kind,
                 kind.api_version()
             )));
@@ -76,7 +76,7 @@ pub(super) async fn gather(foreign: &Foreign, uses: &[Uses]) -> Result<Snapshot,
     Ok(snapshot)
 }
 
-/// What there is now, asked for: for those who look once.
+/// The current objects, listed from the API server: for the CLI, and before disruptive items.
 pub async fn look(client: &Client, uses: &[Uses]) -> Result<Snapshot, Error> {
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     let listed = definitions
@@ -111,7 +111,7 @@ pub async fn look(client: &Client, uses: &[Uses]) -> Result<Snapshot, Error> {
             .items
             .into_iter()
             .map(|mut object| {
-                // Lists leave out what all their items have in common.
+                // Items of a list carry no apiVersion and kind.
                 object.types = Some(kube::api::TypeMeta {
                     api_version: kind.api_version(),
                     kind: kind.kind.clone(),
@@ -136,29 +136,29 @@ fn key(object: &DynamicObject) -> (String, String) {
     (object.namespace().unwrap_or_default(), object.name_any())
 }
 
-/// Waits until the caches show what was written.
-pub(super) async fn saw(foreign: &Foreign, written: &Written) {
+/// Waits until the cache shows a write.
+pub(super) async fn wait_for_cache(foreign: &OptionalKinds, written: &TargetWrite) {
     let Some(cache) = foreign.cache(&written.kind) else {
         return;
     };
     match &written.object {
         Some(object) => cache.saw(object).await,
-        None => cache.saw_deletion(&written.meta).await,
+        None => cache.wait_for_deletion(&written.meta).await,
     }
 }
 
-/// Something that was written to a target.
+/// A write to a target.
 #[derive(Debug)]
-pub(super) struct Written {
-    /// Its kind.
+pub(super) struct TargetWrite {
+    /// Kind of the target.
     pub(super) kind: GroupVersionKind,
-    /// What it was, of what is known.
+    /// Metadata before the write; empty if the object was created.
     pub(super) meta: kube::core::ObjectMeta,
-    /// What it is; absent if it was deleted.
+    /// The object after the write; absent if it was deleted.
     pub(super) object: Option<DynamicObject>,
 }
 
-/// How the target of an item is reached.
+/// The API of an item's target, and its kind.
 pub(super) fn target(
     client: &Client,
     snapshot: &Snapshot,

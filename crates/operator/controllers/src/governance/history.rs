@@ -1,14 +1,14 @@
 //! The history, as ControllerRevisions in the namespace of the operator.
 //!
-//! The kind is made for this: what it holds never changes once it is written. How a plan ended is
-//! added as an annotation. There are the last ten of each configuration, and those that know what
-//! was there before something that is still in force.
+//! A ControllerRevision is immutable data, which suits a history; the outcome of a plan is added as an annotation. The
+//! last ten entries of each configuration are kept, and older ones that hold the previous values of an item still in
+//! force.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::advisor::VirtPlatformConfig;
-use governance::record::{Outcome, Record, forgettable};
+use governance::record::{Outcome, Record, prunable};
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
 use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
@@ -17,29 +17,28 @@ use parking_lot::Mutex;
 use runtime::{Absent as _, Cache, Error, Manager};
 use serde_json::json;
 
-/// The configuration that an entry is about (a label).
+/// Label: the configuration of an entry.
 pub(super) const CONFIG: &str = "advisor.kubevirt.io/config";
-/// How the plan of an entry ended, as JSON (an annotation).
+/// Annotation: the outcome of the plan, as JSON.
 const OUTCOME: &str = "advisor.kubevirt.io/outcome";
 
-/// The history of all configurations.
 pub(super) struct History {
     api: Api<ControllerRevision>,
     cache: Cache<ControllerRevision>,
-    /// What the entries of each configuration say: they are large, and looked at all the time.
-    read: Mutex<BTreeMap<String, Read>>,
+    /// Decoded entries by configuration: they are large, and every reconcile reads them.
+    read: Mutex<BTreeMap<String, DecodedEntries>>,
 }
 
-/// Entries that have been read.
-struct Read {
-    /// Which entries in which versions.
+/// Decoded entries of one configuration.
+struct DecodedEntries {
+    /// Name and resourceVersion of the entries they were decoded from.
     from: Vec<(String, Option<String>)>,
-    /// What they say, oldest first.
+    /// Oldest first.
     records: Arc<[Record]>,
 }
 
 impl History {
-    /// Follows the history that is kept in a namespace.
+    /// Starts watching the history in a namespace.
     pub(super) fn follow(manager: &Manager, namespace: &str) -> Self {
         let api = Api::namespaced(manager.client(), namespace);
         let (cache, running) = Cache::follow(api.clone());
@@ -51,7 +50,7 @@ impl History {
         }
     }
 
-    /// Waits until everything has been listed once.
+    /// Waits until the cache has synced.
     pub(super) async fn synced(&self) {
         self.cache.synced().await;
     }
@@ -70,7 +69,7 @@ impl History {
         }
         let records = entries.iter().filter_map(|entry| read(entry));
         let records: Arc<[Record]> = sorted(records.collect()).into();
-        let read = Read {
+        let read = DecodedEntries {
             from,
             records: Arc::clone(&records),
         };
@@ -78,7 +77,7 @@ impl History {
         records
     }
 
-    /// Writes the entry of a plan that begins.
+    /// Creates the entry of a plan before its first item is applied.
     pub(super) async fn begin(
         &self,
         config: &VirtPlatformConfig,
@@ -107,7 +106,7 @@ impl History {
         Ok(())
     }
 
-    /// Adds to an entry how its plan ended.
+    /// Records the outcome of a plan in its entry.
     pub(super) async fn close(
         &self,
         config: &str,
@@ -115,10 +114,10 @@ impl History {
         outcome: &Outcome,
     ) -> Result<(), Error> {
         let name = entry_name(config, revision);
-        let said = serde_json::to_string(outcome).map_err(|error| {
+        let encoded = serde_json::to_string(outcome).map_err(|error| {
             Error::Invalid(format!("closing entry {name} of the history: {error}"))
         })?;
-        let patch = json!({ "metadata": { "annotations": { OUTCOME: said } } });
+        let patch = json!({ "metadata": { "annotations": { OUTCOME: encoded } } });
         let closed = self
             .api
             .patch(&name, &PatchParams::default(), &Patch::Merge(&patch))
@@ -128,26 +127,26 @@ impl History {
         Ok(())
     }
 
-    /// Deletes entries that nobody needs any more.
+    /// Deletes entries beyond the limit that hold no previous values still needed.
     pub(super) async fn prune(&self, config: &VirtPlatformConfig) -> Result<(), Error> {
         let records = self.of(&config.name_any());
         let in_force = config
             .status
             .as_ref()
             .map(|status| status.applied.as_slice());
-        for revision in forgettable(&records, in_force.unwrap_or_default()) {
+        for revision in prunable(&records, in_force.unwrap_or_default()) {
             let name = entry_name(&config.name_any(), revision);
             self.api
                 .delete(&name, &DeleteParams::default())
                 .await
-                .or_absent()
+                .not_found_as_none()
                 .map_err(Error::api(format!("deleting entry {name} of the history")))?;
         }
         Ok(())
     }
 }
 
-/// The history of a configuration, asked for: for those who look once.
+/// The history of a configuration, listed from the API server: for the CLI and tests.
 pub async fn records(client: &Client, namespace: &str, config: &str) -> Result<Vec<Record>, Error> {
     let api: Api<ControllerRevision> = Api::namespaced(client.clone(), namespace);
     let listed = api
@@ -168,13 +167,13 @@ fn sorted(mut records: Vec<Record>) -> Vec<Record> {
     records
 }
 
-/// What an entry says; somebody else's ControllerRevision says nothing.
+/// Decodes an entry; `None` for a ControllerRevision of another controller.
 fn read(entry: &ControllerRevision) -> Option<Record> {
     let data = entry.data.as_ref()?.0.clone();
     let mut record: Record = serde_json::from_value(data).ok()?;
     record.outcome = entry
         .annotations()
         .get(OUTCOME)
-        .and_then(|said| serde_json::from_str(said).ok());
+        .and_then(|encoded| serde_json::from_str(encoded).ok());
     Some(record)
 }

@@ -1,4 +1,4 @@
-//! What the server would make of an item.
+//! Dry runs: what applying an item would change.
 
 use api::advisor::{FIELD_MANAGER, Item, Operation};
 use governance::ownership::{self, Conflict};
@@ -12,16 +12,16 @@ use serde_json::Value;
 
 use super::cluster;
 
-/// Asks the server, which changes nothing.
+/// Dry-runs an item on the API server.
 ///
-/// The first question is without force: who owns what the item wants otherwise is told in the answer.
+/// The first dry run is without force: its conflicts name the field managers that the item would take fields from.
 pub async fn preview(client: &Client, snapshot: &Snapshot, item: &Item) -> Result<Preview, Error> {
     let target = &item.target_ref;
     let (api, _) = cluster::target(client, snapshot, target)?;
     let live = api
         .get(&target.name)
         .await
-        .or_absent()
+        .not_found_as_none()
         .map_err(Error::api(format!("reading {target}")))?;
     let live = live.as_ref().map(whole);
     let mut preview = Preview {
@@ -34,9 +34,9 @@ pub async fn preview(client: &Client, snapshot: &Snapshot, item: &Item) -> Resul
             let Some(desired) = &item.desired_state else {
                 return Ok(preview);
             };
-            let asked = apply(&api, &target.name, desired, Force::No, Mode::DryRun).await;
-            let result = match asked {
-                Err(Answer::Conflicts(conflicts)) => {
+            let dry_run = apply(&api, &target.name, desired, Force::No, Mode::DryRun).await;
+            let result = match dry_run {
+                Err(WriteError::Conflicts(conflicts)) => {
                     preview.conflicts = conflicts;
                     apply(&api, &target.name, desired, Force::Yes, Mode::DryRun).await
                 }
@@ -46,7 +46,7 @@ pub async fn preview(client: &Client, snapshot: &Snapshot, item: &Item) -> Resul
                 Ok(result) => preview.result = Some(whole(&result)),
                 Err(answer) => {
                     preview.refused =
-                        Some(answer.refusal(&format!("asking what applying {target} would do"))?);
+                        Some(answer.refusal(&format!("dry-running the apply of {target}"))?);
                 }
             }
         }
@@ -63,10 +63,9 @@ pub async fn preview(client: &Client, snapshot: &Snapshot, item: &Item) -> Resul
             {
                 Ok(result) => preview.result = Some(plan::unmarked(whole(&result))),
                 Err(error) => {
-                    let answer = Answer::from(error);
-                    preview.refused = Some(answer.refusal(&format!(
-                        "asking what giving back fields of {target} would do"
-                    ))?);
+                    let answer = WriteError::from(error);
+                    preview.refused =
+                        Some(answer.refusal(&format!("dry-running the restore of {target}"))?);
                 }
             }
         }
@@ -74,79 +73,79 @@ pub async fn preview(client: &Client, snapshot: &Snapshot, item: &Item) -> Resul
     Ok(preview)
 }
 
-/// Whether fields may be taken from others.
+/// Whether to take fields from other managers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Force {
-    /// Conflicts are answered with an error.
+    /// Fail on conflicts.
     No,
-    /// Conflicting fields change hands.
+    /// Take conflicting fields over.
     Yes,
 }
 
-/// Whether it is done or only tried.
+/// Whether the API server persists the write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// Nothing is changed.
+    /// Validate and admit only.
     DryRun,
-    /// It is done.
-    ForReal,
+    /// Persist.
+    Commit,
 }
 
-/// Why a write was not done.
+/// Why a write failed.
 #[derive(Debug)]
-pub(super) enum Answer {
-    /// Others own fields that are wanted otherwise.
+pub(super) enum WriteError {
+    /// Other managers own fields that the item sets to other values.
     Conflicts(Vec<Conflict>),
-    /// The object is not the one that was read.
-    Overtaken,
-    /// The server says no, and will say so again.
-    Refused(kube::Error),
-    /// The server could not be asked.
-    Trouble(kube::Error),
+    /// The object changed since it was read.
+    Outdated,
+    /// Rejected; retrying the same request cannot succeed.
+    Rejected(kube::Error),
+    /// The API server is unreachable or overloaded; retry.
+    Transient(kube::Error),
 }
 
-impl From<kube::Error> for Answer {
+impl From<kube::Error> for WriteError {
     fn from(error: kube::Error) -> Self {
         let kube::Error::Api(status) = &error else {
-            return Self::Trouble(error);
+            return Self::Transient(error);
         };
         match status.code {
             409 => {
                 let conflicts = ownership::conflicts(status);
                 if conflicts.is_empty() {
-                    Self::Overtaken
+                    Self::Outdated
                 } else {
                     Self::Conflicts(conflicts)
                 }
             }
-            429 => Self::Trouble(error),
-            400..500 => Self::Refused(error),
-            _ => Self::Trouble(error),
+            429 => Self::Transient(error),
+            400..500 => Self::Rejected(error),
+            _ => Self::Transient(error),
         }
     }
 }
 
-impl Answer {
-    /// What the server says against it; an error if that may be otherwise the next time.
+impl WriteError {
+    /// The message of the rejection; an error if a retry may succeed.
     pub(super) fn refusal(self, operation: &str) -> Result<String, Error> {
         match self {
-            Self::Refused(kube::Error::Api(status)) => Ok(status.message),
-            Self::Refused(error) | Self::Trouble(error) => Err(Error::api(operation)(error)),
-            Self::Conflicts(_) | Self::Overtaken => Err(Error::Invalid(format!(
-                "{operation}: somebody else was faster"
+            Self::Rejected(kube::Error::Api(status)) => Ok(status.message),
+            Self::Rejected(error) | Self::Transient(error) => Err(Error::api(operation)(error)),
+            Self::Conflicts(_) | Self::Outdated => Err(Error::Invalid(format!(
+                "{operation}: the object was modified by another client"
             ))),
         }
     }
 }
 
-/// Applies an object, or tries to.
+/// Server-side apply.
 pub(super) async fn apply(
     api: &Api<DynamicObject>,
     name: &str,
     desired: &Value,
     force: Force,
     mode: Mode,
-) -> Result<DynamicObject, Answer> {
+) -> Result<DynamicObject, WriteError> {
     let mut params = PatchParams::apply(FIELD_MANAGER);
     if force == Force::Yes {
         params = params.force();

@@ -1,4 +1,4 @@
-//! Has NodeHealthChecks pause while nodes restart for a configuration; see [`governance::remediation`].
+//! Pauses NodeHealthChecks while nodes restart for a configuration; see [`governance::remediation`].
 
 use std::sync::Arc;
 
@@ -7,50 +7,50 @@ use governance::remediation::{CHECKS, Change, changes};
 use governance::snapshot::Snapshot;
 use kube::Client;
 use kube::api::{Patch, PatchParams};
-use runtime::{Cache, Error, Events, Foreign, Key, Manager, Next, Queue, Reconcile};
+use runtime::{Cache, Error, Events, Key, Manager, Next, OptionalKinds, Queue, Reconcile};
 
-use super::cluster::{self, Written};
+use super::cluster::{self, TargetWrite};
 
-/// What the controller is called, and in whose name it writes.
+/// Name of the controller, and its field manager.
 const NAME: &str = "medley-remediation";
 
-/// Declares interest in the kind: it may be installed later.
-pub(super) fn follow(foreign: &Foreign) {
+/// Starts watching NodeHealthChecks; the CRD may be installed later.
+pub(super) fn follow(foreign: &OptionalKinds) {
     cluster::follow(foreign, &[CHECKS]);
 }
 
-/// Starts to look after the requests: also those that were left when the operator was stopped.
+/// Starts the controller. It also removes pause requests that an earlier process left behind.
 pub(super) fn start(manager: &Manager, configs: &Cache<VirtPlatformConfig>) {
     let queue: Queue<Key> = Queue::new();
-    // All checks are looked at together.
+    // One reconcile covers all checks: a rollout concerns all of them.
     let all = Key::new("", "all");
-    let controller = Remediation {
+    let controller = RemediationController {
         client: manager.client(),
         configs: configs.clone(),
-        foreign: manager.foreign().clone(),
-        events: crate::words::events(manager, super::COMPONENT),
+        foreign: manager.optional_kinds().clone(),
+        events: crate::reasons::events(manager, super::COMPONENT),
     };
-    let (told, key) = (queue.clone(), all.clone());
-    configs.on_change(move |_| told.add(key.clone()));
-    let (told, key) = (queue.clone(), all.clone());
+    let (enqueue, key) = (queue.clone(), all.clone());
+    configs.on_change(move |_| enqueue.add(key.clone()));
+    let (enqueue, key) = (queue.clone(), all.clone());
     controller.foreign.on_change(move |change| {
         let kind = change.kind();
         if kind.group == CHECKS.of.group && kind.kind == CHECKS.of.kind {
-            told.add(key.clone());
+            enqueue.add(key.clone());
         }
     });
     queue.add(all);
     manager.start(controller, &queue, 1);
 }
 
-struct Remediation {
+struct RemediationController {
     client: Client,
     configs: Cache<VirtPlatformConfig>,
-    foreign: Foreign,
+    foreign: OptionalKinds,
     events: Events,
 }
 
-impl Reconcile for Remediation {
+impl Reconcile for RemediationController {
     fn name(&self) -> &'static str {
         NAME
     }
@@ -61,15 +61,15 @@ impl Reconcile for Remediation {
         let checks = snapshot.list(CHECKS.of).map(Arc::as_ref);
         for change in changes(configs.iter().map(Arc::as_ref), checks) {
             if self.write(&snapshot, &change).await? {
-                self.tell(&change);
+                self.emit_events(&change);
             }
         }
         Ok(Next::Wait)
     }
 }
 
-impl Remediation {
-    /// Writes the requests; whether the check is still the one that was read.
+impl RemediationController {
+    /// Writes the pause requests; returns false if the check changed since it was read.
     async fn write(&self, snapshot: &Snapshot, change: &Change) -> Result<bool, Error> {
         let Some(version) = snapshot.kind(CHECKS.of).map(|kind| &kind.version) else {
             return Ok(false);
@@ -92,10 +92,10 @@ impl Remediation {
             Ok(object) => {
                 let meta = object.metadata.clone();
                 let object = Some(object);
-                cluster::saw(&self.foreign, &Written { kind, meta, object }).await;
+                cluster::wait_for_cache(&self.foreign, &TargetWrite { kind, meta, object }).await;
                 Ok(true)
             }
-            // It has changed or is gone: that is told, and looked at then.
+            // The check changed or is gone; the watch event requeues it.
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(false),
             Err(error) => Err(Error::api(format!(
                 "writing spec.pauseRequests of {target}"
@@ -103,8 +103,8 @@ impl Remediation {
         }
     }
 
-    /// Tells at the configurations that are still there.
-    fn tell(&self, change: &Change) {
+    /// Emits an event on each configuration that still exists.
+    fn emit_events(&self, change: &Change) {
         let check = &change.check;
         for config in change
             .paused
@@ -112,7 +112,7 @@ impl Remediation {
             .filter_map(|name| self.configs.get("", name))
         {
             let message = format!(
-                "NodeHealthCheck {check} is paused: nodes restart for a MachineConfig, and are not remediated for it"
+                "NodeHealthCheck {check} is paused: nodes restart for a MachineConfig and must not be remediated"
             );
             self.events.normal(&*config, "RemediationPaused", message);
         }
@@ -121,9 +121,8 @@ impl Remediation {
             .iter()
             .filter_map(|name| self.configs.get("", name))
         {
-            let message = format!(
-                "NodeHealthCheck {check} is not paused by us any more: the rollout is over"
-            );
+            let message =
+                format!("NodeHealthCheck {check} is no longer paused: the rollout is complete");
             self.events.normal(&*config, "RemediationResumed", message);
         }
     }

@@ -1,4 +1,4 @@
-//! What is told of configurations: events on transitions, and metrics that vanish with their object.
+//! Events on transitions, and metrics that vanish with their object.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ struct InPhase {
     phase: &'static str,
 }
 
-/// Tells.
+/// Events and metrics of all configurations.
 pub(super) struct Report {
     events: Events,
     drift: Gauges<Config>,
@@ -38,36 +38,36 @@ impl Report {
     pub(super) fn new(manager: &Manager) -> Self {
         let metrics = manager.metrics();
         Self {
-            events: crate::words::events(manager, COMPONENT),
+            events: crate::reasons::events(manager, COMPONENT),
             drift: metrics.gauges(
                 "governance_drift",
-                "How many fields of the targets differ from what was applied",
+                "Fields of the targets that differ from the applied values",
             ),
             phase: metrics.gauges(
                 "governance_phase",
-                "1 for the phase that a configuration is in",
+                "1 for the current phase of a VirtPlatformConfig",
             ),
             planned: metrics.gauges(
                 "governance_plan_timestamp_seconds",
-                "When the plan that waits or is carried out came about; its age is the time since",
+                "Creation time of the pending or running plan, in seconds since the epoch",
             ),
             takeovers: metrics.gauges(
                 "governance_takeovers",
-                "How many fields the plan takes from other managers",
+                "Fields that the plan takes over from other field managers",
             ),
             paused: metrics.gauges(
                 "governance_enforcement_paused",
-                "1 if drift is not corrected any more because somebody always wins",
+                "1 if drift correction is paused because another field manager keeps reverting it",
             ),
             durations: metrics.seconds(
                 "governance_apply_duration_seconds",
-                "How long it took to apply an item to its target",
+                "Time to apply an item to its target",
             ),
         }
     }
 
-    /// Tells what was decided.
-    pub(super) fn decided(&self, config: &VirtPlatformConfig, decision: &Decision) {
+    /// Emits the events of a decision and updates the metrics.
+    pub(super) fn report_decision(&self, config: &VirtPlatformConfig, decision: &Decision) {
         for notice in &decision.notices {
             if notice.warning {
                 self.events.warning(config, &notice.reason, &notice.message);
@@ -86,7 +86,7 @@ impl Report {
             config: name.clone(),
         };
         let count = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
-        // What an input or this version would change is told by conditions; nobody edited anything.
+        // Drift counts edits by other managers; changed inputs and new operator versions are reported by conditions.
         let edited = status.drift.iter();
         let edited = edited
             .filter(|drift| drift.class == DriftClass::ExternalEdit)
@@ -122,8 +122,8 @@ impl Report {
         self.planned.set(&key, since);
     }
 
-    /// Tells how long applying an item took.
-    pub(super) fn applied(&self, config: &str, took: Duration) {
+    /// Records how long applying an item took.
+    pub(super) fn record_apply(&self, config: &str, took: Duration) {
         let labels = Config {
             config: config.to_owned(),
         };
@@ -132,7 +132,7 @@ impl Report {
             .observe(took.as_secs_f64());
     }
 
-    /// Takes back everything that was told of a configuration.
+    /// Removes the metrics of a deleted configuration.
     pub(super) fn forget(&self, config: &str) {
         let key = Key::new("", config);
         self.drift.forget(&key);

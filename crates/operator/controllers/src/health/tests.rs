@@ -1,4 +1,4 @@
-//! What probes and Prometheus are told.
+//! Health probes, metrics and log level.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,19 +10,19 @@ use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use kube::Api;
 use kube::api::PostParams;
-use runtime::access::Keeper;
-use runtime::{Manager, Turn};
+use runtime::access::EndpointAuthorizer;
+use runtime::{Manager, WriteFence};
 use serde_json::json;
 use serving::PeerAddress;
 use testkit::TestCluster;
 use tokio::time::Instant;
 
-use super::{Door, Health, LogLevel, Phase};
+use super::{Endpoints, Health, LogLevel, Phase};
 
 async fn send(health: &Health, method: Method, path: &str, body: &'static str) -> Response<Bytes> {
     let request = Request::builder().method(method).uri(path);
     let request = request.body(Full::new(Bytes::from_static(body.as_bytes())));
-    whole(health.answer(Door::Everything, request.unwrap()).await).await
+    whole(health.answer(Endpoints::All, request.unwrap()).await).await
 }
 
 async fn whole(answer: Response<Full<Bytes>>) -> Response<Bytes> {
@@ -37,10 +37,10 @@ async fn ask(health: &Health, path: &str) -> (StatusCode, String) {
 }
 
 #[tokio::test]
-async fn ready_means_that_it_works_or_may_take_over() -> anyhow::Result<()> {
+async fn leader_and_synced_standby_are_ready() -> anyhow::Result<()> {
     let cluster = TestCluster::embedded().await?;
-    let turn = Turn::waiting();
-    let manager = Manager::in_turn(cluster.client(), turn.clone());
+    let fence = WriteFence::follower();
+    let manager = Manager::with_fence(cluster.client(), fence.clone());
     let health = Health::new(manager.clone());
     let ok = (StatusCode::OK, "ok".to_owned());
     let (code, text) = ask(&health, "/readyz").await;
@@ -49,7 +49,7 @@ async fn ready_means_that_it_works_or_may_take_over() -> anyhow::Result<()> {
     health.enter(Phase::StandingBy);
     assert_eq!(ask(&health, "/readyz").await, ok, "it stands by");
 
-    // Nothing runs between these two lines: there is one thread, and it does not wait.
+    // The cache cannot sync between these two lines: the test runs on one thread, and does not await.
     let cache = manager.cache::<ConfigMap>();
     let (code, text) = ask(&health, "/readyz?verbose").await;
     assert_eq!(code, StatusCode::SERVICE_UNAVAILABLE);
@@ -59,7 +59,7 @@ async fn ready_means_that_it_works_or_may_take_over() -> anyhow::Result<()> {
     cache.synced().await;
     assert_eq!(ask(&health, "/readyz").await, ok);
 
-    turn.lasts(Instant::now() + std::time::Duration::from_hours(1));
+    fence.renew_until(Instant::now() + std::time::Duration::from_hours(1));
     health.enter(Phase::Working);
     let (code, text) = ask(&health, "/livez?verbose=1").await;
     assert_eq!(code, StatusCode::OK);
@@ -67,7 +67,7 @@ async fn ready_means_that_it_works_or_may_take_over() -> anyhow::Result<()> {
         text,
         "[+]ping ok\n[+]election ok: working\nlivez check passed\n"
     );
-    turn.end();
+    fence.resign();
     let lost = (
         StatusCode::SERVICE_UNAVAILABLE,
         "the lease is lost\n".to_owned(),
@@ -79,7 +79,7 @@ async fn ready_means_that_it_works_or_may_take_over() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn other_questions_have_no_answer() -> anyhow::Result<()> {
+async fn unknown_paths_and_methods_are_rejected() -> anyhow::Result<()> {
     let cluster = TestCluster::embedded().await?;
     let health = Health::new(Manager::new(cluster.client()));
     for path in ["/", "/loglevel", "/metrics/"] {
@@ -96,7 +96,7 @@ async fn other_questions_have_no_answer() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A request with a token, from somewhere else.
+/// A request with a token, from a remote address.
 async fn with_token(health: &Health, method: Method, path: &str, token: &str) -> StatusCode {
     let request = Request::builder().method(method).uri(path);
     let mut request = request
@@ -105,63 +105,77 @@ async fn with_token(health: &Health, method: Method, path: &str, token: &str) ->
         .unwrap();
     let peer: SocketAddr = "192.0.2.1:1".parse().unwrap();
     request.extensions_mut().insert(PeerAddress(peer));
-    whole(health.answer(Door::Everything, request).await)
+    whole(health.answer(Endpoints::All, request).await)
         .await
         .status()
 }
 
 #[tokio::test]
-async fn tokens_are_taken_by_tls_alone_where_metrics_have_a_socket_of_their_own()
--> anyhow::Result<()> {
+async fn probe_socket_accepts_no_tokens() -> anyhow::Result<()> {
     let cluster = TestCluster::embedded().await?;
     let health = Health::new(Manager::new(cluster.client()))
-        .guarded(Keeper::new(cluster.client()))
+        .guarded(EndpointAuthorizer::new(cluster.client()))
         .with_log_level(LogLevel {
             get: || "warn".to_owned(),
             set: |_| Ok(()),
         });
-    let ask = async |door, method: Method, path: &str| {
+    let ask = async |endpoints, method: Method, path: &str| {
         let request = Request::builder().method(method).uri(path);
         let request = request
             .header("authorization", "Bearer anything")
             .body(Full::new(Bytes::new()))
             .unwrap();
-        health.answer(door, request).await.status()
+        health.answer(endpoints, request).await.status()
     };
-    for (door, method, path, code) in [
-        (Door::Health, Method::GET, "/livez", StatusCode::OK),
-        (Door::Health, Method::GET, "/metrics", StatusCode::NOT_FOUND),
+    for (endpoints, method, path, code) in [
+        (Endpoints::Health, Method::GET, "/livez", StatusCode::OK),
         (
-            Door::Health,
+            Endpoints::Health,
+            Method::GET,
+            "/metrics",
+            StatusCode::NOT_FOUND,
+        ),
+        (
+            Endpoints::Health,
             Method::GET,
             "/loglevel",
             StatusCode::FORBIDDEN,
         ),
         (
-            Door::Health,
+            Endpoints::Health,
             Method::PUT,
             "/loglevel",
             StatusCode::FORBIDDEN,
         ),
-        (Door::Metrics, Method::GET, "/livez", StatusCode::NOT_FOUND),
-        (Door::Metrics, Method::GET, "/readyz", StatusCode::NOT_FOUND),
         (
-            Door::Metrics,
+            Endpoints::Metrics,
+            Method::GET,
+            "/livez",
+            StatusCode::NOT_FOUND,
+        ),
+        (
+            Endpoints::Metrics,
+            Method::GET,
+            "/readyz",
+            StatusCode::NOT_FOUND,
+        ),
+        (
+            Endpoints::Metrics,
             Method::GET,
             "/metrics",
             StatusCode::UNAUTHORIZED,
         ),
         (
-            Door::Metrics,
+            Endpoints::Metrics,
             Method::PUT,
             "/loglevel",
             StatusCode::UNAUTHORIZED,
         ),
     ] {
         assert_eq!(
-            ask(door, method.clone(), path).await,
+            ask(endpoints, method.clone(), path).await,
             code,
-            "{door:?} {method} {path}"
+            "{endpoints:?} {method} {path}"
         );
     }
     Ok(())
@@ -183,7 +197,7 @@ fn log_level() -> LogLevel {
 }
 
 #[tokio::test]
-async fn metrics_are_for_whom_the_cluster_allows_it() -> anyhow::Result<()> {
+async fn metrics_require_authorization() -> anyhow::Result<()> {
     let cluster = TestCluster::start().await?;
     let client = cluster.client();
     let namespace = cluster.namespace("metrics").await?;
@@ -212,7 +226,7 @@ async fn metrics_are_for_whom_the_cluster_allows_it() -> anyhow::Result<()> {
 
     let manager = Manager::new(client.clone());
     let health = Health::new(manager.clone())
-        .guarded(Keeper::new(client))
+        .guarded(EndpointAuthorizer::new(client))
         .with_log_level(log_level());
     let refused = send(&health, Method::GET, "/metrics", "").await;
     assert_eq!(refused.status(), StatusCode::UNAUTHORIZED);
@@ -223,20 +237,20 @@ async fn metrics_are_for_whom_the_cluster_allows_it() -> anyhow::Result<()> {
     assert_eq!(get("/metrics", stranger).await, StatusCode::FORBIDDEN);
     assert_eq!(get("/metrics", reader).await, StatusCode::OK);
     assert_eq!(get("/loglevel", reader).await, StatusCode::FORBIDDEN);
-    // Probes come without a token.
+    // Probes need no token.
     assert_eq!(ask(&health, "/livez").await.0, StatusCode::OK);
     let put = with_token(&health, Method::PUT, "/loglevel", reader).await;
     assert_eq!(put, StatusCode::FORBIDDEN);
     assert!(!CHANGED.load(Ordering::SeqCst));
 
-    // Who is on the machine need not be asked for a token.
+    // Loopback callers need no token.
     let from_here = async |level: &'static str| {
         let request =
             Request::put("/loglevel").body(Full::new(Bytes::from_static(level.as_bytes())));
         let mut request = request.unwrap();
         let peer: SocketAddr = "[::ffff:127.0.0.1]:1".parse().unwrap();
         request.extensions_mut().insert(PeerAddress(peer));
-        whole(health.answer(Door::Everything, request).await)
+        whole(health.answer(Endpoints::All, request).await)
             .await
             .status()
     };

@@ -1,13 +1,13 @@
-//! Carrying out what was decided: the [`Action`]s of the crate `golden`.
+//! Applying the [`Action`]s of the crate `golden_images`.
 //!
 //! ```text
-//! Create --> refused if it is there          Patch --> refused if it is gone
-//! Delete --> fine if it is gone; only the object that was looked at
-//!   then: wait until the cache shows it
+//! Create --> fails if the object exists      Patch --> fails if it does not
+//! Delete --> succeeds if the object is gone; deletes only the uid that was read
+//!   then: wait until the cache shows the write
 //! ```
 //!
-//! What is refused is no failure but a race: the error says so ([`Error::is_race`]), and what there
-//! is now is looked at again.
+//! These failures are races, not errors ([`Error::is_conflict`]): the reconcile is requeued and decides on the current
+//! state.
 
 use std::collections::BTreeSet;
 
@@ -25,26 +25,26 @@ use kube::{Api, Resource};
 use runtime::{Absent as _, Cache, Error, Key, Manager};
 use serde_json::{Value, json};
 
-/// Actions under way at the same time: what each takes is waiting for a disk.
-const AT_A_TIME: usize = 16;
+/// Concurrent requests: each spends its time waiting for etcd to sync to disk.
+const MAX_CONCURRENT_REQUESTS: usize = 16;
 
-/// Carries out actions in the name of one component.
+/// Applies actions in the name of one component.
 #[derive(Clone)]
 pub struct Actions {
     manager: Manager,
     component: &'static str,
 }
 
-/// Something to be done to an object.
-enum Step<'a> {
+/// A request on one object.
+enum Request<'a> {
     Create(&'a Value),
     Patch(&'a Value),
     Status(&'a Value),
     Delete,
 }
 
-impl Step<'_> {
-    /// What it is called in errors.
+impl Request<'_> {
+    /// The operation, for error messages.
     fn name(&self) -> &'static str {
         match self {
             Self::Create(_) => "creating",
@@ -56,7 +56,7 @@ impl Step<'_> {
 }
 
 impl Actions {
-    /// Nothing is done yet. The component is the field manager of what is written.
+    /// `component` is the field manager of the writes.
     pub fn new(manager: &Manager, component: &'static str) -> Self {
         Self {
             manager: manager.clone(),
@@ -64,27 +64,27 @@ impl Actions {
         }
     }
 
-    /// Carries out all, in their order; neighbours that do the same to different objects of one kind, some
-    /// at a time. When this returns, the caches of the manager show it.
+    /// Applies all actions in order; consecutive ones of the same type on different objects of one kind run
+    /// concurrently. Returns once the caches of the manager show them.
     ///
-    /// The first that cannot be carried out ends it; the next decision begins with what there is then.
+    /// Stops at the first failure; the next reconcile decides on the resulting state.
     pub async fn carry_out(&self, actions: &[Action]) -> Result<(), Error> {
         let mut later = actions;
         while !later.is_empty() {
-            let (now, rest) = later.split_at(alike(later));
+            let (now, rest) = later.split_at(leading_run(later));
             later = rest;
             let mut now = now.iter();
-            let mut under_way = FuturesUnordered::new();
+            let mut in_flight = FuturesUnordered::new();
             let mut outcome = Ok(());
             loop {
                 while outcome.is_ok()
-                    && under_way.len() < AT_A_TIME
+                    && in_flight.len() < MAX_CONCURRENT_REQUESTS
                     && let Some(action) = now.next()
                 {
-                    under_way.push(self.act(action));
+                    in_flight.push(self.act(action));
                 }
-                // What has begun is seen to its end: half a request is worse than one too many.
-                let Some(done) = under_way.next().await else {
+                // Await requests in flight: their writes may have happened, and the caches have to show them.
+                let Some(done) = in_flight.next().await else {
                     break;
                 };
                 outcome = outcome.and(done);
@@ -95,15 +95,15 @@ impl Actions {
     }
 
     async fn act(&self, action: &Action) -> Result<(), Error> {
-        let (kind, step) = match action {
-            Action::Create { kind, object } => (*kind, Step::Create(object)),
-            Action::Patch { kind, patch, .. } => (*kind, Step::Patch(patch)),
-            Action::Delete { kind, .. } => (*kind, Step::Delete),
+        let (kind, request) = match action {
+            Action::Create { kind, object } => (*kind, Request::Create(object)),
+            Action::Patch { kind, patch, .. } => (*kind, Request::Patch(patch)),
+            Action::Delete { kind, .. } => (*kind, Request::Delete),
         };
-        self.take(kind, &action.of(), step).await
+        self.send(kind, &action.of(), request).await
     }
 
-    /// Puts a status in the place of the one there is, wherever the definition of the kind has it.
+    /// Replaces the status of an object, through the status subresource if the CRD has one.
     pub async fn write_status(
         &self,
         kind: Kind,
@@ -111,43 +111,43 @@ impl Actions {
         status: &impl serde::Serialize,
     ) -> Result<(), Error> {
         let status = json!([{ "op": "add", "path": "/status", "value": status }]);
-        self.take(kind, of, Step::Status(&status)).await
+        self.send(kind, of, Request::Status(&status)).await
     }
 
-    async fn take(&self, kind: Kind, of: &Named, step: Step<'_>) -> Result<(), Error> {
+    async fn send(&self, kind: Kind, of: &Named, request: Request<'_>) -> Result<(), Error> {
         match kind {
-            Kind::DataImportCron => self.take_known::<DataImportCron>(kind, of, step).await,
-            Kind::DataSource => self.take_known::<DataSource>(kind, of, step).await,
-            Kind::DataVolume => self.take_known::<DataVolume>(kind, of, step).await,
+            Kind::DataImportCron => self.send_typed::<DataImportCron>(kind, of, request).await,
+            Kind::DataSource => self.send_typed::<DataSource>(kind, of, request).await,
+            Kind::DataVolume => self.send_typed::<DataVolume>(kind, of, request).await,
             Kind::Claim => {
-                self.take_known::<PersistentVolumeClaim>(kind, of, step)
+                self.send_typed::<PersistentVolumeClaim>(kind, of, request)
                     .await
             }
             Kind::Snapshot | Kind::Template => {
                 let of_kind = gvk(kind);
-                let foreign = self.manager.foreign();
+                let foreign = self.manager.optional_kinds();
                 let cache = foreign.open(&of_kind).await?;
                 let api = foreign.api(&of_kind, Some(&of.namespace));
                 let (Some(cache), Some(api)) = (cache, api) else {
                     return Err(Error::Invalid(format!(
-                        "{} {}: the kind is not installed; its CustomResourceDefinition is needed",
-                        step.name(),
+                        "{} {}: the kind is not installed; install its CustomResourceDefinition",
+                        request.name(),
                         title(kind, of),
                     )));
                 };
-                self.run(kind, of, step, api, &cache).await
+                self.run(kind, of, request, api, &cache).await
             }
         }
     }
 
-    async fn take_known<K>(&self, kind: Kind, of: &Named, step: Step<'_>) -> Result<(), Error>
+    async fn send_typed<K>(&self, kind: Kind, of: &Named, request: Request<'_>) -> Result<(), Error>
     where
         K: runtime::Kind<DynamicType = ()> + Resource<Scope = NamespaceResourceScope>,
     {
         let resource = ApiResource::erase::<K>(&());
         let client = self.manager.client();
         let api = Api::namespaced_with(client, &of.namespace, &resource);
-        self.run(kind, of, step, api, &self.manager.cache::<K>())
+        self.run(kind, of, request, api, &self.manager.cache::<K>())
             .await
     }
 
@@ -155,17 +155,17 @@ impl Actions {
         &self,
         kind: Kind,
         of: &Named,
-        step: Step<'_>,
+        request: Request<'_>,
         api: Api<DynamicObject>,
         cache: &Cache<K>,
     ) -> Result<(), Error> {
-        let failed = Error::api(format!("{} {}", step.name(), title(kind, of)));
+        let failed = Error::api(format!("{} {}", request.name(), title(kind, of)));
         let params = PatchParams {
             field_manager: Some(self.component.to_owned()),
             ..PatchParams::default()
         };
-        let written = match step {
-            Step::Create(object) => {
+        let written = match request {
+            Request::Create(object) => {
                 let mut object = object.clone();
                 let (version, name) = kind.type_of();
                 object["apiVersion"] = json!(version);
@@ -179,8 +179,8 @@ impl Actions {
                 };
                 api.create(&params, &object).await
             }
-            Step::Patch(patch) => api.patch(&of.name, &params, &Patch::Merge(patch)).await,
-            Step::Status(patch) => {
+            Request::Patch(patch) => api.patch(&of.name, &params, &Patch::Merge(patch)).await,
+            Request::Status(patch) => {
                 let patch = serde_json::from_value(patch.clone()).map_err(|error| {
                     Error::Invalid(format!(
                         "writing the status of {}: {error}",
@@ -194,11 +194,11 @@ impl Actions {
                     api.patch(&of.name, &params, &patch).await
                 }
             }
-            Step::Delete => {
+            Request::Delete => {
                 let known = cache.find(&Key::new(&of.namespace, &of.name));
                 let known: Option<ObjectMeta> = known.map(|it| it.meta().clone());
                 let params = DeleteParams {
-                    // Another one of the same name was not looked at.
+                    // A new object of the same name was not part of the decision.
                     preconditions: known.as_ref().map(|known| Preconditions {
                         uid: known.uid.clone(),
                         resource_version: None,
@@ -207,10 +207,10 @@ impl Actions {
                 };
                 api.delete(&of.name, &params)
                     .await
-                    .or_absent()
+                    .not_found_as_none()
                     .map_err(failed)?;
                 if let Some(known) = known {
-                    cache.saw_deletion(&known).await;
+                    cache.wait_for_deletion(&known).await;
                 }
                 return Ok(());
             }
@@ -219,11 +219,13 @@ impl Actions {
         Ok(())
     }
 
-    /// Whether the status of a kind is written apart from the rest. That of DataImportCrons and
-    /// DataSources is not, as CDI defines them today.
+    /// Whether the kind has a status subresource. DataImportCrons and DataSources of CDI have none today.
     fn has_status(&self, kind: Kind) -> bool {
         let of_kind = gvk(kind);
-        let installed = self.manager.foreign().kind(&of_kind.group, &of_kind.kind);
+        let installed = self
+            .manager
+            .optional_kinds()
+            .kind(&of_kind.group, &of_kind.kind);
         installed.is_none_or(|installed| {
             let mut versions = installed.definition.spec.versions.iter();
             versions.any(|version| {
@@ -234,9 +236,8 @@ impl Actions {
     }
 }
 
-/// How many of the first actions do the same to different objects of one kind: it does not matter which
-/// of them comes first.
-fn alike(actions: &[Action]) -> usize {
+/// Length of the leading run of actions of the same type on different objects of one kind, whose order does not matter.
+fn leading_run(actions: &[Action]) -> usize {
     let what = |action: &Action| match action {
         Action::Create { kind, .. } => (*kind, 0),
         Action::Patch { kind, .. } => (*kind, 1),
@@ -248,7 +249,7 @@ fn alike(actions: &[Action]) -> usize {
     actions.iter().take_while(same).count()
 }
 
-/// A kind as the API knows it.
+/// The GroupVersionKind of a kind.
 pub fn gvk(kind: Kind) -> GroupVersionKind {
     let (version, name) = kind.type_of();
     let (group, version) = version.split_once('/').unwrap_or(("", version));

@@ -1,27 +1,27 @@
-//! The layer that imports: DataImportCrons, DataVolumes and DataSources.
+//! The import layer: DataImportCrons, DataVolumes and DataSources.
 //!
 //! ```text
 //! registry <--poll-- DataImportCron --cron--> DataVolume ---volume--> claim, importer --> disk
-//!    one question for all architectures          |                      (executor: pods, or here)
+//!    one request for all architectures           |                      (executor: pods, or in-process)
 //!                                                `--> DataSource --source--> status.source
 //! ```
 //!
-//! What is to be done is decided in `golden_images::cdi`. The state is in the objects alone: whoever takes
-//! over finds digests, failures and the time of the next try there, and half a disk where it was left.
+//! Decisions are made in `golden_images::cdi`. All state is in the objects: after a failover the next leader finds
+//! digests, failures and the time of the next attempt there, and resumes a partial disk.
 
-mod asking;
 mod cron;
 mod disks;
 mod executor;
 mod follow;
 mod poll;
 mod pollers;
+mod polling;
 mod registries;
 mod report;
 mod source;
 mod transfer;
+mod view;
 mod volume;
-mod world;
 
 use std::path::PathBuf;
 
@@ -30,40 +30,40 @@ use runtime::{Key, Manager, Queue};
 use tracing::info;
 
 use super::actions::Actions;
-use asking::Asking;
 use executor::Executor;
 use poll::Polls;
 use pollers::Pollers;
+use polling::Polling;
 use registries::Registries;
 use report::Report;
-use world::World;
+use view::ImportView;
 
-/// What the controllers of this layer are called: in logs, events, metrics and as field managers.
+/// Name of the controllers in logs, events, metrics and managed fields.
 pub const COMPONENT: &str = "medley-images-cdi";
 
-/// Who imports.
+/// How images are imported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Imports {
-    /// A pod for every import, of this image of Medley.
+    /// One pod per import, with this image of Medley.
     Pods {
-        /// The image.
+        /// The importer image.
         image: String,
     },
-    /// This process, which keeps the disks in a folder: where pods are not real.
+    /// In this process, which writes the disks to a folder: for clusters that simulate pods.
     Here(Folder),
 }
 
-/// Where a process that imports keeps disks.
+/// Disk folder of a process that imports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Folder {
-    /// The folder; made when it is needed.
+    /// The folder; created on demand.
     pub path: PathBuf,
-    /// Bytes of a layer after which it is written down where to go on.
+    /// Bytes of a layer between checkpoints of the import.
     pub checkpoint_every: u64,
 }
 
 impl Folder {
-    /// A folder, with the usual values.
+    /// A folder, with default settings.
     pub fn new(path: PathBuf) -> Self {
         Self {
             path,
@@ -72,18 +72,18 @@ impl Folder {
     }
 }
 
-/// What the controllers share.
+/// Shared by the controllers of this layer.
 #[derive(Clone)]
 struct Context {
-    world: World,
+    view: ImportView,
     actions: Actions,
     report: Report,
     executor: Executor,
-    asking: Asking,
+    polling: Polling,
     queues: Queues,
 }
 
-/// What is looked at next, by kind.
+/// Work queues, by kind.
 #[derive(Clone, Default)]
 struct Queues {
     crons: Queue<Key>,
@@ -91,48 +91,48 @@ struct Queues {
     sources: Queue<Key>,
 }
 
-/// Starts to import. If the kinds of CDI are not there, that is when they come; else this returns when
-/// everything there is has been seen. `addresses` holds for the controllers and for the pods that they make.
+/// Starts the controllers. Returns once the caches have synced, or at once if CDI is not installed: the controllers
+/// then start when it is. `addresses` applies to this process and to importer pods.
 pub async fn start(manager: &Manager, imports: &Imports, addresses: &AddressPolicy) {
-    if world::is_installed(manager).await {
+    if view::is_installed(manager).await {
         return begin(manager, imports, addresses).await;
     }
-    info!("the kinds of cdi.kubevirt.io are not installed: nothing is imported until they are");
+    info!("CDI is not installed; waiting for its CustomResourceDefinitions");
     let (own, imports, addresses) = (manager.clone(), imports.clone(), addresses.clone());
     manager.spawn(async move {
-        world::until_installed(&own).await;
+        view::until_installed(&own).await;
         begin(&own, &imports, &addresses).await;
     });
 }
 
-/// Gives its metrics their names, and does nothing else.
+/// Registers the metrics of the controllers without starting them, to list them.
 pub(crate) fn declare(manager: &Manager) {
     drop(Report::new(manager));
 }
 
 async fn begin(manager: &Manager, imports: &Imports, addresses: &AddressPolicy) {
-    let world = World::follow(manager).await;
+    let view = ImportView::follow(manager).await;
     let queues = Queues::default();
     let report = Report::new(manager);
-    let registries = Registries::new(world.clone(), addresses);
+    let registries = Registries::new(view.clone(), addresses);
     let executor = match imports {
         Imports::Pods { image } => {
-            Executor::pods(manager, world.clone(), image, addresses, &queues.volumes)
+            Executor::pods(manager, view.clone(), image, addresses, &queues.volumes)
         }
         Imports::Here(folder) => {
-            disks::start(manager, &world, folder.path.clone());
-            Executor::here(manager, registries.clone(), folder, &queues.volumes)
+            disks::start(manager, &view, folder.path.clone());
+            Executor::in_process(manager, registries.clone(), folder, &queues.volumes)
         }
     };
     let pollers = match imports {
         Imports::Pods { image } => Some(Pollers::new(manager, image, &queues.crons)),
         Imports::Here(_) => None,
     };
-    let polls = Polls::start(manager, &world, registries, &report, &queues.crons);
+    let polls = Polls::start(manager, &view, registries, &report, &queues.crons);
     let context = Context {
-        asking: Asking::new(world.clone(), polls, pollers, &queues.crons),
+        polling: Polling::new(view.clone(), polls, pollers, &queues.crons),
         actions: Actions::new(manager, COMPONENT),
-        world,
+        view,
         report,
         executor,
         queues: queues.clone(),

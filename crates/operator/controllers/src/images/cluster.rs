@@ -1,4 +1,4 @@
-//! What several layers look at: nodes, the HyperConverged, what is built in, and the policy.
+//! Inputs that several layers share: nodes, the HyperConverged, built-in templates, and the policy.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,50 +13,50 @@ use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::api::DynamicObject;
 use kube::core::GroupVersionKind;
 use kube::{Api, Resource};
-use runtime::{Cache, Change, Error, Foreign, ForeignChange, Key, Manager, kind_of};
+use runtime::{Cache, Change, Error, Key, Manager, OptionalKindChange, OptionalKinds, kind_of};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::status::typed;
 
-/// How long the objects of a kind that is installed may take to be listed.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// The kind of HyperConvergeds.
+/// Timeout of the first list of an installed kind.
+const LIST_TIMEOUT: Duration = Duration::from_secs(10);
+/// Kind of the HyperConverged CR.
 const HYPERCONVERGED: &str = "HyperConverged";
 
-/// What several layers look at; clones share it.
+/// Shared inputs; clones share the caches.
 #[derive(Clone)]
 pub(super) struct Cluster {
-    foreign: Foreign,
+    foreign: OptionalKinds,
     nodes: Cache<Node>,
     built_in: Cache<ConfigMap>,
 }
 
-/// A HyperConverged.
+/// A HyperConverged CR.
 pub(super) struct Converged {
-    /// Its kind, in the version that it was read in.
+    /// Kind and version it was read in.
     pub(super) kind: GroupVersionKind,
-    /// As it was read.
+    /// The object as read.
     pub(super) object: Arc<DynamicObject>,
-    /// What it says about images.
+    /// Its settings for golden images.
     pub(super) images: Images,
 }
 
-/// How images are kept.
+/// The GoldenImagePolicy as read.
 #[derive(Default)]
-pub(super) struct Kept {
+pub(super) struct PolicyInputs {
     /// The object, if there is one.
     pub(super) object: Option<GoldenImagePolicy>,
-    /// What it means.
+    /// The resulting policy, with defaults.
     pub(super) policy: Policy,
-    /// What in it makes no sense.
+    /// Invalid settings, which were replaced by defaults.
     pub(super) complaints: Vec<Complaint>,
 }
 
 impl Cluster {
-    /// Follows all of it; returns when the nodes and what is built in have been seen.
+    /// Starts the caches; returns once nodes and built-in templates have synced.
     pub(super) async fn follow(manager: &Manager) -> Self {
-        let foreign = manager.foreign().clone();
+        let foreign = manager.optional_kinds().clone();
         for version in Version::ALL {
             let kind = GroupVersionKind::gvk(hco::GROUP, version.name(), HYPERCONVERGED);
             foreign.follow(&kind);
@@ -74,26 +74,31 @@ impl Cluster {
         }
     }
 
-    /// Has somebody told when nodes are other nodes, or something else is built in. The rest is
-    /// [told](concerns) with all foreign kinds.
-    pub(super) fn on_change(&self, tell: impl Fn() + Clone + Send + Sync + 'static) {
-        let told = tell.clone();
+    /// Calls `notify` when nodes or built-in templates change. [`concerns`] recognises the changes of the other inputs,
+    /// which are foreign kinds.
+    pub(super) fn on_change(&self, notify: impl Fn() + Clone + Send + Sync + 'static) {
+        let on_nodes = notify.clone();
         self.nodes.on_change(move |change| {
-            if is_news(change) {
-                told();
+            if affects_images(change) {
+                on_nodes();
             }
         });
-        self.built_in.on_change(move |_| tell());
+        self.built_in.on_change(move |_| notify());
     }
 
-    /// What images are about, of the nodes there are.
+    /// Architectures of the current nodes.
     pub(super) fn architectures(
         &self,
         placement: Option<&Value>,
         policy: &Policy,
     ) -> Architectures {
-        let nodes: Vec<Value> = self.nodes.list().iter().map(|node| outline(node)).collect();
-        architectures::decide(&architectures::Facts {
+        let nodes: Vec<Value> = self
+            .nodes
+            .list()
+            .iter()
+            .map(|node| image_relevant_parts(node))
+            .collect();
+        architectures::decide(&architectures::ArchitectureInputs {
             nodes: &nodes,
             placement,
             wanted: Override {
@@ -103,8 +108,8 @@ impl Cluster {
         })
     }
 
-    /// A list that is built in, beside a HyperConverged. One that cannot be read is an error: to take
-    /// it for an empty one would remove images.
+    /// A built-in list of templates, from a ConfigMap next to the HyperConverged. An unreadable list is an error:
+    /// treating it as empty would delete images.
     pub(super) fn built_in<T: DeserializeOwned>(
         &self,
         namespace: &str,
@@ -123,31 +128,30 @@ impl Cluster {
         })
     }
 
-    /// How images are kept.
-    pub(super) async fn policy(&self) -> Result<Kept, Error> {
+    /// The GoldenImagePolicy.
+    pub(super) async fn policy(&self) -> Result<PolicyInputs, Error> {
         let cache = self.foreign.open(&kind_of::<GoldenImagePolicy>()).await?;
         let object = cache.and_then(|cache| cache.get("", api::golden::NAME));
         let Some(object) = object else {
-            return Ok(Kept::default());
+            return Ok(PolicyInputs::default());
         };
         let object: GoldenImagePolicy = typed(&object)?;
         let (policy, complaints) = Policy::read(&object.spec);
-        Ok(Kept {
+        Ok(PolicyInputs {
             object: Some(object),
             policy,
             complaints,
         })
     }
 
-    /// A HyperConverged, in the best version that is served.
+    /// A HyperConverged, in the preferred served version.
     pub(super) async fn hyperconverged(&self, key: &Key) -> Result<Option<Converged>, Error> {
         let found = self.hyperconvergeds().await?;
         let mut found = found.into_iter();
         Ok(found.find(|it| Key::of(&it.object.metadata) == *key))
     }
 
-    /// The HyperConverged that something in a namespace follows from: the one there, or else the only
-    /// other.
+    /// The HyperConverged that applies to a namespace: the one there, or else the only one in the cluster.
     pub(super) async fn hyperconverged_for(
         &self,
         namespace: &str,
@@ -188,23 +192,22 @@ impl Cluster {
 }
 
 /// Whether a change is one of a HyperConverged or of the policy.
-pub(super) fn concerns(change: &ForeignChange<'_>) -> bool {
+pub(super) fn concerns(change: &OptionalKindChange<'_>) -> bool {
     let kind = change.kind();
     is_hyperconverged(kind) || *kind == kind_of::<GoldenImagePolicy>()
 }
 
-/// Whether a kind is that of HyperConvergeds, in any version.
+/// Whether a kind is HyperConverged, in any version.
 pub(super) fn is_hyperconverged(kind: &GroupVersionKind) -> bool {
     kind.group == hco::GROUP && kind.kind == HYPERCONVERGED
 }
 
-/// The kind of SSPs.
 pub(super) fn ssp_kind() -> GroupVersionKind {
     kind_of::<SSP>()
 }
 
-/// Waits until the objects of a kind are known; whether it is installed.
-pub(super) async fn is_listed<K>(foreign: &Foreign, cache: &Cache<K>) -> Result<bool, Error>
+/// Waits until the objects of a kind are listed; returns whether it is installed.
+pub(super) async fn is_listed<K>(foreign: &OptionalKinds, cache: &Cache<K>) -> Result<bool, Error>
 where
     K: runtime::Kind + Resource<DynamicType = ()>,
 {
@@ -212,19 +215,19 @@ where
     if foreign.kind(&kind.group, &kind.kind).is_none() {
         return Ok(false);
     }
-    let listed = tokio::time::timeout(PATIENCE, cache.synced()).await;
+    let listed = tokio::time::timeout(LIST_TIMEOUT, cache.synced()).await;
     listed.map(|()| true).map_err(|_| {
         Error::Late(format!(
             "listing {} ({}): no answer within {} s",
             kind.kind,
             kind.api_version(),
-            PATIENCE.as_secs()
+            LIST_TIMEOUT.as_secs()
         ))
     })
 }
 
-/// What of a node has to do with images.
-fn outline(node: &Node) -> Value {
+/// The parts of a node that images depend on.
+fn image_relevant_parts(node: &Node) -> Value {
     let (labels, architecture, system) = about(node);
     json!({
         "metadata": { "name": node.metadata.name, "labels": labels },
@@ -246,8 +249,7 @@ fn about(node: &Node) -> About<'_> {
     )
 }
 
-/// Whether a node is another one as far as images are concerned. Nodes tell all the time that they
-/// are alive.
-fn is_news(change: &Change<Node>) -> bool {
+/// Whether a node changed in a part that images depend on; heartbeats do not.
+fn affects_images(change: &Change<Node>) -> bool {
     change.old.as_deref().map(about) != change.new.as_deref().map(about)
 }

@@ -1,7 +1,7 @@
 //! The first layer: from nodes and a HyperConverged to an SSP.
 //!
 //! ```text
-//! gather: nodes, HyperConverged, what is built in, the policy, what images really have
+//! gather: nodes, HyperConverged, built-in templates, the policy, the architectures found in images
 //!   decide: golden_images::hco --> the SSP, the status of the HyperConverged, samples
 //!     apply: SSP, by server-side apply
 //!       report: status, events, metrics
@@ -16,72 +16,72 @@ use api::golden::names::AVAILABLE_ARCHITECTURES;
 use api::hco::{SSP_NAME, TEMPLATES_KEY};
 use api::ssp::{DataImportCronTemplate, GOLDEN_NAMESPACE};
 use golden_images::action::annotation;
-use golden_images::hco::{Decision, Facts, decide};
+use golden_images::hco::{Decision, HcoInputs, decide};
 use golden_images::list::{self, Listed};
 use golden_images::names::for_architecture;
 use jiff::Timestamp;
 use kube::api::{DynamicObject, Patch, PatchParams};
-use runtime::{Cache, Error, Foreign, ForeignChange, Key, Manager, Next, Reconcile};
+use runtime::{Cache, Error, Key, Manager, Next, OptionalKindChange, OptionalKinds, Reconcile};
 use serde_json::Value;
 
-use super::agenda::Agenda;
 use super::cluster::{Cluster, Converged, concerns, is_hyperconverged, is_listed, ssp_kind};
+use super::layer_queue::LayerQueue;
 use crate::status::{self, typed};
 use report::Report;
 
-/// What the layer is called: in logs, events and managed fields.
+/// Name of the controller in logs, events and managed fields.
 pub const COMPONENT: &str = "medley-images-hco";
 
-/// Starts the layer; returns when everything there is has been seen.
+/// Starts the controller; returns once its caches have synced.
 pub async fn start(manager: &Manager) -> Result<(), Error> {
     let cluster = Cluster::follow(manager).await;
-    let foreign = manager.foreign().clone();
+    let foreign = manager.optional_kinds().clone();
     foreign.follow(&ssp_kind());
     foreign.synced().await;
-    let layer = Layer {
+    let controller = HcoController {
         cluster: cluster.clone(),
         crons: manager.cache::<DataImportCron>(),
         foreign: foreign.clone(),
         report: Report::new(manager),
     };
-    let agenda = Agenda::default();
-    let to = agenda.clone();
+    let objects = LayerQueue::default();
+    let to = objects.clone();
     foreign.on_change(move |change| match change {
-        ForeignChange::Object { kind, key, change } if is_hyperconverged(kind) => {
+        OptionalKindChange::Object { kind, key, change } if is_hyperconverged(kind) => {
             to.changed(key, change);
         }
-        change if concerns(change) || *change.kind() == ssp_kind() => to.all(),
+        change if concerns(change) || *change.kind() == ssp_kind() => to.add_all(),
         _ => {}
     });
-    let to = agenda.clone();
-    layer.crons.on_change(move |change| {
+    let to = objects.clone();
+    controller.crons.on_change(move |change| {
         let available = |cron: Option<&DataImportCron>| {
             let cron = cron?;
             annotation(&cron.metadata, AVAILABLE_ARCHITECTURES).map(str::to_owned)
         };
         if available(change.old.as_deref()) != available(change.new.as_deref()) {
-            to.all();
+            to.add_all();
         }
     });
-    let to = agenda.clone();
-    cluster.on_change(move || to.all());
-    manager.start(layer, agenda.queue(), 1);
+    let to = objects.clone();
+    cluster.on_change(move || to.add_all());
+    manager.start(controller, objects.queue(), 1);
     Ok(())
 }
 
-/// Gives its metrics their names, and does nothing else.
+/// Registers the metrics of the controller without starting it, to list them.
 pub(crate) fn declare(manager: &Manager) {
     drop(Report::new(manager));
 }
 
-struct Layer {
+struct HcoController {
     cluster: Cluster,
     crons: Cache<DataImportCron>,
-    foreign: Foreign,
+    foreign: OptionalKinds,
     report: Report,
 }
 
-impl Reconcile for Layer {
+impl Reconcile for HcoController {
     fn name(&self) -> &'static str {
         COMPONENT
     }
@@ -103,12 +103,13 @@ impl Reconcile for Layer {
             let (of, status) = (&found.object.metadata, &decision.status);
             status::write(&self.foreign, &found.kind, of, status, COMPONENT).await?;
         }
-        self.report.decided(&self.foreign, &found, &decision);
+        self.report
+            .report_decision(&self.foreign, &found, &decision);
         Ok(Next::Wait)
     }
 }
 
-impl Layer {
+impl HcoController {
     async fn decide(
         &self,
         found: &Converged,
@@ -126,7 +127,7 @@ impl Layer {
         let discovered = self
             .discovered(built_in.iter().chain(&images.templates))
             .await?;
-        Ok(decide(&Facts {
+        Ok(decide(&HcoInputs {
             images,
             built_in: &built_in,
             architectures: &architectures,
@@ -139,7 +140,7 @@ impl Layer {
         }))
     }
 
-    /// The architectures that images really have, as those found out who asked a registry about them.
+    /// Architectures of images, as found by the import layer when it polled their registries.
     async fn discovered(
         &self,
         templates: impl Iterator<Item = &DataImportCronTemplate>,
@@ -173,7 +174,7 @@ impl Layer {
         ssps: &Cache<DynamicObject>,
     ) -> Result<(), Error> {
         let Some(api) = self.foreign.api(&ssp_kind(), Some(namespace)) else {
-            // It went meanwhile; that it did is told, too.
+            // The CRD was removed meanwhile; its watch event requeues the object.
             return Ok(());
         };
         let params = PatchParams::apply(COMPONENT).force();
@@ -186,7 +187,7 @@ impl Layer {
     }
 }
 
-/// Something that differs from cluster to cluster, and stays: the uid is random.
+/// A number that differs between clusters and is stable: derived from the random uid.
 fn seed(uid: Option<&str>) -> u64 {
     let digits: String = uid
         .unwrap_or_default()

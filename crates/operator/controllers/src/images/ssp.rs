@@ -1,14 +1,14 @@
-//! The second layer: from an SSP to DataImportCrons, DataSources and templates of virtual machines.
+//! The second layer: from an SSP to DataImportCrons, DataSources and virtual machine templates.
 //!
 //! ```text
 //! gather: SSP, crons, sources, volumes, templates, nodes, the policy
-//!   decide: golden_images::ssp --> actions, what is waited for, what is wrong
-//!     apply: actions, until nothing is left to do
+//!   decide: golden_images::ssp --> actions, pending objects, problems
+//!     apply: actions, until none is left
 //!       report: status of the SSP and of the policy, events
 //! ```
 //!
-//! What was made for an SSP bears its name in an annotation, as upstream's does: either of the two can
-//! go on with what the other one made.
+//! Objects created for an SSP carry its name in an annotation, like upstream's: each of the two operators can adopt the
+//! objects of the other.
 
 mod gather;
 mod report;
@@ -26,35 +26,35 @@ use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim};
 use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, Client, Resource, ResourceExt as _};
 use runtime::{
-    Cache, Change, Error, Foreign, ForeignChange, Key, Manager, Next, Reconcile, kind_of,
+    Cache, Change, Error, Key, Manager, Next, OptionalKindChange, OptionalKinds, Reconcile, kind_of,
 };
 use serde_json::json;
 
 use super::actions::{Actions, gvk};
-use super::agenda::Agenda;
 use super::cluster::{Cluster, concerns, ssp_kind};
+use super::layer_queue::LayerQueue;
 use crate::status::typed;
-use gather::World;
+use gather::GatheredSsp;
 use report::Report;
 
-/// What the layer is called: in logs, events and managed fields.
+/// Name of the controller in logs, events and managed fields.
 pub const COMPONENT: &str = "medley-images-ssp";
-/// Keeps an SSP until what was made for it is gone.
+/// Keeps an SSP until the objects created for it are deleted.
 pub const FINALIZER: &str = "medley.dev/images-ssp";
 
-/// Decisions about one SSP before others get their turn. Each step of the way takes one or two.
-const STEPS: usize = 32;
-/// When to look again for kinds that are not installed.
-const LATER: Duration = Duration::from_secs(5);
+/// Upper bound of decide/apply rounds in one reconcile, so that one SSP cannot starve the others. A change takes a few.
+const MAX_ROUNDS_PER_RECONCILE: usize = 32;
+/// Retry interval while a kind is not installed.
+const KIND_RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Starts the layer; returns when everything there is has been seen.
+/// Starts the controller; returns once its caches have synced.
 pub async fn start(manager: &Manager) -> Result<(), Error> {
     let cluster = Cluster::follow(manager).await;
-    let foreign = manager.foreign().clone();
+    let foreign = manager.optional_kinds().clone();
     for kind in [ssp_kind(), kind_of::<VolumeSnapshot>(), gvk(Kind::Template)] {
         foreign.follow(&kind);
     }
-    let layer = Layer {
+    let controller = SspController {
         client: manager.client(),
         foreign: foreign.clone(),
         namespaces: manager.cache::<Namespace>(),
@@ -66,57 +66,57 @@ pub async fn start(manager: &Manager) -> Result<(), Error> {
         report: Report::new(manager),
         cluster,
     };
-    layer.namespaces.synced().await;
-    layer.claims.synced().await;
+    controller.namespaces.synced().await;
+    controller.claims.synced().await;
     foreign.synced().await;
-    let agenda = Agenda::default();
-    subscribe(&layer, &agenda);
-    manager.start(layer, agenda.queue(), 1);
+    let objects = LayerQueue::default();
+    watch_dependencies(&controller, &objects);
+    manager.start(controller, objects.queue(), 1);
     Ok(())
 }
 
-/// Gives its metrics their names, and does nothing else.
+/// Registers the metrics of the controller without starting it, to list them.
 pub(crate) fn declare(manager: &Manager) {
     drop(Report::new(manager));
 }
 
-/// Has everything told that an SSP depends on.
-fn subscribe(layer: &Layer, agenda: &Agenda) {
-    let (to, sources) = (agenda.clone(), layer.sources.clone());
-    layer.foreign.on_change(move |change| match change {
-        ForeignChange::Object { kind, key, change } if **kind == ssp_kind() => {
+/// Enqueues an SSP when an object that it depends on changes.
+fn watch_dependencies(controller: &SspController, objects: &LayerQueue) {
+    let (to, sources) = (objects.clone(), controller.sources.clone());
+    controller.foreign.on_change(move |change| match change {
+        OptionalKindChange::Object { kind, key, change } if **kind == ssp_kind() => {
             to.changed(key, change);
         }
-        ForeignChange::Object { kind, change, .. }
-            if **kind == kind_of::<VolumeSnapshot>() && is_news(change, &sources) =>
+        OptionalKindChange::Object { kind, change, .. }
+            if **kind == kind_of::<VolumeSnapshot>() && affects_images(change, &sources) =>
         {
-            to.all();
+            to.add_all();
         }
-        change if concerns(change) || *change.kind() == gvk(Kind::Template) => to.all(),
+        change if concerns(change) || *change.kind() == gvk(Kind::Template) => to.add_all(),
         _ => {}
     });
-    let to = agenda.clone();
-    layer.cluster.on_change(move || to.all());
-    let to = agenda.clone();
-    layer.crons.on_change(move |_| to.all());
-    let to = agenda.clone();
-    layer.sources.on_change(move |_| to.all());
-    let (to, sources) = (agenda.clone(), layer.sources.clone());
-    layer.imports.on_change(move |change| {
-        if is_news(change, &sources) {
-            to.all();
+    let to = objects.clone();
+    controller.cluster.on_change(move || to.add_all());
+    let to = objects.clone();
+    controller.crons.on_change(move |_| to.add_all());
+    let to = objects.clone();
+    controller.sources.on_change(move |_| to.add_all());
+    let (to, sources) = (objects.clone(), controller.sources.clone());
+    controller.imports.on_change(move |change| {
+        if affects_images(change, &sources) {
+            to.add_all();
         }
     });
-    let (to, sources) = (agenda.clone(), layer.sources.clone());
-    layer.claims.on_change(move |change| {
-        if is_news(change, &sources) {
-            to.all();
+    let (to, sources) = (objects.clone(), controller.sources.clone());
+    controller.claims.on_change(move |change| {
+        if affects_images(change, &sources) {
+            to.add_all();
         }
     });
 }
 
-/// Whether a volume came or went, or is somebody else's now, in a namespace where images are.
-fn is_news<K: Resource>(change: &Change<K>, sources: &Cache<DataSource>) -> bool {
+/// Whether a volume was created, deleted or relabelled in a namespace with golden images.
+fn affects_images<K: Resource>(change: &Change<K>, sources: &Cache<DataSource>) -> bool {
     let home = change
         .object()
         .and_then(|it| it.meta().namespace.as_deref());
@@ -128,9 +128,9 @@ fn is_news<K: Resource>(change: &Change<K>, sources: &Cache<DataSource>) -> bool
         && labels(&change.old) != labels(&change.new)
 }
 
-struct Layer {
+struct SspController {
     client: Client,
-    foreign: Foreign,
+    foreign: OptionalKinds,
     cluster: Cluster,
     namespaces: Cache<Namespace>,
     crons: Cache<DataImportCron>,
@@ -141,13 +141,13 @@ struct Layer {
     report: Report,
 }
 
-impl Reconcile for Layer {
+impl Reconcile for SspController {
     fn name(&self) -> &'static str {
         COMPONENT
     }
 
     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
-        for _ in 0..STEPS {
+        for _ in 0..MAX_ROUNDS_PER_RECONCILE {
             let Some(ssp) = self.ssp(key).await? else {
                 return Ok(Next::Wait);
             };
@@ -157,60 +157,61 @@ impl Reconcile for Layer {
                 return Ok(Next::Wait);
             }
             if !leaves && !bound {
-                self.bind(&ssp, true).await?;
+                self.set_finalizer(&ssp, true).await?;
                 continue;
             }
-            let world = match self.gather(&ssp).await? {
-                Ok(world) => world,
+            let inputs = match self.gather(&ssp).await? {
+                Ok(inputs) => inputs,
                 Err(problem) => {
                     let decision = Decision {
                         problems: vec![problem],
                         ..Decision::default()
                     };
-                    self.tell(&ssp, &decision).await?;
-                    return Ok(Next::After(LATER));
+                    self.report_status(&ssp, &decision).await?;
+                    return Ok(Next::After(KIND_RETRY_INTERVAL));
                 }
             };
-            let decision = decide(&world.facts(Timestamp::now()));
+            let decision = decide(&inputs.facts(Timestamp::now()));
             if decision.actions.is_empty() {
-                return self.rest(&world, &decision).await;
+                return self.finish(&inputs, &decision).await;
             }
             if !leaves {
-                self.make_home().await?;
+                self.create_image_namespace().await?;
             }
             self.actions.carry_out(&decision.actions).await?;
-            self.report.carried_out(&world.ssp, &decision.actions);
+            self.report
+                .emit_action_events(&inputs.ssp, &decision.actions);
         }
-        // Others have waited long enough.
+        // Requeue behind the other SSPs.
         Ok(Next::After(Duration::from_millis(1)))
     }
 }
 
-impl Layer {
+impl SspController {
     async fn ssp(&self, key: &Key) -> Result<Option<SSP>, Error> {
         let cache = self.foreign.open(&ssp_kind()).await?;
         let object = cache.and_then(|cache| cache.find(key));
         object.map(|object| typed(&object)).transpose()
     }
 
-    /// Nothing is left to do for now: says so, and when to look again.
-    async fn rest(&self, world: &World, decision: &Decision) -> Result<Next, Error> {
-        if world.ssp.metadata.deletion_timestamp.is_some() && decision.waiting.is_empty() {
-            self.tell_policy(world, decision).await?;
-            self.close_home(&world.ssp).await?;
-            self.bind(&world.ssp, false).await?;
+    /// Reports a decision without actions, and returns when to requeue.
+    async fn finish(&self, inputs: &GatheredSsp, decision: &Decision) -> Result<Next, Error> {
+        if inputs.ssp.metadata.deletion_timestamp.is_some() && decision.waiting.is_empty() {
+            self.report_policy(inputs, decision).await?;
+            self.revoke_view(&inputs.ssp).await?;
+            self.set_finalizer(&inputs.ssp, false).await?;
             return Ok(Next::Wait);
         }
         if !decision.paused {
-            self.open_home(&world.ssp).await?;
+            self.grant_view(&inputs.ssp).await?;
         }
-        self.tell(&world.ssp, decision).await?;
-        self.tell_policy(world, decision).await?;
+        self.report_status(&inputs.ssp, decision).await?;
+        self.report_policy(inputs, decision).await?;
         Ok(decision.look_again.map_or(Next::Wait, Next::at))
     }
 
-    /// Keeps an SSP until what was made for it is gone, or lets it go.
-    async fn bind(&self, ssp: &SSP, keep: bool) -> Result<(), Error> {
+    /// Adds or removes the finalizer.
+    async fn set_finalizer(&self, ssp: &SSP, keep: bool) -> Result<(), Error> {
         let mut all: Vec<&str> = ssp.finalizers().iter().map(String::as_str).collect();
         all.retain(|it| *it != FINALIZER);
         if keep {
@@ -234,7 +235,7 @@ impl Layer {
             if keep {
                 cache.saw(&written).await;
             } else {
-                // Without finalizers it is gone.
+                // Removing the last finalizer deletes the object.
                 let goes = |object: Option<&kube::api::DynamicObject>| {
                     object.is_none_or(|object| {
                         let left = object.metadata.finalizers.as_deref().unwrap_or_default();
@@ -247,8 +248,8 @@ impl Layer {
         Ok(())
     }
 
-    /// Makes the namespace where images are, unless a template says otherwise.
-    async fn make_home(&self) -> Result<(), Error> {
+    /// Creates the namespace of golden images, the default of templates.
+    async fn create_image_namespace(&self) -> Result<(), Error> {
         if self.namespaces.get("", GOLDEN_NAMESPACE).is_some() {
             return Ok(());
         }

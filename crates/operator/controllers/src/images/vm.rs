@@ -1,14 +1,14 @@
-//! The side of virtual machines: each has the architecture of what it starts from.
+//! Virtual machines: sets the architecture of the image they start from.
 //!
 //! ```text
 //! gather: the VirtualMachine, its DataSources through one pointer, its volumes, the nodes
 //!   decide: golden_images::vm --> the architecture, warnings
-//!     apply: spec.template.spec.architecture, if nobody set it
+//!     apply: spec.template.spec.architecture, if it is unset
 //!       report: events
 //! ```
 //!
-//! KubeVirt does the same when a machine is made, as far as DataSources go. Here machines are looked at
-//! that were made before, or before their DataSource was there, or from volumes.
+//! KubeVirt does the same in admission, for DataSources. This controller covers virtual machines that were created
+//! earlier, before their DataSource existed, or from volumes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -16,103 +16,102 @@ use std::sync::Arc;
 use api::cdi::{DataSource, DataSourceRef, DataVolume, Named, labels};
 use golden_images::action::{label, name_of, named};
 use golden_images::architectures::Architectures;
-use golden_images::vm::{Decision, Facts, References, Warning, Why, decide, references};
+use golden_images::vm::{Decision, References, VmInputs, Warning, Why, decide, references};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::Resource;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::core::GroupVersionKind;
 use parking_lot::Mutex;
 use runtime::{
-    Cache, Change, Error, Events, Foreign, ForeignChange, Key, Manager, Next, Reconcile,
+    Cache, Change, Error, Events, Key, Manager, Next, OptionalKindChange, OptionalKinds, Reconcile,
 };
 use serde_json::{Value, json};
 
-use super::agenda::Agenda;
 use super::cluster::{Cluster, concerns, is_listed};
+use super::layer_queue::LayerQueue;
 
-/// What the layer is called: in logs, events and managed fields.
+/// Name of the controller in logs, events and managed fields.
 pub const COMPONENT: &str = "medley-images-vm";
 
-/// Machines are many, and looking at one takes little.
+/// There are many virtual machines, but a reconcile takes little.
 const WORKERS: usize = 2;
 
-/// The kind of virtual machines.
-fn machine_kind() -> GroupVersionKind {
+fn vm_kind() -> GroupVersionKind {
     GroupVersionKind::gvk("kubevirt.io", "v1", "VirtualMachine")
 }
 
-/// Starts the layer; returns when everything there is has been seen.
+/// Starts the controller; returns once its caches have synced.
 pub async fn start(manager: &Manager) -> Result<(), Error> {
-    let foreign = manager.foreign().clone();
-    foreign.follow(&machine_kind());
-    let layer = Layer {
+    let foreign = manager.optional_kinds().clone();
+    foreign.follow(&vm_kind());
+    let controller = VmController {
         cluster: Cluster::follow(manager).await,
         nodes: Arc::default(),
         foreign: foreign.clone(),
         sources: manager.cache::<DataSource>(),
         imports: manager.cache::<DataVolume>(),
         claims: manager.cache::<PersistentVolumeClaim>(),
-        events: crate::words::events(manager, COMPONENT),
-        told: Mutex::default(),
+        events: crate::reasons::events(manager, COMPONENT),
+        warned: Mutex::default(),
     };
-    layer.claims.synced().await;
+    controller.claims.synced().await;
     foreign.synced().await;
-    let agenda = Agenda::default();
-    subscribe(&layer, &agenda);
-    manager.start(layer, agenda.queue(), WORKERS);
+    let objects = LayerQueue::default();
+    watch_dependencies(&controller, &objects);
+    manager.start(controller, objects.queue(), WORKERS);
     Ok(())
 }
 
-/// Has everything told that the architecture of a machine depends on.
-fn subscribe(layer: &Layer, agenda: &Agenda) {
-    let users: Arc<Mutex<Users>> = Arc::default();
-    let told = Arc::clone(&users);
-    let (to, nodes) = (agenda.clone(), Arc::clone(&layer.nodes));
-    layer.foreign.on_change(move |change| match change {
-        ForeignChange::Object { kind, key, change } if **kind == machine_kind() => {
-            // Its status is written all the time.
+/// Enqueues a virtual machine when its spec, sources or volumes change.
+fn watch_dependencies(controller: &VmController, objects: &LayerQueue) {
+    let users: Arc<Mutex<VolumeUsers>> = Arc::default();
+    let index = Arc::clone(&users);
+    let (to, nodes) = (objects.clone(), Arc::clone(&controller.nodes));
+    controller.foreign.on_change(move |change| match change {
+        OptionalKindChange::Object { kind, key, change } if **kind == vm_kind() => {
+            // KubeVirt updates the status often.
             let spec = |side: &Option<Arc<DynamicObject>>| {
                 side.as_ref().map(|it| it.data.get("spec").cloned())
             };
             if spec(&change.old) != spec(&change.new) {
-                told.lock().changed(key, change);
+                index.lock().changed(key, change);
                 to.changed(key, change);
             }
         }
         change if concerns(change) => {
             nodes.lock().forget();
-            to.all();
+            to.add_all();
         }
         _ => {}
     });
-    let (to, nodes) = (agenda.clone(), Arc::clone(&layer.nodes));
-    layer.cluster.on_change(move || {
+    let (to, nodes) = (objects.clone(), Arc::clone(&controller.nodes));
+    controller.cluster.on_change(move || {
         nodes.lock().forget();
-        to.all();
+        to.add_all();
     });
-    let to = agenda.clone();
-    layer.sources.on_change(move |change| {
-        let said = |source: &Arc<DataSource>| (bears(&**source), target(source));
-        if change.old.as_ref().map(said) != change.new.as_ref().map(said) {
-            to.all();
+    let to = objects.clone();
+    controller.sources.on_change(move |change| {
+        let relevant = |source: &Arc<DataSource>| (architecture_label(&**source), target(source));
+        if change.old.as_ref().map(relevant) != change.new.as_ref().map(relevant) {
+            to.add_all();
         }
     });
-    let (to, told) = (agenda.clone(), Arc::clone(&users));
-    layer
+    let (to, index) = (objects.clone(), Arc::clone(&users));
+    controller
         .imports
-        .on_change(move |change| told.lock().tell(change, &to));
-    let to = agenda.clone();
-    layer
+        .on_change(move |change| index.lock().enqueue_users(change, &to));
+    let to = objects.clone();
+    controller
         .claims
-        .on_change(move |change| users.lock().tell(change, &to));
+        .on_change(move |change| users.lock().enqueue_users(change, &to));
 }
 
-/// Which machines use a volume.
+/// Virtual machines by the volumes they use.
 #[derive(Default)]
-struct Users(HashMap<Named, BTreeSet<Key>>);
+struct VolumeUsers(HashMap<Named, BTreeSet<Key>>);
 
-impl Users {
-    /// A machine is new, different or gone.
+impl VolumeUsers {
+    /// Updates the entries of a virtual machine that was added, modified or deleted.
     fn changed(&mut self, key: &Key, change: &Change<DynamicObject>) {
         let volumes = |side: &Option<Arc<DynamicObject>>| {
             let machine = side.as_ref().map(|it| references(&it.data, &key.namespace));
@@ -131,27 +130,27 @@ impl Users {
         }
     }
 
-    /// Has the machines looked at that use a volume which came, went, or is for something else.
-    fn tell<K: Resource>(&self, change: &Change<K>, agenda: &Agenda) {
-        if !is_news(change) {
+    /// Enqueues the users of a volume that was created, deleted, or relabelled with another architecture.
+    fn enqueue_users<K: Resource>(&self, change: &Change<K>, objects: &LayerQueue) {
+        if !affects_users(change) {
             return;
         }
         let name = change.object().map(|it| name_of(it.meta()));
         let users = name.and_then(|name| self.0.get(&name));
         for key in users.into_iter().flatten() {
-            agenda.queue().add(key.clone());
+            objects.queue().add(key.clone());
         }
     }
 }
 
-/// Whether a volume came, went, or is for another architecture than before.
-fn is_news<K: Resource>(change: &Change<K>) -> bool {
-    let said = |side: &Option<Arc<K>>| side.as_ref().map(|it| bears(&**it));
-    said(&change.old) != said(&change.new)
+/// Whether a volume was created, deleted, or relabelled with another architecture.
+fn affects_users<K: Resource>(change: &Change<K>) -> bool {
+    let label = |side: &Option<Arc<K>>| side.as_ref().map(|it| architecture_label(&**it));
+    label(&change.old) != label(&change.new)
 }
 
-/// The architecture that an object bears.
-fn bears<K: Resource>(object: &K) -> Option<String> {
+/// The architecture label of an object.
+fn architecture_label<K: Resource>(object: &K) -> Option<String> {
     label(object.meta(), labels::ARCHITECTURE).map(str::to_owned)
 }
 
@@ -167,23 +166,23 @@ fn target(source: &DataSource) -> Option<Named> {
     }
 }
 
-struct Layer {
+struct VmController {
     cluster: Cluster,
     nodes: Arc<Mutex<Nodes>>,
-    foreign: Foreign,
+    foreign: OptionalKinds,
     sources: Cache<DataSource>,
     imports: Cache<DataVolume>,
     claims: Cache<PersistentVolumeClaim>,
     events: Events,
-    /// What the user of a machine was told last.
-    told: Mutex<HashMap<Key, Vec<Warning>>>,
+    /// Warnings emitted last, by virtual machine.
+    warned: Mutex<HashMap<Key, Vec<Warning>>>,
 }
 
-/// What was last found out about the nodes.
+/// Cached architectures of the nodes.
 #[derive(Default)]
 struct Nodes {
     known: Option<Arc<Architectures>>,
-    /// Grows when nodes change: what was found out before does not count.
+    /// Incremented when nodes change: a result computed before is not cached.
     changes: u64,
 }
 
@@ -194,25 +193,26 @@ impl Nodes {
     }
 }
 
-impl Reconcile for Layer {
+impl Reconcile for VmController {
     fn name(&self) -> &'static str {
         COMPONENT
     }
 
     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
-        let machines = self.foreign.open(&machine_kind()).await?;
+        let machines = self.foreign.open(&vm_kind()).await?;
         let machine = machines.as_ref().and_then(|machines| machines.find(key));
         let (Some(machines), Some(machine)) = (machines, machine) else {
-            self.told.lock().remove(key);
+            self.warned.lock().remove(key);
             return Ok(Next::Wait);
         };
         if machine.metadata.deletion_timestamp.is_some() {
             return Ok(Next::Wait);
         }
         let decision = self.decide(key, &machine.data).await?;
-        // What is not there yet may say something else than the cluster does.
-        let waits = decision.why == Why::Default && self.waits(key, &machine.data);
-        if let Some(architecture) = decision.set.as_deref().filter(|_| !waits) {
+        // A source that does not exist yet may name another architecture than the cluster default.
+        let waits_for_source =
+            decision.why == Why::Default && self.awaits_source(key, &machine.data);
+        if let Some(architecture) = decision.set.as_deref().filter(|_| !waits_for_source) {
             self.set(&machine, &machines, architecture, &decision.why)
                 .await?;
         }
@@ -221,13 +221,13 @@ impl Reconcile for Layer {
     }
 }
 
-impl Layer {
+impl VmController {
     async fn decide(&self, key: &Key, machine: &Value) -> Result<Decision, Error> {
         let nodes = self.architectures().await?;
         let from = references(machine, &key.namespace);
         let sources = self.sources_of(&from).await?;
         let volumes = self.volumes_of(&from);
-        Ok(decide(&Facts {
+        Ok(decide(&VmInputs {
             machine,
             namespace: &key.namespace,
             sources: &|name| sources.get(name).map(|it| &**it),
@@ -237,7 +237,7 @@ impl Layer {
         }))
     }
 
-    /// What there is to know about the nodes, asked once for many machines.
+    /// Architectures of the nodes, computed once for many virtual machines.
     async fn architectures(&self) -> Result<Arc<Architectures>, Error> {
         let changes = {
             let nodes = self.nodes.lock();
@@ -257,7 +257,7 @@ impl Layer {
         Ok(found)
     }
 
-    /// The DataSources that a machine starts from, and those they point to.
+    /// The DataSources that a virtual machine starts from, and those they point to.
     async fn sources_of(
         &self,
         from: &References,
@@ -279,10 +279,10 @@ impl Layer {
         Ok(found)
     }
 
-    /// Whether something that a machine starts from is not there yet.
-    fn waits(&self, key: &Key, machine: &Value) -> bool {
+    /// Whether a source of the virtual machine does not exist yet.
+    fn awaits_source(&self, key: &Key, machine: &Value) -> bool {
         let from = references(machine, &key.namespace);
-        let there = |of: &Named| {
+        let exists = |of: &Named| {
             let (home, name) = (of.namespace.as_str(), of.name.as_str());
             self.claims.get(home, name).is_some() || self.imports.get(home, name).is_some()
         };
@@ -292,19 +292,19 @@ impl Layer {
             source.is_some()
                 && target.is_none_or(|to| self.sources.get(&to.namespace, &to.name).is_some())
         };
-        !from.volumes.iter().all(there) || !from.sources.iter().all(found)
+        !from.volumes.iter().all(exists) || !from.sources.iter().all(found)
     }
 
-    /// The architectures of volumes that a machine uses, of those that say one.
+    /// The architectures of a virtual machine's volumes, of those that are labelled.
     fn volumes_of(&self, from: &References) -> BTreeMap<Named, String> {
         let names = from.volumes.iter();
         names
             .filter_map(|of| {
                 let claim = self.claims.get(&of.namespace, &of.name);
                 let import = self.imports.get(&of.namespace, &of.name);
-                let said = claim.and_then(|it| bears(&*it));
-                let said = said.or_else(|| import.and_then(|it| bears(&*it)))?;
-                Some((of.clone(), said))
+                let label = claim.and_then(|it| architecture_label(&*it));
+                let label = label.or_else(|| import.and_then(|it| architecture_label(&*it)))?;
+                Some((of.clone(), label))
             })
             .collect()
     }
@@ -317,7 +317,7 @@ impl Layer {
         why: &Why,
     ) -> Result<(), Error> {
         let key = Key::of(&machine.metadata);
-        let Some(api) = self.foreign.api(&machine_kind(), Some(&key.namespace)) else {
+        let Some(api) = self.foreign.api(&vm_kind(), Some(&key.namespace)) else {
             return Ok(());
         };
         let patch = json!({
@@ -335,30 +335,30 @@ impl Layer {
                 "setting the architecture of VirtualMachine {key} to {architecture}"
             )))?;
         machines.saw(&written).await;
-        if let Some((resource, _)) = self.foreign.resource(&machine_kind()) {
-            let message = format!("its architecture is {architecture}, from {why}");
+        if let Some((resource, _)) = self.foreign.resource(&vm_kind()) {
+            let message = format!("set the architecture to {architecture}, from {why}");
             self.events
                 .normal_of_kind(machine, &resource, "ArchitectureSet", message);
         }
         Ok(())
     }
 
-    /// Tells what will not work, when it is something else than was told before.
+    /// Emits warnings that differ from the last ones.
     fn warn(&self, key: &Key, machine: &DynamicObject, warnings: Vec<Warning>) {
-        let Some((resource, _)) = self.foreign.resource(&machine_kind()) else {
+        let Some((resource, _)) = self.foreign.resource(&vm_kind()) else {
             return;
         };
-        let mut told = self.told.lock();
-        let before = told.get(key).map(Vec::as_slice).unwrap_or_default();
+        let mut warned = self.warned.lock();
+        let before = warned.get(key).map(Vec::as_slice).unwrap_or_default();
         for warning in warnings.iter().filter(|it| !before.contains(it)) {
             let (reason, message) = (warning.reason(), warning.to_string());
             self.events
                 .warning_of_kind(machine, &resource, reason, message);
         }
         if warnings.is_empty() {
-            told.remove(key);
+            warned.remove(key);
         } else {
-            told.insert(key.clone(), warnings);
+            warned.insert(key.clone(), warnings);
         }
     }
 }

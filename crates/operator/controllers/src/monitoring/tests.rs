@@ -1,4 +1,4 @@
-//! Alerts and dashboards look at metrics that there are, and all that there are are known.
+//! Alerts and dashboards query existing metrics, and all metrics are described.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use super::{ALERTS, common_metrics, metrics};
 use crate::images::cdi::Imports;
 use crate::{Job, Options, Registries};
 
-/// Every name that queries may use.
+/// Every metric name that queries may use.
 fn names() -> BTreeSet<String> {
     let jobs = Job::ALL.iter().flat_map(|job| metrics(*job));
     let webhook = webhook::metrics().into_iter();
@@ -21,7 +21,7 @@ fn names() -> BTreeSet<String> {
 }
 
 #[tokio::test]
-async fn alerts_and_dashboards_look_at_metrics_that_there_are() {
+async fn alerts_and_dashboards_query_existing_metrics() {
     let names = names();
     let alerts = ALERTS.iter().flat_map(|(_, alerts)| *alerts);
     let alerts = alerts.map(|alert| (alert.name, alert.expression));
@@ -37,9 +37,9 @@ async fn alerts_and_dashboards_look_at_metrics_that_there_are() {
     }
 }
 
-/// What is read about metrics is what is told: nothing is registered on the way that is not described.
+/// The descriptions are complete: running controllers register no other metrics.
 #[tokio::test(flavor = "multi_thread")]
-async fn everything_that_is_told_is_described() -> anyhow::Result<()> {
+async fn all_metrics_are_described() -> anyhow::Result<()> {
     let cluster = TestCluster::embedded().await?;
     let client = cluster.client();
     crate::install(&client, "medley-system").await?;

@@ -1,17 +1,17 @@
-//! Numbers, and the statuses of the policies.
+//! Metrics, and the statuses of the policies.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ::placement::{Facts, status};
+use ::placement::{PolicyStatusInputs, status};
 use api::placement::PlacementPolicy;
-use cluster_view::placement::Traffic;
+use cluster_view::placement::RegistryMetrics;
 use jiff::Timestamp;
 use prometheus_client::encoding::EncodeLabelSet;
 use runtime::metrics::{Counter, Family, Gauges, Histograms};
 use runtime::{Error, Key, Manager, Next, kind_of};
 
-use super::{COMPONENT, Placing};
+use super::{COMPONENT, PlacementController};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Reason {
@@ -19,16 +19,16 @@ struct Reason {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Nothing {}
+struct NoLabels {}
 
-/// Counts.
+/// Metrics of the controller.
 pub(super) struct Report {
-    gated: Gauges<Nothing>,
+    gated: Gauges<NoLabels>,
     held: Gauges<Reason>,
     released: Family<Reason, Counter>,
     waited: Histograms<Reason>,
-    admission: Gauges<Nothing>,
-    traffic: Traffic,
+    admission: Gauges<NoLabels>,
+    traffic: RegistryMetrics,
 }
 
 impl Report {
@@ -37,30 +37,30 @@ impl Report {
         Self {
             gated: metrics.gauges(
                 "placement_gated_pods",
-                "Pods at the gate whose images are being looked at",
+                "Gated pods whose images are being inspected",
             ),
             held: metrics.gauges(
                 "placement_held_pods",
-                "Pods at the gate because no node runs their images, by what is missing",
+                "Gated pods whose images no node can run, by what is missing",
             ),
             released: metrics.counter(
                 "placement_released",
-                "Pods that were let go from the gate, by what became of them",
+                "Pods released from the scheduling gate, by outcome",
             ),
             waited: metrics.seconds(
                 "placement_gate_duration_seconds",
-                "How long pods were at the gate, by what became of them",
+                "Time that pods spent at the scheduling gate, by outcome",
             ),
             admission: metrics.gauges(
                 "placement_admission_registered",
-                "Whether the API server asks before pods are made",
+                "1 if the placement webhook is registered",
             ),
-            traffic: Traffic::new(metrics),
+            traffic: RegistryMetrics::new(metrics),
         }
     }
 
-    /// A pod was let go.
-    pub(super) fn released(&self, reason: &'static str, waited: Duration) {
+    /// Records a released pod.
+    pub(super) fn count_release(&self, reason: &'static str, waited: Duration) {
         let reason = Reason { reason };
         self.released.get_or_create(&reason).inc();
         self.waited
@@ -69,23 +69,23 @@ impl Report {
     }
 }
 
-/// How soon it is tried again to read pull secrets that were forbidden.
+/// Retry interval of pull secrets that the API server forbade to read.
 const FORBIDDEN_RECHECK: Duration = Duration::from_mins(1);
 
-/// What is counted of a policy.
+/// Counts for the status of one policy.
 #[derive(Default)]
 struct Tally {
     gated: usize,
     held: Vec<String>,
 }
 
-impl Placing {
-    /// Counts, and writes the statuses of the policies that say something else.
+impl PlacementController {
+    /// Updates the metrics, and the statuses of the policies that changed.
     pub(super) async fn status(&self) -> Result<Next, Error> {
         let mut tallies: BTreeMap<String, Tally> = BTreeMap::new();
         let mut reasons: BTreeMap<&'static str, usize> = BTreeMap::new();
         let mut gated = 0;
-        for (key, policy, held) in self.ledger.all() {
+        for (key, policy, held) in self.gated.all() {
             let tally = tallies.entry(policy).or_default();
             if let Some(reason) = held {
                 *reasons.entry(reason).or_default() += 1;
@@ -109,10 +109,10 @@ impl Placing {
             let tally = tallies.remove(&name).unwrap_or_default();
             let forbidden = self.pulls.forbidden(&object.spec.pull_secrets).await?;
             if !forbidden.is_empty() {
-                // A right that is granted is no change that is watched.
+                // Granting a permission causes no watch event; poll for it.
                 next = Next::After(FORBIDDEN_RECHECK);
             }
-            let wanted = status(&Facts {
+            let wanted = status(&PolicyStatusInputs {
                 object: &object,
                 complaints: settings.policies.complaints(&name),
                 forbidden: &forbidden,
@@ -130,17 +130,17 @@ impl Placing {
     }
 
     fn count(&self, gated: usize, reasons: &BTreeMap<&'static str, usize>, registered: bool) {
-        // Nobody has so many pods that a float cannot count them.
+        // A cluster has far fewer than 2^53 pods.
         #[expect(clippy::cast_precision_loss, reason = "a count of pods")]
         let number = |count: usize| count as f64;
         let all = Key::new("", "");
         let report = &self.report;
-        report.gated.set(&all, [(Nothing {}, number(gated))]);
+        report.gated.set(&all, [(NoLabels {}, number(gated))]);
         let held = reasons.iter();
         let held = held.map(|(reason, count)| (Reason { reason }, number(*count)));
         report.held.set(&all, held);
         let registered = if registered { 1.0 } else { 0.0 };
-        report.admission.set(&all, [(Nothing {}, registered)]);
+        report.admission.set(&all, [(NoLabels {}, registered)]);
         report.traffic.tell(&self.registries);
     }
 }

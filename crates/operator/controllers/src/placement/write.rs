@@ -1,10 +1,11 @@
-//! Writes of pods at the gate: within the rules of the API, and all at once.
+//! Patches of gated pods. The API server lets node affinity change only while a pod is gated, so one patch sets the
+//! affinity and removes the gate.
 
 use std::collections::BTreeMap;
 
-use ::placement::words::CONDITIONS;
-use ::placement::{Notice, Settled, changes};
-use api::words::says;
+use ::placement::reasons::CONDITIONS;
+use ::placement::{GatedDecision, Notice, changes};
+use api::reasons::says;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -14,15 +15,15 @@ use runtime::{Error, Key};
 use serde_json::{Value, json};
 use tracing::warn;
 
-use super::ledger::Held;
-use super::{COMPONENT, Placing};
+use super::gated::HoldReason;
+use super::{COMPONENT, PlacementController};
 
-/// The condition of pods that are, or were, held.
+/// Condition of pods that are or were held.
 const CONDITION: &str = "medley.dev/Placed";
 
-impl Placing {
-    /// Lets a pod go, narrowed. What the API server does not take is not insisted on: it goes as it is
-    /// then, because nobody else would take the gate away.
+impl PlacementController {
+    /// Removes the gate, with node affinity. If the API server rejects the affinity, removes the gate alone: no other
+    /// controller would, and the pod would stay unscheduled.
     pub(super) async fn release(
         &self,
         pod: &Pod,
@@ -31,21 +32,21 @@ impl Placing {
         notice: &Notice,
     ) -> Result<(), Error> {
         let key = Key::of(&pod.metadata);
-        let held = self.ledger.is_held(&key);
+        let held = self.gated.is_held(&key);
         match self.write(pod, before, after).await {
             Err(error) if error.code() == Some(422) => {
-                warn!(pod = %key, %error, "a pod cannot be narrowed; it goes as it is");
+                warn!(pod = %key, %error, "cannot set node affinity; releasing the pod without it");
                 let settings = self.watch.settings();
                 let as_it_is = self.settled(before, None, &settings, &BTreeMap::new());
-                if let Settled::Release { pod: after, .. } = as_it_is {
+                if let GatedDecision::Release { pod: after, .. } = as_it_is {
                     self.write(pod, before, &after).await?;
                 }
                 let notice = Notice {
                     warning: true,
                     reason: "NotPlaced",
-                    message: format!("it goes as it is: {error}"),
+                    message: format!("released without node affinity: {error}"),
                 };
-                self.released(&key, pod, &notice);
+                self.finish_release(&key, pod, &notice);
                 return Ok(());
             }
             written => written?,
@@ -53,11 +54,11 @@ impl Placing {
         if held {
             self.condition(pod, true, notice).await?;
         }
-        self.released(&key, pod, notice);
+        self.finish_release(&key, pod, notice);
         Ok(())
     }
 
-    /// Has a pod wait until a node comes, and tells why, once.
+    /// Keeps a pod gated until a suitable node appears, and emits the reason once.
     pub(super) async fn hold(
         &self,
         key: &Key,
@@ -66,11 +67,11 @@ impl Placing {
         notice: &Notice,
     ) -> Result<(), Error> {
         self.write(pod, before, after).await?;
-        let held = Held {
+        let held = HoldReason {
             reason: notice.reason,
             message: notice.message.clone(),
         };
-        if self.ledger.held(key, held) {
+        if self.gated.hold(key, held) {
             self.condition(pod, false, notice).await?;
             self.events.warning(pod, notice.reason, &notice.message);
         }
@@ -85,18 +86,18 @@ impl Placing {
         let revision = &pod.metadata.resource_version;
         patch.push(json!({ "op": "add", "path": "/metadata/resourceVersion", "value": revision }));
         let (api, name) = self.api(pod);
-        let operation = format!("changing pod {}", Key::of(&pod.metadata));
+        let operation = format!("patching pod {}", Key::of(&pod.metadata));
         let patch = serde_json::from_value(patch.into())
             .map_err(|error| Error::Invalid(format!("{operation}: {error}")))?;
         let written = api
-            .patch(name, &ours(), &Patch::Json::<()>(patch))
+            .patch(name, &patch_params(), &Patch::Json::<()>(patch))
             .await
             .map_err(Error::api(operation))?;
         self.pods.saw(&written).await;
         Ok(())
     }
 
-    /// Says in the status of a pod whether it has a place.
+    /// Writes the condition [`CONDITION`] of a pod.
     async fn condition(&self, pod: &Pod, placed: bool, notice: &Notice) -> Result<(), Error> {
         let now = Timestamp::now();
         let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
@@ -113,7 +114,7 @@ impl Placing {
         let (api, name) = self.api(pod);
         let operation = format!("writing the status of pod {}", Key::of(&pod.metadata));
         let written = api
-            .patch_status(name, &ours(), &Patch::Strategic(patch))
+            .patch_status(name, &patch_params(), &Patch::Strategic(patch))
             .await
             .map_err(Error::api(operation))?;
         self.pods.saw(&written).await;
@@ -127,7 +128,7 @@ impl Placing {
     }
 }
 
-fn ours() -> PatchParams {
+fn patch_params() -> PatchParams {
     PatchParams {
         field_manager: Some(COMPONENT.to_owned()),
         ..PatchParams::default()

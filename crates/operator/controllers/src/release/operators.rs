@@ -1,4 +1,4 @@
-//! What operators say, read anew only where they have said something.
+//! Decoded ClusterOperators; only changed objects are decoded again.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -11,20 +11,20 @@ use runtime::{Cache, Error};
 
 use crate::status::typed;
 
-/// All of them, by name.
+/// ClusterOperators by name.
 #[derive(Default)]
 pub(super) struct Operators {
-    known: Mutex<Known>,
+    known: Mutex<DecodedOperators>,
 }
 
 #[derive(Default)]
-struct Known {
+struct DecodedOperators {
     objects: HashMap<String, Arc<DynamicObject>>,
     operators: Arc<BTreeMap<String, ClusterOperator>>,
 }
 
 impl Operators {
-    /// What they say now.
+    /// The current ClusterOperators.
     pub(super) fn read(
         &self,
         cache: &Cache<DynamicObject>,

@@ -1,4 +1,4 @@
-//! The files of releases, wherever the policy says they are, read as rarely as possible.
+//! Cache of release manifests, from the source that the policy names.
 
 use std::collections::HashMap;
 use std::error::Error as _;
@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::release_migration::control::{Kept, Loaded, Trouble, TroubleKind};
-use ::release_migration::payload::{METADATA, Metadata, Payload, Selection, files_of, image_of, is_kept};
+use ::release_migration::payload::{
+    METADATA, Metadata, Payload, Selection, files_of, image_of, is_kept,
+};
 use api::openshift::payloads as kept;
 use api::release::{PayloadSource, ReleasePolicySpec};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -22,72 +24,72 @@ use tokio::time::Instant;
 
 use super::source::{self, SourceError};
 
-/// How long the files of a folder are believed.
-const FOLDER: Duration = Duration::from_mins(1);
-/// How long those of an image that goes by a tag are.
-const TAG: Duration = Duration::from_mins(10);
-/// How soon is tried again what could not be read.
-const AGAIN: Duration = Duration::from_mins(1);
-/// The option that names folders with files of releases.
+/// How long the files of a folder are cached; folders are not watched.
+const FOLDER_TTL: Duration = Duration::from_mins(1);
+/// How long an image with a tag is cached; an image with a digest does not expire.
+const TAG_TTL: Duration = Duration::from_mins(10);
+/// Retry interval of a source that could not be read.
+const RETRY_INTERVAL: Duration = Duration::from_mins(1);
+/// The flag of `medley run` that allows release folders.
 const PAYLOAD_FOLDER: &str = "--payload-folder";
-/// The variable with the file of credentials for registries.
+/// Environment variable with the path of the registry credentials.
 const CREDENTIALS: &str = "REGISTRY_AUTH_FILE";
 
-/// Where the files of a release are.
+/// Source of a release.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Place {
+enum PayloadLocation {
     Map(Key),
     Folder(PathBuf),
     Image(String),
 }
 
-/// What was found there.
-struct Read {
-    /// The revision of the ConfigMap.
+/// A cached release.
+struct CachedRead {
+    /// resourceVersion of the ConfigMap.
     revision: Option<String>,
     at: Instant,
-    /// Whether somebody asked for it since the last time that nobody's was forgotten.
-    asked: bool,
+    /// Whether it was used since the last [`Payloads::settle`].
+    used: bool,
     outcome: Result<Arc<Payload>, Trouble>,
-    /// What of it a cluster gets, for the last one that asked.
+    /// The manifests selected for a cluster, for the last image and selection.
     loaded: Option<(String, Selection, Arc<Loaded>)>,
 }
 
-/// The ConfigMaps where releases usually are, once the Role that allows to read them is there.
+/// Watch of the ConfigMaps in the default namespace, once a Role allows it.
 #[derive(Default)]
-struct Usual {
+struct DefaultMaps {
     cache: Option<Cache<ConfigMap>>,
-    /// When it was last asked whether they may be read.
-    asked: Option<Instant>,
-    /// Whether a release was looked for there in vain.
+    /// Last check of the permission.
+    checked: Option<Instant>,
+    /// Whether a release was not found there.
     missed: bool,
-    /// Follows them until this is dropped.
+    /// Watch task, aborted on drop.
     following: JoinSet<()>,
 }
 
-/// A ConfigMap that somebody named, outside of where they usually are.
+/// Watch of a ConfigMap that the policy names in another namespace.
 struct Named {
     key: Key,
     cache: Cache<ConfigMap>,
-    /// Follows it until this is dropped.
+    /// Watch task, aborted on drop.
     _following: JoinSet<()>,
 }
 
-/// Releases.
+/// Releases that have been read, and the watches on their sources.
 pub(super) struct Payloads {
     client: Client,
     queue: Queue<Key>,
-    maps: Mutex<Usual>,
+    maps: Mutex<DefaultMaps>,
     named: Mutex<Option<Named>>,
-    read: Mutex<HashMap<Place, Read>>,
+    read: Mutex<HashMap<PayloadLocation, CachedRead>>,
     registries: oci::Client,
-    /// Where the administrator keeps files of releases.
+    /// Folders that a policy may read from.
     folders: Vec<PathBuf>,
 }
 
 impl Payloads {
-    /// Follows the releases that the cluster keeps, if they may be read. `registries` reads images; folders are opened
-    /// below `folders`.
+    /// Starts watching the releases stored in the cluster, if permitted. `registries` reads images; folders are opened
+    /// only below `folders`.
     pub(super) async fn follow(
         manager: &Manager,
         queue: &Queue<Key>,
@@ -107,18 +109,18 @@ impl Payloads {
         payloads
     }
 
-    /// The ConfigMaps where releases usually are; nothing while they may not be read. It is asked first whether they may: a
-    /// watch without the right would be refused again and again, and most clusters keep no releases and grant none.
+    /// Cache of the ConfigMaps in the default namespace; `None` without permission. The permission is checked first: a
+    /// watch would be forbidden again and again, and most clusters store no releases and grant none.
     async fn maps(&self) -> Option<Cache<ConfigMap>> {
         {
             let mut maps = self.maps.lock();
             if let Some(cache) = &maps.cache {
                 return Some(cache.clone());
             }
-            if maps.asked.is_some_and(|at| at.elapsed() < AGAIN) {
+            if maps.checked.is_some_and(|at| at.elapsed() < RETRY_INTERVAL) {
                 return None;
             }
-            maps.asked = Some(Instant::now());
+            maps.checked = Some(Instant::now());
         }
         if !may_read(&self.client, &Key::new(kept::NAMESPACE, "")).await {
             return None;
@@ -127,12 +129,13 @@ impl Payloads {
         let (cache, following) = Cache::follow(api);
         self.maps.lock().following.spawn(following);
         cache.synced().await;
-        wake(&cache, &self.queue);
+        enqueue_on_change(&cache, &self.queue);
         self.maps.lock().cache = Some(cache.clone());
         Some(cache)
     }
 
-    /// What the releases are that the cluster keeps. What is none is told by whoever wants it.
+    /// Image and version of the releases stored in the cluster. Invalid ones are skipped; loading one reports the
+    /// error.
     pub(super) fn kept(&self) -> Vec<Kept> {
         let cache = self.maps.lock().cache.clone();
         let maps = cache.map(|it| it.list()).unwrap_or_default();
@@ -149,7 +152,7 @@ impl Payloads {
         .collect()
     }
 
-    /// The release with an image, as a cluster gets it.
+    /// Loads the release with an image, as selected for a cluster.
     pub(super) async fn load(
         &self,
         spec: &ReleasePolicySpec,
@@ -158,8 +161,8 @@ impl Payloads {
     ) -> Result<Arc<Loaded>, Trouble> {
         let place = self.place(spec.payload.as_ref(), image).await?;
         let map = match &place {
-            Place::Map(key) => Some(self.map(key, image).await?),
-            Place::Folder(_) | Place::Image(_) => None,
+            PayloadLocation::Map(key) => Some(self.map(key, image).await?),
+            PayloadLocation::Folder(_) | PayloadLocation::Image(_) => None,
         };
         let revision = map
             .as_ref()
@@ -176,10 +179,10 @@ impl Payloads {
         let kept = kept.map(|it| (image.to_owned(), selection.clone(), Arc::clone(it)));
         self.read.lock().insert(
             place,
-            Read {
+            CachedRead {
                 revision,
                 at: Instant::now(),
-                asked: true,
+                used: true,
                 outcome,
                 loaded: kept,
             },
@@ -187,10 +190,10 @@ impl Payloads {
         loaded
     }
 
-    /// What was read before and still holds.
+    /// A cached release that has not expired.
     fn known(
         &self,
-        place: &Place,
+        place: &PayloadLocation,
         image: &str,
         selection: &Selection,
         revision: Option<&str>,
@@ -199,15 +202,15 @@ impl Payloads {
         let read = all.get_mut(place)?;
         let age = read.at.elapsed();
         let holds = match (place, &read.outcome) {
-            (Place::Map(_), _) => read.revision.as_deref() == revision,
-            (_, Err(_)) => age < AGAIN,
-            (Place::Folder(_), Ok(_)) => age < FOLDER,
-            (Place::Image(image), Ok(_)) => is_fixed(image) || age < TAG,
+            (PayloadLocation::Map(_), _) => read.revision.as_deref() == revision,
+            (_, Err(_)) => age < RETRY_INTERVAL,
+            (PayloadLocation::Folder(_), Ok(_)) => age < FOLDER_TTL,
+            (PayloadLocation::Image(image), Ok(_)) => is_pinned(image) || age < TAG_TTL,
         };
         if !holds {
             return None;
         }
-        read.asked = true;
+        read.used = true;
         let payload = match &read.outcome {
             Ok(payload) => payload,
             Err(trouble) => return Some(Err(trouble.clone())),
@@ -223,46 +226,49 @@ impl Payloads {
         Some(Ok(loaded))
     }
 
-    /// Forgets what nobody has asked for since the last time, and says when to look again at what is not
-    /// followed.
+    /// Evicts releases that were not used since the last call; returns when to check sources that are not watched.
     pub(super) fn settle(&self) -> Option<Duration> {
         let mut all = self.read.lock();
-        all.retain(|_, read| std::mem::take(&mut read.asked));
+        all.retain(|_, read| std::mem::take(&mut read.used));
         let missed = std::mem::take(&mut self.maps.lock().missed);
         let waits = all.iter().filter_map(|(place, read)| match place {
-            Place::Map(_) => None,
-            _ if read.outcome.is_err() => Some(AGAIN),
-            Place::Folder(_) => Some(FOLDER),
-            Place::Image(image) => (!is_fixed(image)).then_some(TAG),
+            PayloadLocation::Map(_) => None,
+            _ if read.outcome.is_err() => Some(RETRY_INTERVAL),
+            PayloadLocation::Folder(_) => Some(FOLDER_TTL),
+            PayloadLocation::Image(image) => (!is_pinned(image)).then_some(TAG_TTL),
         });
-        waits.chain(missed.then_some(AGAIN)).min()
+        waits.chain(missed.then_some(RETRY_INTERVAL)).min()
     }
 
-    /// Where the release with an image is.
-    async fn place(&self, source: Option<&PayloadSource>, image: &str) -> Result<Place, Trouble> {
+    /// The source of the release with an image.
+    async fn place(
+        &self,
+        source: Option<&PayloadSource>,
+        image: &str,
+    ) -> Result<PayloadLocation, Trouble> {
         let source = source.cloned().unwrap_or_default();
         if let Some(map) = source.config_map {
-            return Ok(Place::Map(Key::new(&map.namespace, &map.name)));
+            return Ok(PayloadLocation::Map(Key::new(&map.namespace, &map.name)));
         }
         if let Some(folder) = source.folder {
-            return Ok(Place::Folder(folder.into()));
+            return Ok(PayloadLocation::Folder(folder.into()));
         }
         match source.image {
-            Some(word) if word == PayloadSource::DESIRED => {
-                return Ok(Place::Image(image.to_owned()));
+            Some(value) if value == PayloadSource::DESIRED => {
+                return Ok(PayloadLocation::Image(image.to_owned()));
             }
             Some(fixed)
-                if is_fixed(&fixed) && is_fixed(image) && digest(&fixed) != digest(image) =>
+                if is_pinned(&fixed) && is_pinned(image) && digest(&fixed) != digest(image) =>
             {
                 return Err(Trouble {
                     kind: TroubleKind::Mismatch,
                     message: format!(
-                        "spec.payload.image is {fixed}, but the cluster is on its way to {image}; {} always is the right one",
+                        "spec.payload.image is {fixed}, but the cluster is upgrading to {image}; use {} to follow the cluster",
                         PayloadSource::DESIRED
                     ),
                 });
             }
-            Some(fixed) => return Ok(Place::Image(fixed)),
+            Some(fixed) => return Ok(PayloadLocation::Image(fixed)),
             None => {}
         }
         let Some(maps) = self.maps().await else {
@@ -270,7 +276,7 @@ impl Payloads {
             return Err(Trouble {
                 kind: TroubleKind::Missing,
                 message: format!(
-                    "the operator may not list ConfigMaps in namespace {}: apply deploy/optional/release-payloads.yaml (`medley manifests --release-payloads`), or say in spec.payload where the files of the release are",
+                    "the operator may not list ConfigMaps in namespace {}: apply deploy/optional/release-payloads.yaml (`medley manifests --release-payloads`), or set spec.payload",
                     kept::NAMESPACE
                 ),
             });
@@ -278,11 +284,11 @@ impl Payloads {
         let maps = maps.list();
         let mut maps = maps.iter().filter(|it| is_kept(it));
         let found = maps.find(|it| image_of(it) == Some(image));
-        let found = found.map(|it| Place::Map(Key::of(&it.metadata)));
+        let found = found.map(|it| PayloadLocation::Map(Key::of(&it.metadata)));
         found.ok_or_else(|| Trouble {
             kind: TroubleKind::Missing,
             message: format!(
-                "no ConfigMap in namespace {} with the label {}={} has the annotation {}={image}; make one, or say in spec.payload where the files of the release are",
+                "no ConfigMap in namespace {} with the label {}={} has the annotation {}={image}; create one, or set spec.payload",
                 kept::NAMESPACE,
                 kept::LABEL,
                 kept::LABELLED,
@@ -293,12 +299,12 @@ impl Payloads {
 
     /// The ConfigMap of a release.
     async fn map(&self, key: &Key, image: &str) -> Result<Arc<ConfigMap>, Trouble> {
-        let usual = if key.namespace == kept::NAMESPACE {
+        let default_maps = if key.namespace == kept::NAMESPACE {
             self.maps().await
         } else {
             None
         };
-        let cache = match usual {
+        let cache = match default_maps {
             Some(cache) => cache,
             None if may_read(&self.client, key).await => {
                 let cache = self.follow_named(key);
@@ -318,20 +324,20 @@ impl Payloads {
         };
         let map = cache.find(key).ok_or_else(|| Trouble {
             kind: TroubleKind::Missing,
-            message: format!("there is no ConfigMap {key} with the files of the release"),
+            message: format!("ConfigMap {key} with the manifests of the release not found"),
         })?;
         match image_of(&map) {
             Some(other) if other != image => Err(Trouble {
                 kind: TroubleKind::Mismatch,
                 message: format!(
-                    "ConfigMap {key} is the release {other}, but the cluster is on its way to {image}"
+                    "ConfigMap {key} holds release {other}, but the cluster is upgrading to {image}"
                 ),
             }),
             _ => Ok(map),
         }
     }
 
-    /// Follows a ConfigMap, and none that was named before.
+    /// Watches a ConfigMap, and stops watching the one named before.
     fn follow_named(&self, key: &Key) -> Cache<ConfigMap> {
         let mut named = self.named.lock();
         if let Some(named) = named.as_ref().filter(|it| it.key == *key) {
@@ -341,7 +347,7 @@ impl Payloads {
         let (cache, running) = Cache::follow_named(api, &key.name);
         let mut following = JoinSet::new();
         following.spawn(running);
-        wake(&cache, &self.queue);
+        enqueue_on_change(&cache, &self.queue);
         *named = Some(Named {
             key: key.clone(),
             cache: cache.clone(),
@@ -350,33 +356,33 @@ impl Payloads {
         cache
     }
 
-    /// Reads the files of a release.
+    /// Reads and parses the files of a release.
     async fn read(
         &self,
-        place: &Place,
+        place: &PayloadLocation,
         map: Option<Arc<ConfigMap>>,
     ) -> Result<Arc<Payload>, Trouble> {
         let (name, files) = match (place, map) {
-            (Place::Map(key), Some(map)) => (format!("ConfigMap {key}"), files_of(&map)),
-            (Place::Map(key), None) => {
+            (PayloadLocation::Map(key), Some(map)) => (format!("ConfigMap {key}"), files_of(&map)),
+            (PayloadLocation::Map(key), None) => {
                 return Err(unreadable(&format!("ConfigMap {key} was not read")));
             }
-            (Place::Folder(path), _) => {
+            (PayloadLocation::Folder(path), _) => {
                 let (path, folders) = (path.clone(), self.folders.clone());
                 let read = tokio::task::spawn_blocking(move || {
-                    let path = permitted(&path, &folders)?;
-                    source::folder(&path).map_err(|error| told(&error))
+                    let path = resolve_permitted(&path, &folders)?;
+                    source::folder(&path).map_err(|error| with_causes(&error))
                 });
                 let read = read.await.map_err(|error| unreadable(&error.to_string()))?;
                 let found = read?;
                 (found.name, found.files)
             }
-            (Place::Image(image), _) => {
+            (PayloadLocation::Image(image), _) => {
                 let found = self.fetch(image).await?;
                 (found.name, found.files)
             }
         };
-        // Thousands of manifests take a while.
+        // Parsing thousands of manifests blocks for a while.
         let parsed = tokio::task::spawn_blocking(move || Payload::read(&name, &files));
         let parsed = parsed
             .await
@@ -387,12 +393,12 @@ impl Payloads {
         })
     }
 
-    /// Reads a release from its registry, with the credentials that the operator was given.
+    /// Reads a release from its registry, with the credentials in [`CREDENTIALS`].
     async fn fetch(&self, image: &str) -> Result<source::Found, Trouble> {
-        // What a policy or a ClusterVersion names is in a registry: no archive is read because of it.
+        // Only registries: a policy or ClusterVersion must not make the operator open local archives.
         let name = image.strip_prefix("docker://").unwrap_or(image);
         let reference: Reference = name.parse().map_err(|error| {
-            unreadable(&format!("{image:?} is no image in a registry: {error}"))
+            unreadable(&format!("{image:?} is not an image reference: {error}"))
         })?;
         let mut keyring = Keyring::anonymous();
         if let Some(file) = std::env::var_os(CREDENTIALS) {
@@ -410,12 +416,12 @@ impl Payloads {
         }
         let source = Source::Registry(reference);
         let found = source::image(&source, &self.registries, &Arc::new(keyring)).await;
-        found.map_err(|error| told(&error))
+        found.map_err(|error| with_causes(&error))
     }
 }
 
-/// Whether a ConfigMap, or all of a namespace, may be listed. It is tried once: a cache would try for ever, and asking by a
-/// SelfSubjectAccessReview takes a right that clusters can take away.
+/// Whether a ConfigMap, or all of a namespace, may be listed. Tried with one list: a watch would retry for ever, and
+/// clusters can revoke the permission to create SelfSubjectAccessReviews.
 async fn may_read(client: &Client, key: &Key) -> bool {
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), &key.namespace);
     let mut params = ListParams::default().limit(1);
@@ -426,14 +432,14 @@ async fn may_read(client: &Client, key: &Key) -> bool {
     !matches!(listed, Err(kube::Error::Api(status)) if status.code == 403)
 }
 
-fn wake(maps: &Cache<ConfigMap>, queue: &Queue<Key>) {
+fn enqueue_on_change(maps: &Cache<ConfigMap>, queue: &Queue<Key>) {
     let queue = queue.clone();
     maps.on_change(move |_| queue.add(super::policy_key()));
 }
 
-/// A folder that a policy names, if it is below one of the administrator's. Links are followed before it is
-/// compared: one below must not lead out.
-fn permitted(path: &Path, folders: &[PathBuf]) -> Result<PathBuf, Trouble> {
+/// Resolves the folder that a policy names, if it is below an allowed one. Symbolic links are resolved before the
+/// comparison, so that a link cannot lead out.
+fn resolve_permitted(path: &Path, folders: &[PathBuf]) -> Result<PathBuf, Trouble> {
     let refused = || {
         let named = folders.iter().map(|it| it.display().to_string());
         let named: Vec<String> = named.collect();
@@ -443,7 +449,7 @@ fn permitted(path: &Path, folders: &[PathBuf]) -> Result<PathBuf, Trouble> {
             format!("folders below {} are accepted", named.join(", "))
         };
         unreadable(&format!(
-            "spec.payload.folder {} is not opened: {accepted}; {PAYLOAD_FOLDER} DIR of `medley run` names more",
+            "spec.payload.folder {} is not allowed: {accepted}; allow more with {PAYLOAD_FOLDER} DIR of `medley run`",
             path.display()
         ))
     };
@@ -451,7 +457,8 @@ fn permitted(path: &Path, folders: &[PathBuf]) -> Result<PathBuf, Trouble> {
         let folder = folder.canonicalize();
         folder.is_ok_and(|folder| found.starts_with(folder))
     };
-    // What does not exist is refused alike, unless it would be accepted: existence is not for everybody to learn.
+    // A missing folder is rejected like a forbidden one, unless it would be allowed: the error must not reveal which
+    // paths exist.
     match path.canonicalize() {
         Ok(found) if folders.iter().any(|it| below(&found, it)) => Ok(found),
         Err(_) if is_plain(path) && folders.iter().any(|it| path.starts_with(it)) => {
@@ -461,7 +468,7 @@ fn permitted(path: &Path, folders: &[PathBuf]) -> Result<PathBuf, Trouble> {
     }
 }
 
-/// Whether a path goes down only.
+/// Whether a path is absolute or relative without `.` and `..`.
 fn is_plain(path: &Path) -> bool {
     let mut parts = path.components();
     parts.all(|it| matches!(it, Component::RootDir | Component::Normal(_)))
@@ -474,8 +481,8 @@ fn unreadable(message: &str) -> Trouble {
     }
 }
 
-/// An error with its reasons, in one line.
-fn told(error: &SourceError) -> Trouble {
+/// Formats an error with its causes in one line.
+fn with_causes(error: &SourceError) -> Trouble {
     let mut message = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {
@@ -490,7 +497,7 @@ fn digest(image: &str) -> Option<String> {
     reference.digest().map(ToString::to_string)
 }
 
-/// Whether an image is always the same one.
-fn is_fixed(image: &str) -> bool {
+/// Whether an image is pinned by digest.
+fn is_pinned(image: &str) -> bool {
     digest(image).is_some()
 }

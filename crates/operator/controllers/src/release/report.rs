@@ -1,4 +1,4 @@
-//! Numbers.
+//! Metrics.
 
 use ::release_migration::control::Tally;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -11,16 +11,16 @@ struct State {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Nothing {}
+struct NoLabels {}
 
-/// Counts.
+/// Metrics of the controller.
 pub(super) struct Report {
     operators: Gauges<State>,
-    complete: Gauges<Nothing>,
-    claimed_early: Gauges<Nothing>,
-    failing: Gauges<Nothing>,
-    payload_ready: Gauges<Nothing>,
-    not_owned: Gauges<Nothing>,
+    complete: Gauges<NoLabels>,
+    claimed_early: Gauges<NoLabels>,
+    failing: Gauges<NoLabels>,
+    payload_ready: Gauges<NoLabels>,
+    not_owned: Gauges<NoLabels>,
 }
 
 impl Report {
@@ -29,33 +29,33 @@ impl Report {
         Self {
             operators: metrics.gauges(
                 "release_operators",
-                "Operators of the release, by how they fare; some are counted as silent or hopeless besides",
+                "Operators of the release, by state; silent and hopeless operators also count in another state",
             ),
             complete: metrics.gauges(
                 "release_complete",
-                "Whether the cluster has truly arrived at its release",
+                "1 if the cluster has reached its release completely",
             ),
             claimed_early: metrics.gauges(
                 "release_claimed_early",
-                "Whether ClusterVersion says that the release is complete, and it is not",
+                "1 if the ClusterVersion reports completion although operators have not reached the release",
             ),
             failing: metrics.gauges(
                 "release_failing",
-                "Whether the cluster does not get on with its release, or too slowly",
+                "1 if the upgrade is stuck or too slow",
             ),
             payload_ready: metrics.gauges(
                 "release_payload_ready",
-                "Whether the files of the release are there",
+                "1 if the manifests of the release are available",
             ),
             not_owned: metrics.gauges(
                 "release_not_owned",
-                "Whether Medley is to keep the ClusterVersion, and does not",
+                "1 if the policy asks Medley to own the ClusterVersion, and it does not",
             ),
         }
     }
 
-    /// How the release fares.
-    pub(super) fn tell(&self, of: &Key, tally: &Tally) {
+    /// Updates the metrics.
+    pub(super) fn update(&self, of: &Key, tally: &Tally) {
         let states = tally.states().map(|(state, count)| {
             let count = u32::try_from(count).unwrap_or(u32::MAX);
             (State { state }, f64::from(count))
@@ -68,11 +68,11 @@ impl Report {
             (&self.payload_ready, tally.payload_ready),
             (&self.not_owned, tally.not_owned),
         ] {
-            gauge.set(of, [(Nothing {}, f64::from(u8::from(holds)))]);
+            gauge.set(of, [(NoLabels {}, f64::from(u8::from(holds)))]);
         }
     }
 
-    /// There is nothing to count.
+    /// Removes the metrics: there is no ClusterVersion.
     pub(super) fn forget(&self, of: &Key) {
         self.operators.forget(of);
         for gauge in [

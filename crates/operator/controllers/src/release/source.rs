@@ -1,4 +1,4 @@
-//! The files of a release: from a folder, or from an image.
+//! Reading the manifests of a release from a folder or an image.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,73 +8,73 @@ use ::release_migration::payload::{Files, METADATA, Payload, PayloadError};
 use oci::{Client, Image, Keyring};
 use platform::Source;
 
-/// Where the image of a release keeps it.
+/// Folder of a release image that holds its manifests.
 const FOLDER: &str = "release-manifests";
 
-/// No file of a release is larger.
-const LARGEST: u64 = 64 << 20;
+/// Upper bound of one file; manifests are far smaller, and the operator holds them all in memory.
+const MAX_FILE_BYTES: u64 = 64 << 20;
 
-/// A release that was read.
+/// Files of a release.
 pub struct Found {
-    /// How it was asked for.
+    /// The image or path as requested.
     pub name: String,
-    /// The image that it is in, if it is in one.
+    /// The image, unless read from a folder.
     pub image: Option<Image>,
-    /// Its files.
+    /// Manifests by file name.
     pub files: Files,
 }
 
 impl Found {
-    /// What the files say.
+    /// Parses the manifests.
     pub fn payload(&self) -> Result<Payload, PayloadError> {
         Payload::read(&self.name, &self.files)
     }
 }
 
-/// Why a release cannot be read.
+/// Why the files of a release cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// A folder or a file cannot be.
+    /// I/O error on a folder or file.
     #[error("reading {}", path.display())]
     File {
-        /// Which.
+        /// The folder or file.
         path: PathBuf,
-        /// Why not.
+        /// The I/O error.
         source: std::io::Error,
     },
-    /// A file is too large.
-    #[error("reading {}: it is larger than {LARGEST} bytes", .0.display())]
+    /// A file exceeds the size limit.
+    #[error("reading {}: the file exceeds {MAX_FILE_BYTES} bytes", .0.display())]
     Large(PathBuf),
-    /// A file is no text.
-    #[error("reading {place}: file {file} is no text")]
+    /// A file is not UTF-8.
+    #[error("reading {place}: file {file} is not UTF-8")]
     NoText {
-        /// Where it is.
+        /// The image or folder.
         place: String,
-        /// What it is called.
+        /// Name of the file.
         file: String,
     },
-    /// An image cannot be opened.
+    /// The image cannot be opened.
     #[error("reading the release in {image}")]
     Open {
-        /// Which.
+        /// The image as requested.
         image: String,
-        /// Why not.
+        /// Error of the registry client.
         source: oci::Error,
     },
-    /// An image cannot be read.
+    /// A layer of the image cannot be read.
     #[error("reading the release in {image}")]
     Read {
-        /// Which.
+        /// The image as requested.
         image: String,
-        /// Why not.
+        /// Error of the importer.
         source: importer::Error,
     },
-    /// An image has no release.
-    #[error("{0} is no release: there is nothing in its folder /{FOLDER}")]
+    /// The image is not a release image.
+    #[error("{0} is not a release image: its folder /{FOLDER} is missing or empty")]
     NoRelease(String),
 }
 
-/// The release in an image.
+/// Reads the release in an image.
 pub async fn image(
     source: &Source,
     client: &Client,
@@ -104,7 +104,7 @@ pub async fn image(
     })
 }
 
-/// The release in a folder, or in the folder in it that images have.
+/// Reads the release in a folder, or in its subfolder `release-manifests`.
 pub fn folder(path: &Path) -> Result<Found, SourceError> {
     let inner = path.join(FOLDER);
     let manifests = if !path.join(METADATA).exists() && inner.is_dir() {
@@ -119,7 +119,7 @@ pub fn folder(path: &Path) -> Result<Found, SourceError> {
     })
 }
 
-/// The files of a folder, by name. Folders in it are left out.
+/// The regular files of a folder, by name; subfolders are skipped.
 pub fn files_in(path: &Path) -> Result<Files, SourceError> {
     let wrong = |path: &Path| {
         let path = path.to_owned();
@@ -133,7 +133,7 @@ pub fn files_in(path: &Path) -> Result<Files, SourceError> {
         if !about.is_file() {
             continue;
         }
-        if about.len() > LARGEST {
+        if about.len() > MAX_FILE_BYTES {
             return Err(SourceError::Large(file));
         }
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -143,7 +143,7 @@ pub fn files_in(path: &Path) -> Result<Files, SourceError> {
     texts(&path.display().to_string(), files)
 }
 
-/// Files as texts.
+/// Decodes files as UTF-8.
 fn texts(place: &str, files: BTreeMap<String, Vec<u8>>) -> Result<Files, SourceError> {
     let texts = files.into_iter().map(|(name, bytes)| {
         let text = String::from_utf8(bytes).map_err(|_| SourceError::NoText {

@@ -1,10 +1,10 @@
-//! Numbers, and what has been told.
+//! Metrics, and which warnings have been emitted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use parking_lot::Mutex;
 use placement::Cluster;
-use placement::runtime_classes::{ClassPlan, Withheld};
+use placement::runtime_classes::{ClassPlan, MissingHandler};
 use prometheus_client::encoding::EncodeLabelSet;
 use runtime::metrics::Gauges;
 use runtime::{Key, Manager};
@@ -19,12 +19,12 @@ struct Build {
     build: String,
 }
 
-/// Counts, and remembers what was told.
+/// Metrics of the controller, and the warnings it has emitted.
 pub(super) struct Report {
     classes: Gauges<State>,
     nodes: Gauges<Build>,
-    /// Nodes, and the handlers that they were told to lack.
-    told: Mutex<BTreeSet<(String, String)>>,
+    /// Nodes and the missing handlers they have a warning for.
+    reported: Mutex<BTreeSet<(String, String)>>,
 }
 
 impl Report {
@@ -33,34 +33,37 @@ impl Report {
         Self {
             classes: metrics.gauges(
                 "placement_runtime_classes",
-                "RuntimeClasses for builds of Windows: served by nodes, kept for pods, or withheld because nodes lack a handler",
+                "RuntimeClasses for Windows builds: served by nodes, kept for pods that use them, or withheld because nodes lack the handler",
             ),
             nodes: metrics.gauges(
                 "placement_windows_nodes",
-                "Nodes that run Windows, by build",
+                "Windows nodes, by build",
             ),
-            told: Mutex::default(),
+            reported: Mutex::default(),
         }
     }
 
-    /// What is withheld for a reason that was not told yet, and to which node it is to be told.
-    pub(super) fn news<'a>(&self, withheld: &'a [Withheld]) -> Vec<(String, &'a Withheld)> {
-        let mut told = self.told.lock();
+    /// Withheld classes without a warning yet, each with the node to emit it on.
+    pub(super) fn unreported<'a>(
+        &self,
+        withheld: &'a [MissingHandler],
+    ) -> Vec<(String, &'a MissingHandler)> {
+        let mut reported = self.reported.lock();
         let mut now = BTreeSet::new();
-        let mut news = Vec::new();
+        let mut unreported = Vec::new();
         for class in withheld {
             for node in &class.nodes {
                 let lacks = (node.clone(), class.handler.clone());
-                if now.insert(lacks.clone()) && !told.contains(&lacks) {
-                    news.push((node.clone(), class));
+                if now.insert(lacks.clone()) && !reported.contains(&lacks) {
+                    unreported.push((node.clone(), class));
                 }
             }
         }
-        *told = now;
-        news
+        *reported = now;
+        unreported
     }
 
-    /// Counts nodes and classes.
+    /// Updates the metrics.
     pub(super) fn count(&self, cluster: &Cluster, plan: &ClassPlan) {
         let all = Key::new("", "all");
         let states = [
@@ -82,7 +85,7 @@ impl Report {
     }
 }
 
-// Nobody has so many nodes that a float cannot count them.
+// A cluster has far fewer than 2^53 nodes.
 #[expect(clippy::cast_precision_loss, reason = "a count of nodes or classes")]
 fn number(count: usize) -> f64 {
     count as f64

@@ -11,8 +11,8 @@ use testkit::TestCluster;
 use crate::ours::{NAMESPACE, Ours};
 
 impl Ours {
-    /// Has these jobs work, with the rights that are shipped with them; those before are stopped.
-    /// Without imports they are for pods of an image that nobody has.
+    /// Starts these jobs with the RBAC that is shipped for them, after stopping the previous ones. Without `imports`,
+    /// pods import, of an image that does not exist.
     pub(crate) async fn work(
         &self,
         cluster: &TestCluster,
@@ -24,7 +24,7 @@ impl Ours {
         self.work_at(cluster, jobs, imports, addresses).await
     }
 
-    /// The same, where controllers may connect to these addresses.
+    /// Like [`Self::work`], with these addresses allowed.
     pub(crate) async fn work_at(
         &self,
         cluster: &TestCluster,

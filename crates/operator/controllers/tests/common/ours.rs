@@ -1,5 +1,5 @@
-//! Our operator in a test: one at a time, with the rights that are shipped with it and no others. So
-//! every suite here proves that they are enough.
+//! Our operator in a test: one at a time, with the RBAC that is shipped and no more. So every suite proves that it is
+//! sufficient.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use runtime::Manager;
 use testkit::{Forbidden, TestCluster};
 
-/// Where it is.
+/// Namespace of the operator.
 pub(crate) const NAMESPACE: &str = "medley-system";
 
 /// Our operator, running or not.
@@ -20,8 +20,7 @@ pub(crate) struct Ours {
 }
 
 impl Ours {
-    /// Stops the one before, and makes ready for another that has these jobs and these profiles: what
-    /// is started on the manager has their rights.
+    /// Stops the previous operator, and returns a manager with the RBAC of these jobs and profiles.
     pub(crate) async fn next(
         &self,
         cluster: &TestCluster,
@@ -42,21 +41,21 @@ impl Ours {
         Ok(self.begin(client))
     }
 
-    /// The manager of one that has the rights of this client, whatever they are.
+    /// A manager with the permissions of this client.
     fn begin(&self, client: kube::Client) -> Manager {
         let manager = Manager::new(client);
         *self.running.lock() = Some(manager.clone());
         manager
     }
 
-    /// Stops the one before, and makes ready for another that has the rights of this client.
+    /// Stops the previous operator, and returns a manager with the permissions of this client.
     #[allow(dead_code, reason = "not all suites use it")]
     pub(crate) async fn next_as(&self, client: kube::Client) -> Manager {
         self.stop().await;
         self.begin(client)
     }
 
-    /// Stops it.
+    /// Stops the operator.
     pub(crate) async fn stop(&self) {
         let running = self.running.lock().take();
         if let Some(running) = running {
@@ -64,7 +63,7 @@ impl Ours {
         }
     }
 
-    /// What it tells Prometheus.
+    /// Its metrics in OpenMetrics text.
     pub(crate) fn metrics(&self) -> String {
         let running = self.running.lock();
         let running = running.as_ref();

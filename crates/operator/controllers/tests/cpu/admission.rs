@@ -1,6 +1,6 @@
-//! What people are told when they make machines, and what KubeVirt's settings mean.
+//! Admission responses for virtual machines, and the effect of KubeVirt's settings.
 
-use cpu_models::names::ASKED_ANNOTATION;
+use cpu_models::names::REQUESTED_MODEL_ANNOTATION;
 use http::{Method, Request};
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ pools:
 ";
 
 impl Stage {
-    /// What is answered to whoever makes a machine, and the warnings.
+    /// Status code, body and warnings of creating a virtual machine.
     async fn make(&self, machine: &Value) -> anyhow::Result<(u16, Value, Vec<String>)> {
         let uri = format!(
             "/apis/kubevirt.io/v1/namespaces/{}/virtualmachines?dryRun=All",
@@ -36,26 +36,26 @@ impl Stage {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn people_are_told_what_will_not_work() -> anyhow::Result<()> {
+async fn unfit_models_cause_admission_warnings() -> anyhow::Result<()> {
     let stage = Stage::new(FLEET).await?;
     let (code, _, warnings) = stage.make(&machine("fine", &best_match(), "ice")).await?;
     assert_eq!((code, warnings), (201, Vec::new()));
 
-    // One node of a vendor is not enough for any model.
+    // No model fits a single node of a vendor.
     let mut alone = machine("alone", &best_match(), "milan");
     alone["spec"]["template"]["spec"]["nodeSelector"] = json!({ POOL: "milan" });
     let (code, _, warnings) = stage.make(&alone).await?;
     assert_eq!(code, 201);
     let warned = warnings
         .iter()
-        .any(|text| text.contains("no CPU model will do"));
+        .any(|text| text.contains("no CPU model can be chosen"));
     assert!(warned, "{warnings:?}");
 
     let mut arm = machine("arm", &best_match(), "ice");
     arm["spec"]["template"]["spec"]["architecture"] = json!("arm64");
-    let (code, said, _) = stage.make(&arm).await?;
-    assert_eq!(code, 422, "{said}");
-    let message = said["message"].as_str().unwrap_or_default();
+    let (code, body, _) = stage.make(&arm).await?;
+    assert_eq!(code, 422, "{body}");
+    let message = body["message"].as_str().unwrap_or_default();
     let expected = "currently, host-passthrough is the only model supported on Arm64";
     assert!(message.contains(expected), "{message}");
     stage.end().await;
@@ -63,7 +63,7 @@ async fn people_are_told_what_will_not_work() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn kubevirt_can_be_told_to_leave_the_choice_to_medley() -> anyhow::Result<()> {
+async fn kubevirt_default_model_leaves_choice_to_medley() -> anyhow::Result<()> {
     let stage = Stage::new(FLEET).await?;
     stage
         .configure(json!({ "cpuModel": "best-match-model" }))
@@ -75,20 +75,23 @@ async fn kubevirt_can_be_told_to_leave_the_choice_to_medley() -> anyhow::Result<
         "{}",
         model(&plain)
     );
-    assert_eq!(plain.annotations()[ASKED_ANNOTATION], "best-match-model");
-    // Who names a model gets it.
+    assert_eq!(
+        plain.annotations()[REQUESTED_MODEL_ANNOTATION],
+        "best-match-model"
+    );
+    // An explicit model is kept.
     stage
         .machine("named", json!({ "model": "Nehalem" }), "ice")
         .await?;
     let named = stage.runs("named").await?;
     assert_eq!(model(&named), "Nehalem");
-    assert!(!named.annotations().contains_key(ASKED_ANNOTATION));
+    assert!(!named.annotations().contains_key(REQUESTED_MODEL_ANNOTATION));
     stage.end().await;
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn mainframes_have_models_as_well() -> anyhow::Result<()> {
+async fn s390x_models_are_chosen() -> anyhow::Result<()> {
     let stage = Stage::new(FLEET).await?;
     let mut big = machine("big", &best_match(), "z");
     big["spec"]["template"]["spec"]["architecture"] = json!("s390x");

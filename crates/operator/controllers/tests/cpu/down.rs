@@ -1,4 +1,4 @@
-//! Nobody chooses models for a while: what comes meanwhile waits, and goes on afterwards.
+//! The webhook is down for a while: requests wait, and succeed afterwards.
 
 use api::kubevirt::VirtualMachine;
 use fleet::names::READY_AFTER;
@@ -8,7 +8,7 @@ use kube::api::{ListParams, PostParams};
 use serde_json::json;
 use testkit::wait_until;
 
-use crate::stage::{PATIENCE, Stage, best_match, machine, model};
+use crate::stage::{Stage, WAIT_TIMEOUT, best_match, machine, model};
 
 const FLEET: &str = "
 pools:
@@ -16,19 +16,19 @@ pools:
 ";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_machine_that_starts_while_the_check_is_down_waits_and_starts() -> anyhow::Result<()> {
+async fn vm_started_while_webhook_is_down_starts_later() -> anyhow::Result<()> {
     let stage = Stage::new(FLEET).await?;
-    stage.stop_check().await;
+    stage.stop_webhook().await;
     stage.machine("web", best_match(), "ice").await?;
-    stage.told("web", "FailedCreate").await?;
+    stage.wait_for_event("web", "FailedCreate").await?;
     let pods = stage.all::<Pod>().list(&ListParams::default()).await?;
     assert_eq!(pods.items.len(), 0, "no pod is made that no node can run");
-    // Others are not concerned.
+    // Other virtual machines are not affected.
     stage
         .machine("other", json!({ "model": "host-model" }), "ice")
         .await?;
     stage.runs("other").await?;
-    stage.start_check().await?;
+    stage.start_webhook().await?;
     let web = stage.runs("web").await?;
     assert!(model(&web).starts_with("Icelake-Server"), "{}", model(&web));
     stage.end().await;
@@ -36,10 +36,10 @@ async fn a_machine_that_starts_while_the_check_is_down_waits_and_starts() -> any
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hand_off_waits_for_the_check() -> anyhow::Result<()> {
+async fn hand_off_waits_for_webhook() -> anyhow::Result<()> {
     let stage = Stage::new(FLEET).await?;
     let mut slow = machine("slow", &best_match(), "ice");
-    // In the time of the simulation, which is faster.
+    // In simulated time, which is faster.
     let metadata = json!({ "annotations": { READY_AFTER: "2000s" } });
     slow["spec"]["template"]["metadata"] = metadata;
     let slow = serde_json::from_value(slow)?;
@@ -48,8 +48,8 @@ async fn a_hand_off_waits_for_the_check() -> anyhow::Result<()> {
     let scheduling = stage
         .instance("slow", "has a pod", |it| it.phase() == "Scheduling")
         .await?;
-    stage.stop_check().await;
-    wait_until("its pod is ready", PATIENCE, async || {
+    stage.stop_webhook().await;
+    wait_until("its pod is ready", WAIT_TIMEOUT, async || {
         let pods = stage.all::<Pod>().list(&ListParams::default()).await?;
         let ready = |pod: &Pod| {
             let status = pod.status.as_ref();
@@ -65,7 +65,7 @@ async fn a_hand_off_waits_for_the_check() -> anyhow::Result<()> {
         "Scheduling",
         "it is not handed over without a model"
     );
-    stage.start_check().await?;
+    stage.start_webhook().await?;
     let runs = stage.runs("slow").await?;
     assert_eq!(runs.uid(), scheduling.uid(), "it is the same instance");
     assert!(
@@ -78,8 +78,8 @@ async fn a_hand_off_waits_for_the_check() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_made_before_anybody_checked_is_repaired() -> anyhow::Result<()> {
-    let stage = Stage::without_check(FLEET).await?;
+async fn objects_created_before_registration_are_repaired() -> anyhow::Result<()> {
+    let stage = Stage::without_webhook(FLEET).await?;
     stage.policy(json!({})).await?;
     stage.machine("early", best_match(), "ice").await?;
     let stuck = stage
@@ -100,8 +100,8 @@ async fn what_was_made_before_anybody_checked_is_repaired() -> anyhow::Result<()
         registered.is_some_and(|line| line.ends_with(" 0.0")),
         "{metrics}"
     );
-    stage.start_check().await?;
-    stage.told("early", "LauncherRemoved").await?;
+    stage.start_webhook().await?;
+    stage.wait_for_event("early", "LauncherRemoved").await?;
     let again = stage
         .instance("early", "is another and runs", |it| {
             it.uid() != stuck.uid() && it.phase() == "Running"

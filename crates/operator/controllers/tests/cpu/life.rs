@@ -1,4 +1,4 @@
-//! The life of a machine: it starts, moves there and back, and starts again on newer hardware.
+//! Life of a virtual machine: it starts, migrates there and back, and restarts on newer hardware.
 
 use api::kubevirt::VirtualMachineInstance;
 use cpu_models::names::{MODEL_LABEL, NODE_ANNOTATION, OBSOLETE_HOST_MODEL_LABEL, VENDOR_LABEL};
@@ -8,14 +8,14 @@ use serde_json::json;
 
 use crate::stage::{Stage, best_match, is_in, model};
 
-/// What a pod asks for.
+/// Node selector of a pod.
 fn selector(pod: &Pod) -> std::collections::BTreeMap<String, String> {
     let spec = pod.spec.clone().unwrap_or_default();
     spec.node_selector.unwrap_or_default()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_machine_moves_there_and_back_and_starts_again_on_newer_hardware() -> anyhow::Result<()> {
+async fn vm_migrates_back_and_restarts_on_newer_hardware() -> anyhow::Result<()> {
     let stage = Stage::new(
         "
 pools:
@@ -48,7 +48,7 @@ pools:
         "features stay"
     );
 
-    // There and back.
+    // Migrate there and back.
     let there = stage.migrate("web").await?;
     let asked = selector(&stage.pod(&there).await?);
     assert_eq!(asked[&format!("{MODEL_LABEL}{}", model(&first))], "true");
@@ -63,15 +63,15 @@ pools:
         );
     }
 
-    // Newer hardware comes: it keeps its model, and is told.
+    // Newer hardware joins: the model stays, and an event reports it as stale.
     stage.cordon(&new, false).await?;
-    stage.told("web", "CpuModelStale").await?;
+    stage.wait_for_event("web", "CpuModelStale").await?;
     stage
         .status("one is stale", |it| it["machines"]["stale"] == 1)
         .await?;
     assert_eq!(model(&stage.runs("web").await?), model(&first));
 
-    // A restart makes a new instance.
+    // A restart creates a new instance.
     stage.cordon(&["old-1", "old-2"], true).await?;
     stage.delete_instance("web").await?;
     let uid = first.uid();
@@ -93,9 +93,9 @@ pools:
     Ok(())
 }
 
-/// Turin runs no new model of its own vendor: the machine has that of its host, and still finds its way.
+/// Turin supports no recent model of its vendor: the virtual machine gets its host's model, and can still migrate.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_machine_with_the_model_of_its_host_moves_there_and_back() -> anyhow::Result<()> {
+async fn vm_with_host_model_migrates_back() -> anyhow::Result<()> {
     let stage = Stage::new(
         "
 pools:
@@ -132,7 +132,7 @@ pools:
     assert_eq!(
         cpu(&stage.pod(&back).await?),
         cpu(&pod),
-        "what the first node said counts"
+        "the model of the first node counts"
     );
     stage
         .status("one has the model of its host", |it| {

@@ -1,10 +1,10 @@
-//! How machines fare, as nodes come and go.
+//! Migration targets of virtual machines, as nodes come and go.
 
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 use testkit::wait_until;
 
-use crate::stage::{PATIENCE, Stage, best_match, is_in, model};
+use crate::stage::{Stage, WAIT_TIMEOUT, best_match, is_in, model};
 
 const FLEET: &str = "
 pools:
@@ -12,7 +12,7 @@ pools:
   - {name: sky, arch: amd64, cpu: {generation: skylake}}
 ";
 
-/// The status of a condition.
+/// Status of a condition.
 fn condition(status: &Value, kind: &str) -> Value {
     let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
     let mut conditions = conditions.into_iter();
@@ -21,7 +21,7 @@ fn condition(status: &Value, kind: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn machines_are_stranded_and_found_again_as_nodes_go_and_come() -> anyhow::Result<()> {
+async fn migration_targets_follow_node_changes() -> anyhow::Result<()> {
     let stage = Stage::new(FLEET).await?;
     stage.policy(json!({})).await?;
     stage.machine("web", best_match(), "ice").await?;
@@ -42,7 +42,7 @@ async fn machines_are_stranded_and_found_again_as_nodes_go_and_come() -> anyhow:
         )
     };
     let measured = async |count| {
-        wait_until(&series(count), PATIENCE, async || {
+        wait_until(&series(count), WAIT_TIMEOUT, async || {
             Ok(stage.metrics().contains(&series(count)).then_some(()))
         })
         .await
@@ -54,8 +54,8 @@ async fn machines_are_stranded_and_found_again_as_nodes_go_and_come() -> anyhow:
     let own = web.node_name().unwrap_or_default();
     let others: Vec<&str> = nodes.into_iter().filter(|node| *node != own).collect();
     stage.cordon(&others, true).await?;
-    let told = stage.told("web", "NoMigrationTarget").await?;
-    assert_eq!(told.type_.as_deref(), Some("Warning"));
+    let event = stage.wait_for_event("web", "NoMigrationTarget").await?;
+    assert_eq!(event.type_.as_deref(), Some("Warning"));
     let stuck = stage
         .status("it cannot move", |it| {
             condition(it, "TargetsRemain")["status"] == "False"
@@ -75,14 +75,14 @@ async fn machines_are_stranded_and_found_again_as_nodes_go_and_come() -> anyhow:
             .contains("medley_cpu_machines{state=\"no_target\"} 1")
     );
 
-    // A controller that starts anew sees the same, and tells nothing twice.
+    // A restarted controller finds the same state, and emits no event twice.
     stage.work().await?;
     measured(0).await?;
     assert_eq!(stage.events("web", "NoMigrationTarget").await?.len(), 1);
 
     // The nodes come back.
     stage.cordon(&others, false).await?;
-    stage.told("web", "MigrationTargetsBack").await?;
+    stage.wait_for_event("web", "MigrationTargetsBack").await?;
     stage.status("all is well again", all_well).await?;
     measured(2).await?;
     assert_eq!(stage.events("web", "CpuModelChosen").await?.len(), 1);
@@ -91,9 +91,9 @@ async fn machines_are_stranded_and_found_again_as_nodes_go_and_come() -> anyhow:
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_policy_says_how_models_are_chosen() -> anyhow::Result<()> {
+async fn policy_controls_model_choice() -> anyhow::Result<()> {
     let stage = Stage::new(FLEET).await?;
-    // All nodes are to support it: that is what the oldest of them supports.
+    // A model that all nodes support: that of the oldest.
     stage
         .policy(json!({ "threshold": { "support": "100%" } }))
         .await?;

@@ -1,5 +1,5 @@
-//! What cannot happen while the check is registered, and is put right nevertheless; and clusters where
-//! KubeVirt comes later. Nothing is simulated here: the objects are written as KubeVirt writes them.
+//! Repair of states that cannot occur while the webhook is registered, and clusters where KubeVirt is installed later.
+//! Without simulation: the tests write the objects as KubeVirt would.
 
 use api::kubevirt::{VirtualMachineInstance, labels};
 use cpu_models::names::BEST_MATCH_MODEL;
@@ -12,7 +12,7 @@ use kube::api::PostParams;
 use serde_json::{Value, json};
 use testkit::{Reply, WebhookServer, wait_until};
 
-use crate::stage::{KUBEVIRT, PATIENCE, Stage, model};
+use crate::stage::{KUBEVIRT, Stage, WAIT_TIMEOUT, model};
 
 impl Stage {
     /// Two nodes, and an instance on one of them that was handed over without a model.
@@ -42,25 +42,25 @@ impl Stage {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_instance_that_was_handed_over_without_a_model_gets_one() -> anyhow::Result<()> {
+async fn instance_without_model_is_repaired() -> anyhow::Result<()> {
     let stage = Stage::bare().await?;
     stage.hand_over().await?;
     stage.work().await?;
-    stage.start_check().await?;
+    stage.start_webhook().await?;
     let repaired = stage
         .instance("early", "has a model", |it| model(it) == "EPYC-Rome")
         .await?;
     assert_eq!(repaired.annotations()["medley.dev/cpu-model"], "EPYC-Rome");
     assert_eq!(repaired.annotations()["medley.dev/cpu-model-node"], "a");
-    stage.told("early", "CpuModelRepaired").await?;
+    stage.wait_for_event("early", "CpuModelRepaired").await?;
     stage.rest().await;
-    stage.stop_check().await;
+    stage.stop_webhook().await;
     Ok(())
 }
 
-/// KubeVirt's own check lets nobody else change the spec of an instance.
+/// KubeVirt's own webhook allows only KubeVirt to change the spec of an instance.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_instance_that_nobody_may_change_is_given_up() -> anyhow::Result<()> {
+async fn instance_that_cannot_be_changed_is_replaced() -> anyhow::Result<()> {
     let stage = Stage::bare().await?;
     let instance = stage.hand_over().await?;
     let uid = instance.uid().unwrap_or_default();
@@ -95,8 +95,8 @@ async fn an_instance_that_nobody_may_change_is_given_up() -> anyhow::Result<()> 
         }],
     }))?;
     checks.create(&PostParams::default(), &check).await?;
-    stage.start_check().await?;
-    wait_until("KubeVirt checks", PATIENCE, async || {
+    stage.start_webhook().await?;
+    wait_until("KubeVirt checks", WAIT_TIMEOUT, async || {
         let dry_run = kube::api::PatchParams {
             dry_run: true,
             ..kube::api::PatchParams::default()
@@ -108,20 +108,20 @@ async fn an_instance_that_nobody_may_change_is_given_up() -> anyhow::Result<()> 
     })
     .await?;
     stage.work().await?;
-    stage.told("early", "LauncherRemoved").await?;
-    wait_until("its launcher goes", PATIENCE, async || {
+    stage.wait_for_event("early", "LauncherRemoved").await?;
+    wait_until("its launcher goes", WAIT_TIMEOUT, async || {
         let left = pods.get_opt("launcher").await?;
         let goes = left.is_none_or(|pod| pod.metadata.deletion_timestamp.is_some());
         Ok(goes.then_some(()))
     })
     .await?;
     stage.rest().await;
-    stage.stop_check().await;
+    stage.stop_webhook().await;
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn kubevirt_may_come_later() -> anyhow::Result<()> {
+async fn kubevirt_installed_later_is_picked_up() -> anyhow::Result<()> {
     let stage = Stage::bare().await?;
     stage.policy(json!({})).await?;
     stage.work().await?;

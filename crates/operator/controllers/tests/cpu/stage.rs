@@ -1,4 +1,4 @@
-//! A cluster with nodes that are not alike, a stock KubeVirt, and Medley.
+//! A heterogeneous cluster with a stock KubeVirt, and Medley.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -31,11 +31,11 @@ use webhook::{Checks, Running};
 
 use crate::ours::{NAMESPACE, Ours};
 
-/// How long anything may take.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
-/// A guest starts in no time.
-const FAST: f64 = 100.0;
-/// The kinds of a stock KubeVirt, and what runs them.
+/// Upper bound of every wait.
+pub(crate) const WAIT_TIMEOUT: Duration = Duration::from_mins(2);
+/// Speed of the simulation: guests start at once.
+const SIMULATION_SPEED: f64 = 100.0;
+/// CRDs and controllers of a stock KubeVirt.
 pub(crate) const KUBEVIRT: Installed = Installed {
     descheduler: None,
     machine_config: false,
@@ -47,9 +47,9 @@ pub(crate) const KUBEVIRT: Installed = Installed {
     virtual_machines: true,
     release: false,
 };
-/// On nodes: which pool they are of.
+/// Node label: the pool of a node.
 pub(crate) const POOL: &str = "pool";
-/// The account of the check.
+/// Service account of the webhook.
 const CHECK: &str = "medley-webhook";
 
 /// A cluster.
@@ -64,31 +64,31 @@ pub(crate) struct Stage {
     watcher: Mutex<JoinSet<()>>,
 }
 
-/// What somebody saw who saw every state of every instance.
+/// Observations of every state of every instance.
 #[derive(Default)]
 struct Seen {
     states: usize,
-    /// What kept them from seeing.
+    /// Errors of the watch.
     troubles: Vec<String>,
     wrong: Vec<String>,
-    /// The models that each instance was seen with, after it was handed over.
+    /// Models of each instance after it was handed over.
     models: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Stage {
-    /// A fleet, and everything at work.
+    /// A fleet, the webhook and the controller.
     pub(crate) async fn new(fleet: &str) -> anyhow::Result<Arc<Self>> {
-        let stage = Self::without_check(fleet).await?;
-        stage.start_check().await?;
+        let stage = Self::without_webhook(fleet).await?;
+        stage.start_webhook().await?;
         Ok(stage)
     }
 
-    /// The same, but nobody chooses models yet.
-    pub(crate) async fn without_check(fleet: &str) -> anyhow::Result<Arc<Self>> {
+    /// Like [`Self::new`], without the webhook.
+    pub(crate) async fn without_webhook(fleet: &str) -> anyhow::Result<Arc<Self>> {
         let stage = Self::bare().await?;
         let options = Options {
             fleet: Some(Fleet::parse(fleet)?),
-            speed: FAST,
+            speed: SIMULATION_SPEED,
             operators: Some(KUBEVIRT),
             ..Options::new(stage.client())
         };
@@ -101,12 +101,12 @@ impl Stage {
         Ok(stage)
     }
 
-    /// A cluster without KubeVirt, where nobody is at work.
+    /// A cluster without KubeVirt and without controllers.
     pub(crate) async fn bare() -> anyhow::Result<Arc<Self>> {
         let cluster = TestCluster::start().await?;
         let client = cluster.client();
         let namespace = cluster.namespace("machines").await?;
-        // On a cluster without controllers nobody makes it, and pods need it.
+        // The test server runs no controller that creates it, and pods need it.
         let account = serde_json::from_value(json!({ "metadata": { "name": "default" } }))?;
         let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &namespace);
         if let Err(error) = accounts.create(&PostParams::default(), &account).await {
@@ -127,7 +127,7 @@ impl Stage {
         }))
     }
 
-    /// Has our controller work, with the rights that are shipped with it; the one before is stopped.
+    /// Starts our controller with the RBAC that is shipped, after stopping the previous one.
     pub(crate) async fn work(&self) -> anyhow::Result<()> {
         let jobs = [Job::CpuModels];
         self.ours.work(&self.cluster, &jobs, None).await
@@ -138,8 +138,8 @@ impl Stage {
         self.ours.stop().await;
     }
 
-    /// Starts the check, with the rights that are shipped with it, and waits until the API server asks.
-    pub(crate) async fn start_check(&self) -> anyhow::Result<()> {
+    /// Starts the webhook with the RBAC that is shipped, and waits until the API server calls it.
+    pub(crate) async fn start_webhook(&self) -> anyhow::Result<()> {
         let mut rules = governance::roles::webhook_rules();
         rules.extend(cpu_models::roles::webhook_rules());
         let admin = self.cluster.client();
@@ -163,13 +163,13 @@ impl Stage {
         };
         let running = webhook::start(client, any, &checks).await?;
         *self.check.lock() = Some(running);
-        // A genuine server notices new registrations a moment later.
-        wait_until("the API server asks", PATIENCE, async || {
+        // A real API server notices new registrations a moment later.
+        wait_until("the API server asks", WAIT_TIMEOUT, async || {
             let probe = json!({
                 "metadata": { "name": "probe", "labels": { labels::APP: "virt-launcher" } },
                 "spec": {
                     "containers": [{ "name": "a", "image": "a" }],
-                    "nodeSelector": { cpu_models::launcher::impossible_label(): "true" },
+                    "nodeSelector": { cpu_models::launcher::best_match_label(): "true" },
                 },
             });
             let dry_run = PostParams {
@@ -177,7 +177,7 @@ impl Stage {
                 ..PostParams::default()
             };
             let (pods, probe) = (self.all::<Pod>(), serde_json::from_value(probe)?);
-            // Refused as long as the registration of a check before this one counts.
+            // Fails while the API server still uses the registration of a previous webhook.
             let made = pods.create(&dry_run, &probe).await.ok();
             let selector = made.map(|pod| pod.spec.unwrap_or_default().node_selector);
             let settled = selector.is_some_and(|it| it.unwrap_or_default().is_empty());
@@ -186,19 +186,19 @@ impl Stage {
         .await
     }
 
-    /// Stops the check. The registration stays.
-    pub(crate) async fn stop_check(&self) {
+    /// Stops the webhook. The registration stays.
+    pub(crate) async fn stop_webhook(&self) {
         let running = self.check.lock().take();
         if let Some(running) = running {
             running.stop().await;
         }
     }
 
-    /// Ends everything: nothing was forbidden, and nobody saw an instance without its model.
+    /// Ends the test: no request was forbidden, and no instance was seen without its model.
     pub(crate) async fn end(&self) {
         self.rest().await;
         self.others.stop().await;
-        self.stop_check().await;
+        self.stop_webhook().await;
         let instances: Api<VirtualMachineInstance> = Api::all(self.client());
         let instances = instances.list(&ListParams::default()).await;
         let any = instances.is_ok_and(|list| !list.items.is_empty());
@@ -218,7 +218,7 @@ impl Stage {
         self.cluster.client()
     }
 
-    /// What our controller tells Prometheus.
+    /// Metrics of our controller.
     pub(crate) fn metrics(&self) -> String {
         self.ours.metrics()
     }
@@ -234,8 +234,7 @@ impl Stage {
         Api::all(self.client())
     }
 
-    /// Takes away the taint the server gives new nodes, because no controller here would; and has them say
-    /// which pool they are of.
+    /// Removes the taint of new nodes, which no controller here would remove, and sets their pool label.
     async fn settle(&self) -> anyhow::Result<()> {
         for node in self.nodes().list(&ListParams::default()).await? {
             let name = node.name_any();
@@ -247,9 +246,9 @@ impl Stage {
         Ok(())
     }
 
-    /// Waits until every node says who made its CPU.
+    /// Waits until every node has its CPU vendor label.
     async fn labelled(&self) -> anyhow::Result<()> {
-        wait_until("labels of all nodes", PATIENCE, async || {
+        wait_until("labels of all nodes", WAIT_TIMEOUT, async || {
             let nodes = self.nodes().list(&ListParams::default()).await?;
             let has = |node: &Node| {
                 let mut keys = node.labels().keys();
@@ -269,7 +268,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Cordons nodes, or takes that back.
+    /// Cordons or uncordons nodes.
     pub(crate) async fn cordon(&self, nodes: &[&str], on: bool) -> anyhow::Result<()> {
         for node in nodes {
             let patch = json!({ "spec": { "unschedulable": on } });
@@ -278,7 +277,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Makes a machine with this CPU that runs always, and would like to be in a pool.
+    /// Creates a virtual machine with this CPU that always runs and prefers a pool.
     pub(crate) async fn machine(&self, name: &str, cpu: Value, pool: &str) -> anyhow::Result<()> {
         let machine = serde_json::from_value(machine(name, &cpu, pool))?;
         let machines = self.all::<VirtualMachine>();
@@ -286,7 +285,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Changes how KubeVirt is configured.
+    /// Patches the KubeVirt configuration.
     pub(crate) async fn configure(&self, configuration: Value) -> anyhow::Result<()> {
         let api: Api<KubeVirt> = Api::namespaced(self.client(), names::KUBEVIRT_NAMESPACE);
         let patch = json!({ "spec": { "configuration": configuration } });
@@ -296,13 +295,13 @@ impl Stage {
         Ok(())
     }
 
-    /// Says how models are chosen.
+    /// Creates or replaces the CpuModelPolicy.
     pub(crate) async fn policy(&self, spec: Value) -> anyhow::Result<()> {
         let policy = json!({ "metadata": { "name": "default" }, "spec": spec });
         apply::<CpuModelPolicy>(&Api::all(self.client()), policy).await
     }
 
-    /// Waits until the status of the policy is as told.
+    /// Waits until the status of the policy fulfils the condition.
     pub(crate) async fn status(
         &self,
         what: &str,
@@ -310,17 +309,21 @@ impl Stage {
     ) -> anyhow::Result<Value> {
         let api: Api<CpuModelPolicy> = Api::all(self.client());
         let last = Mutex::new(Value::Null);
-        let found = wait_until(&format!("the policy says {what}"), PATIENCE, async || {
-            let found = api.get_opt("default").await?;
-            let status = json!(found.and_then(|found| found.status));
-            *last.lock() = status.clone();
-            Ok(holds(&status).then_some(status))
-        })
+        let found = wait_until(
+            &format!("the policy says {what}"),
+            WAIT_TIMEOUT,
+            async || {
+                let found = api.get_opt("default").await?;
+                let status = json!(found.and_then(|found| found.status));
+                *last.lock() = status.clone();
+                Ok(holds(&status).then_some(status))
+            },
+        )
         .await;
         found.with_context(|| format!("it says {:#}", last.lock()))
     }
 
-    /// Waits until an instance is as told.
+    /// Waits until an instance fulfils the condition.
     pub(crate) async fn instance(
         &self,
         name: &str,
@@ -329,11 +332,15 @@ impl Stage {
     ) -> anyhow::Result<VirtualMachineInstance> {
         let api = self.all::<VirtualMachineInstance>();
         let last = Mutex::new(Value::Null);
-        let found = wait_until(&format!("instance {name} {what}"), PATIENCE, async || {
-            let found = api.get_opt(name).await?;
-            *last.lock() = json!(found);
-            Ok(found.filter(|found| holds(found)))
-        })
+        let found = wait_until(
+            &format!("instance {name} {what}"),
+            WAIT_TIMEOUT,
+            async || {
+                let found = api.get_opt(name).await?;
+                *last.lock() = json!(found);
+                Ok(found.filter(|found| holds(found)))
+            },
+        )
         .await;
         found.with_context(|| format!("it is {:#}", last.lock()))
     }
@@ -344,7 +351,7 @@ impl Stage {
             .await
     }
 
-    /// Has an instance migrate, and waits until it is elsewhere.
+    /// Migrates an instance, and waits until it runs on another node.
     pub(crate) async fn migrate(&self, name: &str) -> anyhow::Result<VirtualMachineInstance> {
         let before = self.runs(name).await?;
         let from = before.node_name().unwrap_or_default().to_owned();
@@ -358,7 +365,7 @@ impl Stage {
             .await?
             .name_any();
         let phase = Mutex::new(String::new());
-        let ended = wait_until(&format!("migration of {name}"), PATIENCE, async || {
+        let ended = wait_until(&format!("migration of {name}"), WAIT_TIMEOUT, async || {
             let now = api.get(&made).await?.phase().to_owned();
             phase.lock().clone_from(&now);
             Ok(["Succeeded", "Failed"].contains(&&*now).then_some(now))
@@ -372,7 +379,7 @@ impl Stage {
         .await
     }
 
-    /// What the pod of an instance asks for that is on its node.
+    /// The pod of an instance on its node.
     pub(crate) async fn pod(&self, instance: &VirtualMachineInstance) -> anyhow::Result<Pod> {
         let uid = instance.uid().unwrap_or_default();
         let which = format!("{}={uid}", labels::CREATED_BY);
@@ -383,7 +390,7 @@ impl Stage {
         here.next().context("the instance has a pod on its node")
     }
 
-    /// Events of a reason about an object.
+    /// Events with a reason about an object.
     pub(crate) async fn events(&self, name: &str, reason: &str) -> anyhow::Result<Vec<Event>> {
         let events = self.all::<Event>().list(&ListParams::default()).await?;
         let about = |event: &Event| {
@@ -393,11 +400,13 @@ impl Stage {
         Ok(events.items.into_iter().filter(about).collect())
     }
 
-    /// Waits until somebody told something about an object.
-    pub(crate) async fn told(&self, name: &str, reason: &str) -> anyhow::Result<Event> {
-        wait_until(&format!("event {reason} of {name}"), PATIENCE, async || {
-            Ok(self.events(name, reason).await?.into_iter().next())
-        })
+    /// Waits for an event with a reason about an object.
+    pub(crate) async fn wait_for_event(&self, name: &str, reason: &str) -> anyhow::Result<Event> {
+        wait_until(
+            &format!("event {reason} of {name}"),
+            WAIT_TIMEOUT,
+            async || Ok(self.events(name, reason).await?.into_iter().next()),
+        )
         .await
     }
 
@@ -408,8 +417,7 @@ impl Stage {
     }
 }
 
-/// A machine with this CPU that runs always, and would like to be in a pool. What it would like is no
-/// demand: all nodes count.
+/// A virtual machine with this CPU that always runs and prefers a pool. A preference is not a demand: all nodes count.
 pub(crate) fn machine(name: &str, cpu: &Value, pool: &str) -> Value {
     let wishes = json!([{ "weight": 100, "preference": { "matchExpressions": [
         { "key": POOL, "operator": "In", "values": [pool] },
@@ -427,24 +435,24 @@ pub(crate) fn machine(name: &str, cpu: &Value, pool: &str) -> Value {
     })
 }
 
-/// A CPU that Medley chooses.
+/// A CPU with `best-match-model`.
 pub(crate) fn best_match() -> Value {
     json!({ "model": BEST_MATCH_MODEL })
 }
 
-/// The model of an instance.
+/// The CPU model of an instance.
 pub(crate) fn model(instance: &VirtualMachineInstance) -> &str {
     instance.spec.model().unwrap_or_default()
 }
 
-/// Whether an instance is on a node of a pool.
+/// Whether an instance runs on a node of a pool.
 pub(crate) fn is_in(instance: &VirtualMachineInstance, pool: &str) -> bool {
     let node = instance.node_name().unwrap_or_default();
     node.strip_prefix(pool)
         .is_some_and(|rest| rest.starts_with('-'))
 }
 
-/// Sees every state of every instance.
+/// Records every state of every instance.
 async fn watch(api: Api<VirtualMachineInstance>, seen: Arc<Mutex<Seen>>) {
     let events = watcher(api, watcher::Config::default()).default_backoff();
     futures::pin_mut!(events);

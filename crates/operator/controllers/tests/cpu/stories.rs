@@ -1,6 +1,8 @@
-//! The three users who asked for this.
+//! Three user reports that motivated this feature.
 
-use cpu_models::names::{ASKED_ANNOTATION, MODEL_ANNOTATION, NODE_ANNOTATION, REASON_ANNOTATION};
+use cpu_models::names::{
+    MODEL_ANNOTATION, NODE_ANNOTATION, REASON_ANNOTATION, REQUESTED_MODEL_ANNOTATION,
+};
 use kube::ResourceExt as _;
 use serde_json::json;
 
@@ -17,7 +19,7 @@ pools:
 
 /// "I'm SURPRISED to encounter that host-model migrations are always pending."
 #[tokio::test(flavor = "multi_thread")]
-async fn a_machine_on_a_node_like_no_other_can_migrate() -> anyhow::Result<()> {
+async fn vm_on_unique_node_can_migrate() -> anyhow::Result<()> {
     let stage = Stage::new(MIXED).await?;
     stage
         .machine("surprised", json!({ "model": "host-model" }), "sapphire")
@@ -34,23 +36,22 @@ async fn a_machine_on_a_node_like_no_other_can_migrate() -> anyhow::Result<()> {
     assert!(is_in(&free, "sapphire"), "{:?}", free.node_name());
     let chosen = model(&free).to_owned();
     assert!(chosen.starts_with("Icelake-Server"), "{chosen}");
-    let said = free.annotations();
-    assert_eq!(said[MODEL_ANNOTATION], chosen);
-    assert_eq!(said[ASKED_ANNOTATION], "best-match-model");
-    assert_eq!(said[NODE_ANNOTATION], "sapphire-1");
-    assert_eq!(said[REASON_ANNOTATION], "BestMatch");
+    let annotations = free.annotations();
+    assert_eq!(annotations[MODEL_ANNOTATION], chosen);
+    assert_eq!(annotations[REQUESTED_MODEL_ANNOTATION], "best-match-model");
+    assert_eq!(annotations[NODE_ANNOTATION], "sapphire-1");
+    assert_eq!(annotations[REASON_ANNOTATION], "BestMatch");
     let moved = stage.migrate("free").await?;
     assert!(is_in(&moved, "ice"), "{:?}", moved.node_name());
     assert_eq!(model(&moved), chosen);
-    stage.told("free", "CpuModelChosen").await?;
+    stage.wait_for_event("free", "CpuModelChosen").await?;
     stage.end().await;
     Ok(())
 }
 
 /// "I set the CPU model to be Opteron_G1 because it is supported in all the cluster nodes."
 #[tokio::test(flavor = "multi_thread")]
-async fn a_model_that_all_nodes_support_is_not_chosen_if_a_newer_one_has_enough()
--> anyhow::Result<()> {
+async fn newer_model_with_enough_nodes_is_preferred() -> anyhow::Result<()> {
     let stage = Stage::new(
         "
 pools:
@@ -86,7 +87,7 @@ pools:
 /// "My VMIs always land on the same set of nodes because some of the nodes don't support
 /// Skylake-Client-IBRS."
 #[tokio::test(flavor = "multi_thread")]
-async fn nodes_that_lack_the_newest_model_are_used_too() -> anyhow::Result<()> {
+async fn nodes_without_newest_model_are_used() -> anyhow::Result<()> {
     let stage = Stage::new(
         "
 pools:

@@ -1,4 +1,4 @@
-//! A plan that two have to approve, with the admission check that records who does.
+//! A plan that needs two approvals, with the webhook that records them.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -10,9 +10,9 @@ use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 use testkit::wait_until;
 
-use crate::stage::{LOAD_AWARE, NAMESPACE, PATIENCE, Stage, condition, item};
+use crate::stage::{LOAD_AWARE, NAMESPACE, Stage, WAIT_TIMEOUT, condition, item};
 
-/// The configurations, as an approver sees them.
+/// The configurations, through the client of an approver.
 fn as_user(stage: &Stage, user: &str) -> anyhow::Result<Api<VirtPlatformConfig>> {
     let groups = [APPROVER, "system:authenticated"];
     Ok(Api::all(stage.cluster.client_as(user, &groups)?))
@@ -26,7 +26,7 @@ async fn patch(configs: &Api<VirtPlatformConfig>, patch: Value) -> anyhow::Resul
     Ok(())
 }
 
-/// A cluster with the check, and approvers.
+/// A cluster with the webhook, and approvers.
 async fn guarded() -> anyhow::Result<(std::sync::Arc<Stage>, webhook::Running)> {
     let stage = Stage::quiet().await?;
     let group = "rbac.authorization.k8s.io";
@@ -40,7 +40,7 @@ async fn guarded() -> anyhow::Result<(std::sync::Arc<Stage>, webhook::Running)> 
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let check = webhook::start(stage.cluster.client(), any, &webhook::Checks::default()).await?;
     let probe = as_user(&stage, "probe")?;
-    wait_until("the API server asks the check", PATIENCE, async || {
+    wait_until("the API server asks the check", WAIT_TIMEOUT, async || {
         let params = PatchParams {
             dry_run: true,
             ..PatchParams::default()
@@ -54,7 +54,7 @@ async fn guarded() -> anyhow::Result<(std::sync::Arc<Stage>, webhook::Running)> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plan_is_carried_out_when_two_others_than_its_author_approve() -> anyhow::Result<()> {
+async fn plan_runs_after_two_approvals_besides_author() -> anyhow::Result<()> {
     let (stage, check) = guarded().await?;
     let ann = as_user(&stage, "ann")?;
     patch(
@@ -80,14 +80,14 @@ async fn a_plan_is_carried_out_when_two_others_than_its_author_approve() -> anyh
             })
             .await
     };
-    // That of the author is recorded, and does not count.
+    // The author's approval is recorded, but does not count.
     withheld("0").await?;
     let approve = json!({ "metadata": { "annotations": { names::APPROVE: digest } } });
     patch(&ann, approve.clone()).await?;
     withheld("0").await?;
     patch(&as_user(&stage, "bob")?, approve.clone()).await?;
     withheld("1").await?;
-    // Nobody counts twice.
+    // A second approval of the same user does not count.
     patch(&as_user(&stage, "bob")?, approve.clone()).await?;
     withheld("1").await?;
     assert!(!stage.has_machine_config("99-worker-psi-karg").await?);
@@ -97,7 +97,7 @@ async fn a_plan_is_carried_out_when_two_others_than_its_author_approve() -> anyh
         condition(&status, "Approved").2,
         "The plan is approved by bob, cat"
     );
-    wait_until("the item is carried out", PATIENCE, async || {
+    wait_until("the item is carried out", WAIT_TIMEOUT, async || {
         Ok(stage
             .has_machine_config("99-worker-psi-karg")
             .await?

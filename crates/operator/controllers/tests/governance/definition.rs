@@ -1,5 +1,4 @@
-//! What an API server accepts as a configuration, what it says to what it refuses, and what it fills
-//! in: the published rules, word for word.
+//! Validation and defaulting of the VirtPlatformConfig CRD: the messages of the published CRD, word for word.
 
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, Patch, PostParams};
@@ -36,7 +35,7 @@ fn object(name: &str, spec: &Value) -> anyhow::Result<DynamicObject> {
     }))?)
 }
 
-/// What is stored, or all that is wrong with it: fields and messages.
+/// The stored object, or all validation errors: fields and messages.
 type Outcome = Result<Value, Vec<String>>;
 
 fn outcome(answer: Result<DynamicObject, kube::Error>) -> anyhow::Result<Outcome> {
@@ -46,7 +45,7 @@ fn outcome(answer: Result<DynamicObject, kube::Error>) -> anyhow::Result<Outcome
             let causes = status.details.iter().flat_map(|details| &details.causes);
             let mut wrong: Vec<_> = causes
                 .map(|cause| format!("{}: {}", cause.field, cause.message))
-                // That there may be more to say.
+                // The API server adds this when it stops early.
                 .filter(|cause| !cause.contains("some validation rules were not checked"))
                 .collect();
             wrong.sort();
@@ -71,7 +70,7 @@ impl Server {
         })
     }
 
-    /// What becomes of an object that somebody tries to create; nothing is stored.
+    /// The result of creating an object, as a dry run.
     async fn attempt(&self, name: &str, spec: &Value) -> anyhow::Result<Outcome> {
         let dry = PostParams {
             dry_run: true,
@@ -80,13 +79,13 @@ impl Server {
         outcome(self.configs.create(&dry, &object(name, spec)?).await)
     }
 
-    /// Changes an object.
+    /// Patches an object.
     async fn merge(&self, name: &str, patch: &Value) -> anyhow::Result<Outcome> {
         let patch = Patch::Merge(patch);
         outcome(self.configs.patch(name, &by("somebody"), &patch).await)
     }
 
-    /// Changes the status of an object.
+    /// Patches the status of an object.
     async fn merge_status(&self, name: &str, status: &Value) -> anyhow::Result<Outcome> {
         let patch = Patch::Merge(json!({ "status": status }));
         let params = by("somebody");
@@ -94,13 +93,13 @@ impl Server {
     }
 }
 
-/// What is refused, and in which words: the profile, its options, and all that is wrong.
+/// Rejected specs and their messages: the profile, its options, and all errors.
 fn refusals() -> Vec<(&'static str, Value, Vec<&'static str>)> {
     let both = json!({ "loadAware": {}, "virtHigherDensity": {} });
     let load_aware = |member: Value| json!({ "options": { "loadAware": member } });
     let density = |member: Value| json!({ "options": { "virtHigherDensity": member } });
     vec![
-        // An empty union is no choice; only a profile without options takes it.
+        // An empty union selects no option; only a profile without options accepts it.
         (LOAD_AWARE, json!({ "options": {} }), vec![ONLY_LOAD_AWARE]),
         (DENSITY, json!({ "options": {} }), vec![ONLY_DENSITY]),
         (
@@ -128,7 +127,7 @@ fn refusals() -> Vec<(&'static str, Value, Vec<&'static str>)> {
             json!({ "options": both }),
             vec![NOT_LOAD_AWARE, NOT_DENSITY],
         ),
-        // The ratio is filled in before the rule is looked at.
+        // Defaulting sets the ratio before the rule is evaluated.
         (
             DENSITY,
             density(json!({ "enableSwap": false })),
@@ -216,18 +215,18 @@ fn refusals() -> Vec<(&'static str, Value, Vec<&'static str>)> {
 }
 
 #[tokio::test]
-async fn what_makes_no_sense_is_refused_in_the_published_words() -> anyhow::Result<()> {
+async fn invalid_specs_are_rejected_with_published_messages() -> anyhow::Result<()> {
     let server = Server::start().await?;
     for (profile, mut spec, mut wrong) in refusals() {
         spec["profile"] = json!(profile);
         wrong.sort_unstable();
-        let said = server.attempt(profile, &spec).await?;
+        let actual = server.attempt(profile, &spec).await?;
         let wrong = wrong.into_iter().map(str::to_owned).collect();
-        assert_eq!(said, Err(wrong), "{spec}");
+        assert_eq!(actual, Err(wrong), "{spec}");
     }
     let other = json!({ "profile": DENSITY });
-    let said = server.attempt(LOAD_AWARE, &other).await?;
-    assert_eq!(said, Err(vec![SINGLETON.to_owned()]));
+    let actual = server.attempt(LOAD_AWARE, &other).await?;
+    assert_eq!(actual, Err(vec![SINGLETON.to_owned()]));
     let unknown = server
         .attempt("mine", &json!({ "profile": "mine" }))
         .await?;
@@ -244,7 +243,7 @@ async fn what_makes_no_sense_is_refused_in_the_published_words() -> anyhow::Resu
 }
 
 #[tokio::test]
-async fn what_is_left_out_is_filled_in() -> anyhow::Result<()> {
+async fn omitted_fields_are_defaulted() -> anyhow::Result<()> {
     let server = Server::start().await?;
     let plain =
         json!({ "action": "DryRun", "failurePolicy": "Abort", "bypassOptimisticLock": false });
@@ -298,7 +297,7 @@ async fn what_is_left_out_is_filled_in() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn a_profile_is_not_exchanged() -> anyhow::Result<()> {
+async fn profile_is_immutable() -> anyhow::Result<()> {
     let server = Server::start().await?;
     let made = object(EXAMPLE, &json!({ "profile": EXAMPLE }))?;
     server.configs.create(&PostParams::default(), &made).await?;
@@ -313,9 +312,9 @@ async fn a_profile_is_not_exchanged() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Values of any shape are kept as they are; what a condition may be is checked.
+/// Free-form values are stored unchanged; conditions are validated.
 #[tokio::test]
-async fn a_status_is_kept_whole() -> anyhow::Result<()> {
+async fn status_is_stored_unchanged() -> anyhow::Result<()> {
     let server = Server::start().await?;
     let made = object(EXAMPLE, &json!({ "profile": EXAMPLE }))?;
     server.configs.create(&PostParams::default(), &made).await?;
@@ -340,10 +339,10 @@ async fn a_status_is_kept_whole() -> anyhow::Result<()> {
         "conditions": [condition("DriftDetected")],
     });
     let kept = server.merge_status(EXAMPLE, &status).await?;
-    // A plan's items wait until told otherwise.
+    // Items of a plan are pending by default.
     status["items"][0]["state"] = json!("Pending");
     assert_eq!(kept.map(|kept| kept["status"].clone()), Ok(status));
-    for (wrong, told) in [
+    for (wrong, expected) in [
         (
             json!({ "phase": "Done" }),
             "status.phase: Unsupported value: \"Done\": supported values: \"Pending\"",
@@ -353,11 +352,11 @@ async fn a_status_is_kept_whole() -> anyhow::Result<()> {
             "status.conditions[0].reason: Invalid value: \"not a reason\"",
         ),
     ] {
-        let said = server.merge_status(EXAMPLE, &wrong).await?;
-        let said = said.err().unwrap_or_default();
+        let actual = server.merge_status(EXAMPLE, &wrong).await?;
+        let actual = actual.err().unwrap_or_default();
         assert!(
-            said.len() == 1 && said[0].starts_with(told),
-            "{wrong}: {said:?}"
+            actual.len() == 1 && actual[0].starts_with(expected),
+            "{wrong}: {actual:?}"
         );
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Higher density from the beginning to the end: fields of an object that belongs to somebody else.
+//! Higher density end to end: fields of an object that another operator owns.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::stage::{DENSITY, Stage, item};
 
 const SWAP_CONFIG: &str = "90-worker-kubelet-swap";
 
-/// A cluster whose HyperConverged has its fields where this version has them, with two workers.
+/// A cluster with a HyperConverged in this version's layout, and two workers.
 async fn stage(version: HyperConvergedVersion) -> anyhow::Result<Arc<Stage>> {
     let stage = Stage::with(Installed {
         hyperconverged: Some(version),
@@ -27,7 +27,7 @@ async fn stage(version: HyperConvergedVersion) -> anyhow::Result<Arc<Stage>> {
     Ok(stage)
 }
 
-/// What virtualization is configured with.
+/// The virtualization settings of the HyperConverged.
 async fn virtualization(stage: &Stage, version: HyperConvergedVersion) -> anyhow::Result<Value> {
     let objects: Api<DynamicObject> = Api::namespaced_with(
         stage.cluster.client(),
@@ -41,13 +41,13 @@ async fn virtualization(stage: &Stage, version: HyperConvergedVersion) -> anyhow
     })
 }
 
-/// B7 and B15, on an API server: options are changed one after the other, and all of them count.
+/// B7 and B15, on an API server: options changed one after the other all take effect.
 #[tokio::test(flavor = "multi_thread")]
-async fn options_of_density_come_and_go() -> anyhow::Result<()> {
+async fn density_options_can_be_changed() -> anyhow::Result<()> {
     for version in [HyperConvergedVersion::V1Beta1, HyperConvergedVersion::V1] {
         let stage = stage(version).await?;
         let before = virtualization(&stage, version).await?;
-        // The percentage was filled in when somebody made the object, and so it is theirs.
+        // The percentage was defaulted when the user created the object, so the user owns it.
         let consent = json!({ "takeovers": [{ "item": "configure-higher-density" }] });
         stage
             .edit(DENSITY, json!({ "action": "Apply", "approval": consent }))

@@ -1,4 +1,4 @@
-//! After a plan is in force: external edits, changed inputs, edit wars, options that are switched off.
+//! After a plan is applied: external edits, changed inputs, edit wars, disabled options.
 
 use api::advisor::{DriftClass, Operation, Phase};
 use k8s_openapi::api::core::v1::Event;
@@ -7,11 +7,11 @@ use kube::api::{ListParams, ObjectMeta};
 use serde_json::json;
 use testkit::wait_until;
 
-use crate::stage::{LOAD_AWARE, PATIENCE, Stage, condition, item, states};
+use crate::stage::{LOAD_AWARE, Stage, WAIT_TIMEOUT, condition, item, states};
 
 const DESCHEDULER: &str = "enable-load-aware-descheduling";
 
-/// The plan is in force, without PSI, on a cluster where nobody else acts.
+/// Applies the plan, without PSI, on a cluster without other operators.
 async fn in_force(stage: &Stage) -> anyhow::Result<()> {
     let options = json!({ "loadAware": { "enablePSIMetrics": false } });
     stage
@@ -21,9 +21,9 @@ async fn in_force(stage: &Stage) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// B10 at its end: what is put back by hand is recognised.
+/// B10, its end: a manual revert is recognised.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_edit_of_a_target_is_told_with_who_and_when_and_not_fought() -> anyhow::Result<()> {
+async fn external_edit_is_reported_and_not_reverted() -> anyhow::Result<()> {
     let stage = Stage::quiet().await?;
     in_force(&stage).await?;
     stage
@@ -44,7 +44,7 @@ async fn an_edit_of_a_target_is_told_with_who_and_when_and_not_fought() -> anyho
     assert_eq!(drift.manager.as_deref(), Some("kubectl-edit"));
     assert!(drift.time.is_some());
     assert_eq!(drift.class, DriftClass::ExternalEdit);
-    wait_until("the metric shows drift", PATIENCE, async || {
+    wait_until("the metric shows drift", WAIT_TIMEOUT, async || {
         let metric = "medley_governance_drift{config=\"load-aware-rebalancing\"} 1";
         Ok(stage.metrics().contains(metric).then_some(()))
     })
@@ -55,7 +55,7 @@ async fn an_edit_of_a_target_is_told_with_who_and_when_and_not_fought() -> anyho
         "inform, do not fight"
     );
 
-    // Put back by hand, it is recognised.
+    // A manual revert is recognised.
     stage
         .edit_descheduler("kubectl-edit", json!({ "evictionLimits": { "total": 5 } }))
         .await?;
@@ -69,7 +69,7 @@ async fn an_edit_of_a_target_is_told_with_who_and_when_and_not_fought() -> anyho
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn drift_is_put_back_by_review_and_approval() -> anyhow::Result<()> {
+async fn drift_is_corrected_after_approval() -> anyhow::Result<()> {
     let stage = Stage::quiet().await?;
     in_force(&stage).await?;
     stage
@@ -88,7 +88,7 @@ async fn drift_is_put_back_by_review_and_approval() -> anyhow::Result<()> {
             .unwrap_or_default()
             .contains("-  mode: Predictive\n+  mode: Automatic")
     );
-    // It was ours: taking it back needs no consent beyond the approval.
+    // The field was ours: taking it back needs no consent beyond the approval.
     assert!(
         planned.takeovers.iter().all(|takeover| takeover.reclaimed),
         "{:?}",
@@ -101,9 +101,9 @@ async fn drift_is_put_back_by_review_and_approval() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What somebody adds beside our fields is theirs.
+/// Fields that another manager adds beside ours belong to that manager.
 #[tokio::test(flavor = "multi_thread")]
-async fn fields_of_others_are_no_drift() -> anyhow::Result<()> {
+async fn fields_of_other_managers_are_not_drift() -> anyhow::Result<()> {
     let stage = Stage::quiet().await?;
     in_force(&stage).await?;
     let before = stage.config(LOAD_AWARE).await?.metadata.resource_version;
@@ -124,8 +124,7 @@ async fn fields_of_others_are_no_drift() -> anyhow::Result<()> {
 
 /// B11: HCO 5 -> 10 while Completed with action Apply: review is forced, nothing is applied; and back.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_changed_input_forces_a_review_and_resolves_itself_when_it_reverts() -> anyhow::Result<()>
-{
+async fn changed_input_forces_review_until_reverted() -> anyhow::Result<()> {
     let stage = Stage::quiet().await?;
     stage.migrations(5).await?;
     in_force(&stage).await?;
@@ -179,7 +178,7 @@ async fn a_changed_input_forces_a_review_and_resolves_itself_when_it_reverts() -
 
 /// B12: editing the derived value on the target is an external edit, not a changed input.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_edited_target_is_not_mistaken_for_a_changed_input() -> anyhow::Result<()> {
+async fn edited_target_is_not_a_changed_input() -> anyhow::Result<()> {
     let stage = Stage::quiet().await?;
     stage.migrations(5).await?;
     in_force(&stage).await?;
@@ -191,9 +190,9 @@ async fn an_edited_target_is_not_mistaken_for_a_changed_input() -> anyhow::Resul
     Ok(())
 }
 
-/// Locks bypassed: drift is corrected, until somebody always changes it back.
+/// Locks bypassed: drift is corrected, until another manager keeps reverting it.
 #[tokio::test(flavor = "multi_thread")]
-async fn bypass_corrects_drift_and_gives_up_an_edit_war() -> anyhow::Result<()> {
+async fn bypass_corrects_drift_until_edit_war() -> anyhow::Result<()> {
     let stage = Stage::quiet().await?;
     in_force(&stage).await?;
     stage
@@ -204,14 +203,14 @@ async fn bypass_corrects_drift_and_gives_up_an_edit_war() -> anyhow::Result<()> 
         stage
             .edit_descheduler("argocd", json!({ "mode": "Predictive" }))
             .await?;
-        wait_until("the drift is corrected", PATIENCE, async || {
+        wait_until("the drift is corrected", WAIT_TIMEOUT, async || {
             let live = stage.descheduler().await?.unwrap_or_default();
             Ok((live["spec"]["mode"] == "Automatic").then_some(()))
         })
         .await?;
         stage.reaches(LOAD_AWARE, Phase::Completed).await?;
     }
-    // Five a minute are enough: the sixth waits.
+    // The limit is five corrections a minute: the sixth waits.
     stage
         .edit_descheduler("argocd", json!({ "mode": "Predictive" }))
         .await?;
@@ -233,7 +232,7 @@ async fn bypass_corrects_drift_and_gives_up_an_edit_war() -> anyhow::Result<()> 
     );
     let live = stage.descheduler().await?.unwrap_or_default();
     assert_eq!(live["spec"]["mode"], "Predictive");
-    // An edit of the specification resumes.
+    // An edit of the spec resumes correction.
     stage
         .edit(LOAD_AWARE, json!({ "waitTimeout": "3h" }))
         .await?;
@@ -243,9 +242,9 @@ async fn bypass_corrects_drift_and_gives_up_an_edit_war() -> anyhow::Result<()> 
     Ok(())
 }
 
-/// B15: an option that is switched off takes its object with it, as an item that can be reviewed.
+/// B15: disabling an option removes its object, as an item that can be reviewed.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_option_switches_off_is_removed_visibly() -> anyhow::Result<()> {
+async fn disabled_option_removes_its_object() -> anyhow::Result<()> {
     let stage = Stage::lively(2).await?;
     stage.edit(LOAD_AWARE, json!({ "action": "Apply" })).await?;
     stage.reaches(LOAD_AWARE, Phase::Completed).await?;
@@ -274,18 +273,18 @@ async fn what_an_option_switches_off_is_removed_visibly() -> anyhow::Result<()> 
     );
     assert!(stage.has_machine_config("99-worker-psi-karg").await?);
     stage.edit(LOAD_AWARE, json!({ "action": "Apply" })).await?;
-    // The descheduler operator refuses its profile without PSI and stays degraded, which is told; what
-    // counts here is the removal.
-    wait_until("the MachineConfig is gone", PATIENCE, async || {
+    // The descheduler operator rejects its profile without PSI and stays degraded, which is reported; this test checks
+    // the removal only.
+    wait_until("the MachineConfig is gone", WAIT_TIMEOUT, async || {
         Ok((!stage.has_machine_config("99-worker-psi-karg").await?).then_some(()))
     })
     .await?;
     Ok(())
 }
 
-/// Transitions are told as events.
+/// Transitions emit events.
 #[tokio::test(flavor = "multi_thread")]
-async fn transitions_are_told_as_events() -> anyhow::Result<()> {
+async fn transitions_emit_events() -> anyhow::Result<()> {
     let stage = Stage::quiet().await?;
     in_force(&stage).await?;
     stage
@@ -299,7 +298,7 @@ async fn transitions_are_told_as_events() -> anyhow::Result<()> {
         ("Normal", "Completed"),
         ("Warning", "Drifted"),
     ] {
-        wait_until(&format!("an event {reason}"), PATIENCE, async || {
+        wait_until(&format!("an event {reason}"), WAIT_TIMEOUT, async || {
             let listed = events.list(&ListParams::default()).await?;
             let found = listed.items.into_iter().find(|event| {
                 event.reason.as_deref() == Some(reason)

@@ -1,5 +1,5 @@
-//! The operator is killed at every request it makes, before it is sent and after it was answered; the
-//! next one goes on. Nothing is applied twice, nothing is left out, nothing is overwritten.
+//! The operator is killed at every request, before it is sent and after the response; the next process resumes. Nothing
+//! is applied twice, left out or overwritten.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,15 +25,15 @@ use serde_json::json;
 use testkit::{TestCluster, by};
 use tokio::sync::Notify;
 
-use crate::stage::{NAMESPACE, PATIENCE, Stage};
+use crate::stage::{NAMESPACE, Stage, WAIT_TIMEOUT};
 
 const PROFILE: &str = "example-profile";
 const TARGETS: [&str; 3] = ["first", "second", "third"];
 
 /// Three items: the first two objects exist and are changed, the third is created.
-struct Three;
+struct ThreeItems;
 
-impl Profile for Three {
+impl Profile for ThreeItems {
     fn about(&self) -> &About {
         &About {
             name: PROFILE,
@@ -88,28 +88,28 @@ impl Profile for Three {
 /// When a client stops working for good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Death {
-    /// The request is not sent any more.
+    /// Before the request is sent.
     Before(usize),
-    /// The request is answered, but nobody hears the answer.
+    /// After the response was received, which is then dropped.
     After(usize),
-    /// It lives.
+    /// Never.
     Never,
 }
 
-/// A client that dies at some request; watches do not count. Says how many requests there were, and
-/// when it is dead.
+/// A client that dies at a given request, not counting watches. Also returns the number of requests, and a notification
+/// of its death.
 fn mortal(client: Client, death: Death) -> (Client, Arc<AtomicUsize>, Arc<Notify>) {
     let count = Arc::new(AtomicUsize::new(0));
     let dead = Arc::new(Notify::new());
-    let (counted, told) = (Arc::clone(&count), Arc::clone(&dead));
+    let (counted, died) = (Arc::clone(&count), Arc::clone(&dead));
     let service = tower::service_fn(move |request: Request<Body>| {
-        let (client, counted, told) = (client.clone(), Arc::clone(&counted), Arc::clone(&told));
+        let (client, counted, died) = (client.clone(), Arc::clone(&counted), Arc::clone(&died));
         async move {
             let watch = request
                 .uri()
                 .query()
                 .is_some_and(|query| query.contains("watch="));
-            // Events are told by a task of its own, at times that nobody can repeat.
+            // A separate task emits events, at times that a test cannot reproduce.
             if watch || request.uri().path().ends_with("/events") {
                 return client.send(request).await;
             }
@@ -123,14 +123,14 @@ fn mortal(client: Client, death: Death) -> (Client, Arc<AtomicUsize>, Arc<Notify
             if number == last && death == Death::After(last) {
                 let _unheard = client.send(request).await;
             }
-            told.notify_one();
+            died.notify_one();
             pending().await
         }
     });
     (Client::new(service, "default"), count, dead)
 }
 
-/// A cluster with two of the three targets, and a configuration that asks for all.
+/// A cluster with two of the three targets, and a configuration for all of them.
 async fn scene() -> anyhow::Result<Arc<Stage>> {
     let stage = Stage::with(Installed::default()).await?;
     let maps: Api<ConfigMap> = Api::namespaced(stage.cluster.client(), "default");
@@ -153,13 +153,13 @@ async fn scene() -> anyhow::Result<Arc<Stage>> {
     Ok(stage)
 }
 
-/// Runs an operator until the configuration is settled or the operator is dead; how many requests it
-/// made if it lived.
+/// Runs an operator until the configuration is settled or the operator is dead; returns the number of its requests if
+/// it survived.
 async fn run(stage: &Stage, death: Death) -> anyhow::Result<Option<usize>> {
     let (client, count, dead) = mortal(stage.cluster.client(), death);
     let manager = Manager::new(client);
     let options = Options {
-        registry: Registry::new(vec![Arc::new(Three)]),
+        registry: Registry::new(vec![Arc::new(ThreeItems)]),
         version: "v1".to_owned(),
         namespace: NAMESPACE.to_owned(),
     };
@@ -176,8 +176,8 @@ async fn run(stage: &Stage, death: Death) -> anyhow::Result<Option<usize>> {
                 status.phase.is_some_and(|phase| settled.contains(&phase))
             })
             .await?;
-        // How the plan ended is written last.
-        testkit::wait_until("the history is closed", PATIENCE, async || {
+        // The outcome of the plan is written last.
+        testkit::wait_until("the history is closed", WAIT_TIMEOUT, async || {
             let records = history::records(&stage.cluster.client(), NAMESPACE, PROFILE).await?;
             Ok(records
                 .iter()
@@ -192,15 +192,15 @@ async fn run(stage: &Stage, death: Death) -> anyhow::Result<Option<usize>> {
             manager.stop().await;
             Ok(Some(count.load(Ordering::SeqCst)))
         }
-        // Whatever was under way is gone with the manager.
+        // Dropping the manager aborts everything in flight.
         () = dead.notified() => Ok(None),
     }
 }
 
-/// How often each target was written since a revision.
+/// Number of writes to each target since a resourceVersion.
 async fn writes(stage: &Stage, from: &str) -> anyhow::Result<BTreeMap<String, usize>> {
     let maps: Api<ConfigMap> = Api::namespaced(stage.cluster.client(), "default");
-    // The last write of all tells that everything before it was seen.
+    // The last write marks the end of the watch.
     let last = serde_json::from_value(json!({ "metadata": { "name": "last" } }))?;
     maps.create(&PostParams::default(), &last).await?;
     let mut events = maps.watch(&WatchParams::default(), from).await?.boxed();
@@ -264,7 +264,7 @@ async fn killed(death: Death) -> anyhow::Result<Option<usize>> {
     Ok(lived)
 }
 
-/// The same, but somebody edits the last target while no operator lives.
+/// The same, with an edit of the last target by another manager while no operator runs.
 async fn edited_while_dead(death: Death) -> anyhow::Result<Option<usize>> {
     let stage = scene().await?;
     let maps: Api<ConfigMap> = Api::namespaced(stage.cluster.client(), "default");
@@ -291,7 +291,7 @@ async fn edited_while_dead(death: Death) -> anyhow::Result<Option<usize>> {
     Ok(None)
 }
 
-/// Everything is in force, and is undone while the operator dies.
+/// The applied plan is rolled back while the operator dies.
 async fn undone(death: Death) -> anyhow::Result<Option<usize>> {
     let stage = scene().await?;
     let maps: Api<ConfigMap> = Api::namespaced(stage.cluster.client(), "default");
@@ -341,7 +341,7 @@ async fn undone(death: Death) -> anyhow::Result<Option<usize>> {
     Ok(lived)
 }
 
-/// Somebody else owns the field of the first target, and agrees.
+/// Another manager owns the field of the first target, and the takeover has consent.
 async fn taken_over(death: Death) -> anyhow::Result<Option<usize>> {
     let stage = scene().await?;
     let maps: Api<ConfigMap> = Api::namespaced(stage.cluster.client(), "default");
@@ -369,10 +369,9 @@ async fn taken_over(death: Death) -> anyhow::Result<Option<usize>> {
     Ok(lived)
 }
 
-/// Tries all deaths until the operator outlives them.
+/// Tries all deaths until the operator survives.
 ///
-/// Every death has a cluster of its own, and a genuine one takes seconds to start: there, it is only
-/// every fifth request.
+/// Every death needs a cluster of its own, and a real one takes seconds to start: there, only every fifth request.
 async fn at_every_request<F>(scene: impl Fn(Death) -> F) -> anyhow::Result<()>
 where
     F: Future<Output = anyhow::Result<Option<usize>>>,
@@ -395,7 +394,7 @@ where
     Ok(())
 }
 
-/// More than two hundred deaths in all: none of the four may be shorter than this.
+/// More than two hundred deaths in all: each of the four scenarios has at least this many.
 const DEATHS: usize = 52;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -409,11 +408,11 @@ async fn killed_at_any_request_edits_of_others_survive() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn killed_at_any_request_everything_is_undone() -> anyhow::Result<()> {
+async fn killed_at_any_request_everything_is_rolled_back() -> anyhow::Result<()> {
     at_every_request(undone).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn killed_at_any_request_agreed_fields_are_taken_once() -> anyhow::Result<()> {
+async fn killed_at_any_request_fields_with_consent_are_taken_once() -> anyhow::Result<()> {
     at_every_request(taken_over).await
 }

@@ -1,4 +1,4 @@
-//! Nothing is applied that was not planned from what is there, and agreed to.
+//! Only a plan made from the current state, and with consent, is applied.
 
 use api::advisor::{ItemState, Phase};
 use serde_json::json;
@@ -11,9 +11,9 @@ fn without_psi() -> serde_json::Value {
     json!({ "loadAware": { "enablePSIMetrics": false } })
 }
 
-/// The proposal's safety lock: plan, change the target, approve, and nothing is applied.
+/// The proposal's safety lock: plan, change the target, approve; nothing is applied.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stale_plan_fails_and_says_what_changed() -> anyhow::Result<()> {
+async fn stale_plan_fails_with_the_change() -> anyhow::Result<()> {
     let stage = Stage::quiet().await?;
     stage
         .create_descheduler(
@@ -35,7 +35,7 @@ async fn a_stale_plan_fails_and_says_what_changed() -> anyhow::Result<()> {
         )
         .await?;
     let status = stage
-        .until("the plan is told to be stale", LOAD_AWARE, |status| {
+        .until("the plan is reported as stale", LOAD_AWARE, |status| {
             condition(status, "PlanStale").0 == "True"
         })
         .await?;
@@ -64,7 +64,7 @@ async fn a_stale_plan_fails_and_says_what_changed() -> anyhow::Result<()> {
     let live = stage.descheduler().await?.unwrap_or_default();
     assert_eq!(live["spec"]["profiles"], json!(["AffinityAndTaints"]));
 
-    // Planned anew, it can be applied.
+    // A new plan can be applied.
     stage
         .edit(LOAD_AWARE, json!({ "action": "DryRun" }))
         .await?;
@@ -80,9 +80,9 @@ async fn a_stale_plan_fails_and_says_what_changed() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// B16: another manager owns spec.profiles: that is told, and without consent nothing is changed.
+/// B16: another manager owns spec.profiles: this is reported, and nothing is changed without consent.
 #[tokio::test(flavor = "multi_thread")]
-async fn fields_of_others_are_not_taken_without_consent() -> anyhow::Result<()> {
+async fn takeover_requires_consent() -> anyhow::Result<()> {
     let stage = Stage::quiet().await?;
     stage
         .create_descheduler(
@@ -123,7 +123,7 @@ async fn fields_of_others_are_not_taken_without_consent() -> anyhow::Result<()> 
         "the target is unchanged, ownership and all"
     );
 
-    // Consent to one path is not consent to others.
+    // Consent for one path does not cover others.
     let some = json!({ "takeovers": [{ "item": DESCHEDULER, "path": "spec.mode" }] });
     stage.edit(LOAD_AWARE, json!({ "approval": some })).await?;
     stage
@@ -164,7 +164,7 @@ async fn options_and_apply_in_one_patch_never_run_the_old_plan() -> anyhow::Resu
     let status = stage.reaches(LOAD_AWARE, Phase::Completed).await?;
     let live = stage.descheduler().await?.unwrap_or_default();
     assert_eq!(live["spec"]["deschedulingIntervalSeconds"], 777);
-    // It was created with it: the object has never been anything else.
+    // Created with it: the spec was never different.
     assert_eq!(live["metadata"]["generation"], 1);
     assert_eq!(
         status.revision,
@@ -174,9 +174,9 @@ async fn options_and_apply_in_one_patch_never_run_the_old_plan() -> anyhow::Resu
     Ok(())
 }
 
-/// An approval by digest is for one plan and no other.
+/// An approval by digest is valid for that plan only.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_digest_approves_exactly_the_plan_that_was_reviewed() -> anyhow::Result<()> {
+async fn digest_approves_only_the_reviewed_plan() -> anyhow::Result<()> {
     let stage = Stage::quiet().await?;
     stage
         .edit(
@@ -214,9 +214,9 @@ async fn a_digest_approves_exactly_the_plan_that_was_reviewed() -> anyhow::Resul
     Ok(())
 }
 
-/// A plan that was refused says so, and does not run when somebody asks for it.
+/// A rejected plan reports the rejection, and does not run when the action is set to Apply.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rejected_plan_is_not_carried_out_and_says_why() -> anyhow::Result<()> {
+async fn rejected_plan_is_not_applied() -> anyhow::Result<()> {
     let stage = Stage::quiet().await?;
     stage
         .edit(
@@ -246,9 +246,9 @@ async fn a_rejected_plan_is_not_carried_out_and_says_why() -> anyhow::Result<()>
     Ok(())
 }
 
-/// Items can be approved one by one; what they depend on comes along, the rest waits.
+/// Items can be approved one by one; their dependencies are included, the others wait.
 #[tokio::test(flavor = "multi_thread")]
-async fn only_approved_items_are_carried_out() -> anyhow::Result<()> {
+async fn only_approved_items_are_applied() -> anyhow::Result<()> {
     let stage = Stage::lively(2).await?;
     stage
         .edit(LOAD_AWARE, json!({ "action": "DryRun" }))
@@ -288,9 +288,9 @@ async fn only_approved_items_are_carried_out() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// B3, B4: an item takes too long: Abort leaves the others pending, Continue goes on.
+/// B3, B4: an item times out: Abort leaves the others pending, Continue proceeds.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failed_rendering_ends_the_plan_or_not_as_the_policy_says() -> anyhow::Result<()> {
+async fn failure_policy_decides_after_failed_item() -> anyhow::Result<()> {
     for (policy, phase, second) in [
         ("Abort", Phase::Failed, ItemState::Pending),
         ("Continue", Phase::CompletedWithErrors, ItemState::Completed),
@@ -302,7 +302,7 @@ async fn a_failed_rendering_ends_the_plan_or_not_as_the_policy_says() -> anyhow:
                 json!({ "action": "Apply", "failurePolicy": policy, "waitTimeout": "1s" }),
             )
             .await?;
-        // Nobody rolls out: the time runs out, by a timer and not by an event.
+        // No rollout happens: the item times out, by a timer and not by an event.
         let status = stage.reaches(LOAD_AWARE, phase).await?;
         assert_eq!(states(&status), [ItemState::Failed, second], "{policy}");
         let message = item(&status, "enable-psi-metrics")

@@ -1,4 +1,4 @@
-//! Nodes that restart for us are not remediated for it.
+//! Nodes that restart for a rollout of ours are not remediated.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 use testkit::wait_until;
 
-use crate::stage::{LOAD_AWARE, PATIENCE, Stage, states};
+use crate::stage::{LOAD_AWARE, Stage, WAIT_TIMEOUT, states};
 
 const PSI: &str = "99-worker-psi-karg";
 const OURS: &str = "medley: load-aware-rebalancing is rolling out a MachineConfig";
@@ -36,10 +36,10 @@ async fn create(stage: &Stage, name: &str, requests: Value) -> anyhow::Result<()
     Ok(())
 }
 
-/// Waits until a check has exactly these requests.
-async fn asked(stage: &Stage, name: &str, expected: Value) -> anyhow::Result<()> {
+/// Waits until a check has exactly these pause requests.
+async fn has_pause_requests(stage: &Stage, name: &str, expected: Value) -> anyhow::Result<()> {
     let what = format!("the requests of {name} are {expected}");
-    wait_until(&what, PATIENCE, async || {
+    wait_until(&what, WAIT_TIMEOUT, async || {
         let check = checks(stage).get(name).await?;
         let requests = check.data.pointer("/spec/pauseRequests");
         let requests = requests.cloned().unwrap_or_default();
@@ -48,7 +48,7 @@ async fn asked(stage: &Stage, name: &str, expected: Value) -> anyhow::Result<()>
     .await
 }
 
-/// A cluster where a check of somebody else is paused already, and nodes restart for us.
+/// A cluster with a check paused by another client, and nodes that restart for our rollout.
 async fn rolling_out() -> anyhow::Result<Arc<Stage>> {
     let stage = Stage::quiet().await?;
     create(&stage, "theirs", json!(["upgrade"])).await?;
@@ -59,29 +59,29 @@ async fn rolling_out() -> anyhow::Result<Arc<Stage>> {
                 && states(status) == [ItemState::InProgress, ItemState::Pending]
         })
         .await?;
-    asked(&stage, "theirs", json!(["upgrade", OURS])).await?;
+    has_pause_requests(&stage, "theirs", json!(["upgrade", OURS])).await?;
     Ok(stage)
 }
 
-/// The rollout ends while the operator is away: what is left is put right by the next one.
+/// The rollout ends while the operator is down: the next process removes the pause requests.
 #[tokio::test(flavor = "multi_thread")]
 async fn remediation_pauses_while_nodes_restart_for_us() -> anyhow::Result<()> {
     let stage = rolling_out().await?;
-    // One that is made meanwhile, too.
+    // A check created meanwhile is paused, too.
     create(&stage, "new", Value::Null).await?;
-    asked(&stage, "new", json!([OURS])).await?;
+    has_pause_requests(&stage, "new", json!([OURS])).await?;
     stage.stop().await;
     stage.rolled_out(PSI, 10, 10).await?;
     stage.operator("v0.1.30").await?;
     stage.reaches(LOAD_AWARE, Phase::Completed).await?;
-    asked(&stage, "theirs", json!(["upgrade"])).await?;
-    asked(&stage, "new", Value::Null).await?;
+    has_pause_requests(&stage, "theirs", json!(["upgrade"])).await?;
+    has_pause_requests(&stage, "new", Value::Null).await?;
     let events: Api<Event> = Api::all(stage.cluster.client());
     for reason in ["RemediationPaused", "RemediationResumed"] {
-        wait_until(reason, PATIENCE, async || {
-            let told = events.list(&ListParams::default()).await?;
-            let mut told = told.items.iter();
-            Ok(told.find_map(|event| {
+        wait_until(reason, WAIT_TIMEOUT, async || {
+            let listed = events.list(&ListParams::default()).await?;
+            let mut listed = listed.items.iter();
+            Ok(listed.find_map(|event| {
                 let about = event.involved_object.name.as_deref() == Some(LOAD_AWARE);
                 (about && event.reason.as_deref() == Some(reason)).then(|| event.name_any())
             }))
@@ -97,7 +97,7 @@ async fn remediation_resumes_when_a_rollout_is_given_up() -> anyhow::Result<()> 
     stage
         .edit(LOAD_AWARE, json!({ "action": "Ignore" }))
         .await?;
-    asked(&stage, "theirs", json!(["upgrade"])).await
+    has_pause_requests(&stage, "theirs", json!(["upgrade"])).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -105,5 +105,5 @@ async fn remediation_resumes_when_the_configuration_is_deleted() -> anyhow::Resu
     let stage = rolling_out().await?;
     let params = DeleteParams::default();
     stage.configs().delete(LOAD_AWARE, &params).await?;
-    asked(&stage, "theirs", json!(["upgrade"])).await
+    has_pause_requests(&stage, "theirs", json!(["upgrade"])).await
 }

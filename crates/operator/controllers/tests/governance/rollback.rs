@@ -1,4 +1,4 @@
-//! Undoing: a plan like any other, that gives back what was there.
+//! Rollback: a plan like any other, which restores the previous values.
 
 use api::advisor::{FIELD_MANAGER, Operation, Phase};
 use controllers::governance::history;
@@ -6,11 +6,11 @@ use governance::record::Ending;
 use serde_json::json;
 use testkit::wait_until;
 
-use crate::stage::{LOAD_AWARE, NAMESPACE, PATIENCE, Stage, condition, item};
+use crate::stage::{LOAD_AWARE, NAMESPACE, Stage, WAIT_TIMEOUT, condition, item};
 
-/// What was changed gets its former values and owners; what was created is deleted.
+/// Changed objects get their former values and owners; created objects are deleted.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rollback_restores_what_was_there_and_deletes_only_what_we_made() -> anyhow::Result<()> {
+async fn rollback_restores_values_and_deletes_created_objects() -> anyhow::Result<()> {
     let stage = Stage::lively(2).await?;
     stage
         .create_descheduler(
@@ -28,7 +28,7 @@ async fn a_rollback_restores_what_was_there_and_deletes_only_what_we_made() -> a
         .await?;
     stage.reaches(LOAD_AWARE, Phase::Completed).await?;
     let client = stage.cluster.client();
-    let ended = wait_until("the history tells how it ended", PATIENCE, async || {
+    let ended = wait_until("the history tells how it ended", WAIT_TIMEOUT, async || {
         let records = history::records(&client, NAMESPACE, LOAD_AWARE).await?;
         anyhow::ensure!(records.len() == 1, "there are {} entries", records.len());
         Ok(records.into_iter().find_map(|record| record.outcome))
@@ -90,7 +90,7 @@ async fn a_rollback_restores_what_was_there_and_deletes_only_what_we_made() -> a
         after["metadata"]["annotations"]
     );
 
-    // It is done, and stays done.
+    // The rollback is complete and stays so.
     let resting = stage.config(LOAD_AWARE).await?.metadata.resource_version;
     tokio::time::sleep(std::time::Duration::from_millis(300)).await;
     assert_eq!(
@@ -103,7 +103,7 @@ async fn a_rollback_restores_what_was_there_and_deletes_only_what_we_made() -> a
         Some(1)
     );
 
-    // Asked for again, the profile is planned anew.
+    // Requesting the profile again makes a new plan.
     stage
         .edit(
             LOAD_AWARE,
@@ -118,9 +118,9 @@ async fn a_rollback_restores_what_was_there_and_deletes_only_what_we_made() -> a
     Ok(())
 }
 
-/// A revision that there is not is refused with those that there are.
+/// An unknown revision is rejected with a list of the known ones.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_unknown_revision_is_refused() -> anyhow::Result<()> {
+async fn unknown_revision_is_rejected() -> anyhow::Result<()> {
     let stage = Stage::quiet().await?;
     stage
         .edit(LOAD_AWARE, json!({ "action": "DryRun", "rollbackTo": 7 }))
@@ -134,9 +134,9 @@ async fn an_unknown_revision_is_refused() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// B19: the history remembers ten plans, and what is needed to undo what is in force.
+/// B19: the history keeps ten plans, and those needed to roll back what is in force.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_history_remembers_the_last_ten_and_what_is_in_force() -> anyhow::Result<()> {
+async fn history_keeps_ten_plans_and_those_in_force() -> anyhow::Result<()> {
     let stage = Stage::quiet().await?;
     for round in 0..13 {
         let options = json!({ "loadAware": {
@@ -153,7 +153,7 @@ async fn the_history_remembers_the_last_ten_and_what_is_in_force() -> anyhow::Re
             .await?;
     }
     let client = stage.cluster.client();
-    let kept = wait_until("old entries are deleted", PATIENCE, async || {
+    let kept = wait_until("old entries are deleted", WAIT_TIMEOUT, async || {
         let records = history::records(&client, NAMESPACE, LOAD_AWARE).await?;
         let kept: Vec<_> = records.iter().map(|record| record.revision).collect();
         Ok((kept.len() <= 11).then_some(kept))

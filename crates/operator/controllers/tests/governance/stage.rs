@@ -1,4 +1,4 @@
-//! A cluster with the kinds of other people's operators, and our operator in some version.
+//! A cluster with the CRDs of upstream operators, and our operator in a given version.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use api::advisor::{Item, ItemState, Phase, VirtPlatformConfig, VirtPlatformConfi
 use controllers::Job;
 use controllers::governance::Options;
 use fleet::operators::{
-    self, DeschedulerVintage, HyperConvergedVersion, Installed, MachineConfig, MachineConfigPool,
+    self, DeschedulerRelease, HyperConvergedVersion, Installed, MachineConfig, MachineConfigPool,
     hyperconverged, kube_descheduler, names,
 };
 use governance::Registry;
@@ -22,14 +22,13 @@ use testkit::{TestCluster, by, wait_until};
 pub(crate) use crate::ours::NAMESPACE;
 use crate::ours::Ours;
 
-/// How long anything may take.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
-/// A simulated reboot takes a tenth of a second.
-const FAST: f64 = 600.0;
+/// Upper bound of every wait.
+pub(crate) const WAIT_TIMEOUT: Duration = Duration::from_mins(1);
+/// Speed of the simulation: a reboot takes a tenth of a second.
+const SIMULATION_SPEED: f64 = 600.0;
 
-/// The profile of most tests.
+/// Profile of most tests.
 pub(crate) const LOAD_AWARE: &str = "load-aware-rebalancing";
-/// The other one.
 pub(crate) const DENSITY: &str = "virt-higher-density";
 
 /// A cluster, with our operator or without.
@@ -40,11 +39,10 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Kinds as they are today, with HCO v1beta1 and its flat paths; nobody acts on them. Our operator
-    /// runs.
+    /// Current CRDs, with HCO v1beta1 and its flat paths; no upstream operators, but ours.
     pub(crate) async fn quiet() -> anyhow::Result<Arc<Self>> {
         let stage = Self::with(Installed {
-            descheduler: Some(DeschedulerVintage::V5_32),
+            descheduler: Some(DeschedulerRelease::V5_32),
             hyperconverged: Some(HyperConvergedVersion::V1Beta1),
             ..Installed::demo()
         })
@@ -53,7 +51,7 @@ impl Stage {
         Ok(stage)
     }
 
-    /// The same, but the operators of others run, and there are so many worker nodes.
+    /// Like [`Self::quiet`], with upstream operators and this number of workers.
     pub(crate) async fn lively(workers: usize) -> anyhow::Result<Arc<Self>> {
         let stage = Self::with(Installed::demo()).await?;
         for number in 0..workers {
@@ -64,7 +62,7 @@ impl Stage {
         Ok(stage)
     }
 
-    /// These kinds, and nobody at work.
+    /// These CRDs, without any operator.
     pub(crate) async fn with(installed: Installed) -> anyhow::Result<Arc<Self>> {
         let cluster = TestCluster::start().await?;
         operators::install(&cluster.client(), &installed).await?;
@@ -76,21 +74,21 @@ impl Stage {
         }))
     }
 
-    /// Has the operators of others run.
+    /// Starts the simulated upstream operators.
     pub(crate) async fn others(&self) {
         let manager = Manager::new(self.cluster.client());
-        operators::start(&manager, self.cluster.client(), FAST).await;
+        operators::start(&manager, self.cluster.client(), SIMULATION_SPEED).await;
         *self.others.lock() = Some(manager);
     }
 
-    /// Has our operator run in a version; the one before is stopped.
+    /// Starts our operator in a version, after stopping the previous one.
     pub(crate) async fn operator(&self, version: &str) -> anyhow::Result<()> {
         let none: [&str; 0] = [];
         self.operator_with(version, Registry::standard(&none)?)
             .await
     }
 
-    /// Has our operator run with these profiles; the one before is stopped.
+    /// Starts our operator with these profiles, after stopping the previous one.
     pub(crate) async fn operator_with(
         &self,
         version: &str,
@@ -112,7 +110,7 @@ impl Stage {
         self.ours.stop().await;
     }
 
-    /// What our operator tells Prometheus.
+    /// Metrics of our operator.
     pub(crate) fn metrics(&self) -> String {
         self.ours.metrics()
     }
@@ -151,7 +149,7 @@ impl Stage {
         )
     }
 
-    /// Sets the migration limit that the limits of evictions are derived from.
+    /// Sets the migration limit, from which the eviction limits are derived.
     pub(crate) async fn migrations(&self, limit: i64) -> anyhow::Result<()> {
         let patch =
             json!({ "spec": { "liveMigrationConfig": { "parallelMigrationsPerCluster": limit } } });
@@ -165,13 +163,13 @@ impl Stage {
         Ok(())
     }
 
-    /// The descheduler's configuration, if there is one.
+    /// The spec of the KubeDescheduler, if there is one.
     pub(crate) async fn descheduler(&self) -> anyhow::Result<Option<Value>> {
         let found = self.deschedulers().get_opt("cluster").await?;
         Ok(found.map(serde_json::to_value).transpose()?)
     }
 
-    /// Edits the descheduler's configuration as somebody else.
+    /// Edits the KubeDescheduler as another field manager.
     pub(crate) async fn edit_descheduler(&self, manager: &str, spec: Value) -> anyhow::Result<()> {
         let patch = json!({ "spec": spec });
         self.deschedulers()
@@ -180,7 +178,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Makes the descheduler's configuration in the name of somebody.
+    /// Creates the KubeDescheduler as this field manager.
     pub(crate) async fn create_descheduler(
         &self,
         manager: &str,
@@ -200,7 +198,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Edits the specification of a configuration.
+    /// Edits the spec of a configuration.
     pub(crate) async fn edit(&self, name: &str, spec: Value) -> anyhow::Result<VirtPlatformConfig> {
         let patch = json!({ "spec": spec });
         self.configs()
@@ -213,7 +211,7 @@ impl Stage {
         Ok(self.configs().get(name).await?)
     }
 
-    /// Waits until a configuration has been looked at and is as told.
+    /// Waits until a configuration is reconciled and fulfils the condition.
     pub(crate) async fn until(
         &self,
         what: &str,
@@ -221,7 +219,7 @@ impl Stage {
         holds: impl Fn(&VirtPlatformConfigStatus) -> bool,
     ) -> anyhow::Result<VirtPlatformConfigStatus> {
         let last = Mutex::new(String::new());
-        let found = wait_until(what, PATIENCE, async || {
+        let found = wait_until(what, WAIT_TIMEOUT, async || {
             let config = self.config(name).await?;
             let status = config.status.clone().unwrap_or_default();
             *last.lock() = describe(&config);
@@ -244,7 +242,7 @@ impl Stage {
         .await
     }
 
-    /// Says that the pool `worker` has rolled out this MachineConfig to so many of its nodes.
+    /// Reports that the pool `worker` has rolled out this MachineConfig to this number of its nodes.
     pub(crate) async fn rolled_out(
         &self,
         config: &str,
@@ -283,13 +281,13 @@ impl Stage {
         Ok(())
     }
 
-    /// The names of MachineConfigs that are there.
+    /// Whether a MachineConfig exists.
     pub(crate) async fn has_machine_config(&self, name: &str) -> anyhow::Result<bool> {
         Ok(self.machine_configs().get_opt(name).await?.is_some())
     }
 }
 
-/// A configuration in a line, for failures.
+/// A configuration in one line, for failure messages.
 fn describe(config: &VirtPlatformConfig) -> String {
     let status = config.status.clone().unwrap_or_default();
     let items: Vec<_> = status
@@ -298,13 +296,13 @@ fn describe(config: &VirtPlatformConfig) -> String {
         .map(|item| format!("{} {:?} {:?}", item.name, item.state, item.message))
         .collect();
     let phase = status.phase.map_or("nothing yet", Phase::as_str);
-    let said = status
+    let message = status
         .conditions
         .iter()
         .find(|condition| condition.type_ == phase)
         .map(|condition| condition.message.clone());
     format!(
-        "{} ({phase}, generation {:?}, observed {:?}, {said:?}): {}",
+        "{} ({phase}, generation {:?}, observed {:?}, {message:?}): {}",
         config.name_any(),
         config.metadata.generation,
         status.observed_generation,
@@ -319,7 +317,7 @@ pub(crate) fn item<'a>(status: &'a VirtPlatformConfigStatus, name: &str) -> &'a 
     found.unwrap_or_else(|| panic!("there is no item {name} in {:?}", status.items))
 }
 
-/// A condition as status, reason and message.
+/// Status, reason and message of a condition.
 pub(crate) fn condition(status: &VirtPlatformConfigStatus, kind: &str) -> (String, String, String) {
     let found = status
         .conditions

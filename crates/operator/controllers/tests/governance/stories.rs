@@ -1,17 +1,17 @@
 //! The user stories of the proposal: review, auto-approval, hand-over; advertising; prerequisites.
 
 use api::advisor::{Action, Impact, ItemState, Phase, names as marks};
-use fleet::operators::{DeschedulerVintage, HyperConvergedVersion, Installed};
+use fleet::operators::{DeschedulerRelease, HyperConvergedVersion, Installed};
 use kube::ResourceExt as _;
 use kube::api::DeleteParams;
 use serde_json::json;
 use testkit::wait_until;
 
-use crate::stage::{DENSITY, LOAD_AWARE, PATIENCE, Stage, condition, item, states};
+use crate::stage::{DENSITY, LOAD_AWARE, Stage, WAIT_TIMEOUT, condition, item, states};
 
-/// Story 1: a plan is made, reviewed and carried out, one item after the other (B1, B2).
+/// Story 1: a plan is created, reviewed and applied item by item (B1, B2).
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cautious_administrator_reviews_before_anything_is_touched() -> anyhow::Result<()> {
+async fn plan_is_reviewed_before_anything_changes() -> anyhow::Result<()> {
     let stage = Stage::quiet().await?;
     stage
         .create_descheduler(
@@ -79,7 +79,7 @@ async fn a_cautious_administrator_reviews_before_anything_is_touched() -> anyhow
         "nothing is touched before approval"
     );
 
-    // Somebody made the object by hand: the plan says what it takes from them, and that is agreed to.
+    // The user created the object: the plan lists the fields it takes over, and has consent.
     let taken: Vec<_> = descheduler
         .takeovers
         .iter()
@@ -105,7 +105,7 @@ async fn a_cautious_administrator_reviews_before_anything_is_touched() -> anyhow
     assert_eq!(status.revision, Some(1));
     assert!(stage.has_machine_config("99-worker-psi-karg").await?);
 
-    // While 2 of 10 nodes have it, the second item is pending and its target untouched.
+    // While 2 of 10 nodes are updated, the second item is pending and its target unchanged.
     stage.rolled_out("99-worker-psi-karg", 2, 10).await?;
     let status = stage
         .until("2 of 10 nodes are updated", LOAD_AWARE, |status| {
@@ -144,9 +144,9 @@ async fn a_cautious_administrator_reviews_before_anything_is_touched() -> anyhow
     Ok(())
 }
 
-/// Story 2: with action Apply the plan is carried out without a pause.
+/// Story 2: with action Apply the plan is applied without review.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_manifest_from_git_is_carried_out_at_once() -> anyhow::Result<()> {
+async fn action_apply_needs_no_review() -> anyhow::Result<()> {
     let stage = Stage::lively(3).await?;
     stage
         .edit(LOAD_AWARE, json!({ "action": "Apply", "options": { "loadAware": { "deschedulingIntervalSeconds": 120 } } }))
@@ -160,20 +160,20 @@ async fn a_manifest_from_git_is_carried_out_at_once() -> anyhow::Result<()> {
     let applied = stage.descheduler().await?.unwrap_or_default();
     assert_eq!(applied["spec"]["deschedulingIntervalSeconds"], 120);
     assert_eq!(applied["spec"]["managementState"], "Managed");
-    // Nothing happens any more: the object is left alone.
+    // The object is not written any more.
     let before = stage.config(LOAD_AWARE).await?.resource_version();
     tokio::time::sleep(std::time::Duration::from_millis(500)).await;
     assert_eq!(stage.config(LOAD_AWARE).await?.resource_version(), before);
     Ok(())
 }
 
-/// Story 3: Ignore hands everything over and takes nothing back; leaving it plans from scratch.
+/// Story 3: Ignore hands the targets over to the user and reverts nothing; leaving it makes a new plan.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_administrator_takes_over_by_hand_and_gives_back() -> anyhow::Result<()> {
+async fn ignore_hands_over_and_replans() -> anyhow::Result<()> {
     let stage = Stage::lively(2).await?;
     stage.edit(LOAD_AWARE, json!({ "action": "Apply" })).await?;
     stage.reaches(LOAD_AWARE, Phase::Completed).await?;
-    wait_until("the phase is in the metrics", PATIENCE, async || {
+    wait_until("the phase is in the metrics", WAIT_TIMEOUT, async || {
         let wanted =
             "medley_governance_phase{config=\"load-aware-rebalancing\",phase=\"Completed\"} 1";
         Ok(stage.metrics().contains(wanted).then_some(()))
@@ -188,11 +188,13 @@ async fn an_administrator_takes_over_by_hand_and_gives_back() -> anyhow::Result<
         stage.has_machine_config("99-worker-psi-karg").await?,
         "nothing is taken back"
     );
-    wait_until("there are no metrics under Ignore", PATIENCE, async || {
-        Ok((!stage.metrics().contains("load-aware-rebalancing")).then_some(()))
-    })
+    wait_until(
+        "there are no metrics under Ignore",
+        WAIT_TIMEOUT,
+        async || Ok((!stage.metrics().contains("load-aware-rebalancing")).then_some(())),
+    )
     .await?;
-    // No drift detection: the administrator is free.
+    // No drift detection.
     stage
         .edit_descheduler(
             "kubectl-edit",
@@ -218,7 +220,7 @@ async fn an_administrator_takes_over_by_hand_and_gives_back() -> anyhow::Result<
     Ok(())
 }
 
-/// Every profile shows itself, harmlessly; a deleted one comes back; the example does not show.
+/// Every advertised profile has a configuration, which is recreated after deletion; the example has none.
 #[tokio::test(flavor = "multi_thread")]
 async fn profiles_are_advertised_at_start_and_after_deletion() -> anyhow::Result<()> {
     let stage = Stage::quiet().await?;
@@ -255,17 +257,21 @@ async fn profiles_are_advertised_at_start_and_after_deletion() -> anyhow::Result
         .configs()
         .delete(LOAD_AWARE, &DeleteParams::default())
         .await?;
-    wait_until("the profile is advertised again", PATIENCE, async || {
-        let found = stage.configs().get_opt(LOAD_AWARE).await?;
-        Ok(found.filter(|found| found.uid() != uid && found.spec.action == Action::Ignore))
-    })
+    wait_until(
+        "the profile is advertised again",
+        WAIT_TIMEOUT,
+        async || {
+            let found = stage.configs().get_opt(LOAD_AWARE).await?;
+            Ok(found.filter(|found| found.uid() != uid && found.spec.action == Action::Ignore))
+        },
+    )
     .await?;
     Ok(())
 }
 
-/// A missing kind stops the plan with advice; installing it goes on without a restart.
+/// A missing CRD stops the plan with advice; installing it resumes the plan without a restart.
 #[tokio::test(flavor = "multi_thread")]
-async fn missing_operators_are_named_and_picked_up_when_they_come() -> anyhow::Result<()> {
+async fn missing_crds_are_reported_and_picked_up() -> anyhow::Result<()> {
     let without = Installed {
         descheduler: None,
         hyperconverged: Some(HyperConvergedVersion::V1Beta1),
@@ -290,7 +296,7 @@ async fn missing_operators_are_named_and_picked_up_when_they_come() -> anyhow::R
         )
     );
     let with = Installed {
-        descheduler: Some(DeschedulerVintage::V5_32),
+        descheduler: Some(DeschedulerRelease::V5_32),
         ..without
     };
     fleet::operators::install(&stage.cluster.client(), &with).await?;

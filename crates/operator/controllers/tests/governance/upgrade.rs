@@ -1,4 +1,4 @@
-//! Story 4: a new version of the operator is silent, asks, or finds everything done.
+//! Story 4: a new version of the operator changes nothing, asks for review, or finds the change done.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::stage::{LOAD_AWARE, Stage, condition, item};
 
 const DESCHEDULER: &str = "enable-load-aware-descheduling";
 
-/// The profile of a later version: evictions are limited to ten.
+/// The profile of a later version: it limits evictions to ten.
 struct Later(Arc<dyn Profile>);
 
 impl Profile for Later {
@@ -65,7 +65,7 @@ async fn applied_by_the_old_version() -> anyhow::Result<Arc<Stage>> {
     Ok(stage)
 }
 
-/// Scenario A: the logic changed; it is told, reviewed and approved.
+/// Scenario A: the logic changed; this is reported, reviewed and approved.
 #[tokio::test(flavor = "multi_thread")]
 async fn changed_logic_waits_for_review() -> anyhow::Result<()> {
     let stage = applied_by_the_old_version().await?;
@@ -101,9 +101,9 @@ async fn changed_logic_waits_for_review() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Scenario B: the same plan; nobody is bothered, though its impact fell by applying it (B13).
+/// Scenario B: the same plan; no review, although its impact was reduced by applying it (B13).
 #[tokio::test(flavor = "multi_thread")]
-async fn the_same_logic_is_taken_over_silently() -> anyhow::Result<()> {
+async fn unchanged_logic_needs_no_review() -> anyhow::Result<()> {
     let stage = applied_by_the_old_version().await?;
     stage.operator("v0.1.31").await?;
     let status = stage
@@ -116,9 +116,9 @@ async fn the_same_logic_is_taken_over_silently() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Scenario C: somebody does by hand what the new version would do (B13).
+/// Scenario C: the user makes the change of the new version manually (B13).
 #[tokio::test(flavor = "multi_thread")]
-async fn alignment_by_hand_is_recognised() -> anyhow::Result<()> {
+async fn manual_alignment_is_recognised() -> anyhow::Result<()> {
     let stage = applied_by_the_old_version().await?;
     stage.operator_with("v0.1.31", later()?).await?;
     stage
@@ -137,7 +137,7 @@ async fn alignment_by_hand_is_recognised() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// B18: while an upgrade waits, edits of targets are still seen.
+/// B18: while an upgrade waits for review, drift is still detected.
 #[tokio::test(flavor = "multi_thread")]
 async fn drift_is_seen_while_an_upgrade_waits() -> anyhow::Result<()> {
     let stage = applied_by_the_old_version().await?;

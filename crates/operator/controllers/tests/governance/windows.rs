@@ -1,4 +1,4 @@
-//! What disturbs waits for a maintenance window; nothing else does.
+//! Disruptive items wait for a maintenance window; others do not.
 
 use api::advisor::{ItemState, Phase};
 use jiff::Timestamp;
@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::stage::{LOAD_AWARE, Stage, item, states};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_disturbs_waits_for_a_window_and_nothing_else_does() -> anyhow::Result<()> {
+async fn only_disruptive_items_wait_for_window() -> anyhow::Result<()> {
     let stage = Stage::quiet().await?;
     let now = Timestamp::now().to_zoned(TimeZone::UTC);
     let later = (now.hour() + 12) % 24;

@@ -1,5 +1,4 @@
-//! Where imports connect to: what the administrator allows, and no other restricted address, whatever a tenant
-//! names.
+//! Addresses that imports connect to: only those the administrator allows, whatever a tenant names.
 
 use api::cdi::DataVolume;
 use controllers::Job;
@@ -10,7 +9,7 @@ use kube::api::PostParams;
 use platform::AddressPolicy;
 use rstest::rstest;
 use serde_json::{Value, json};
-use testkit::{HostileServer, Misdeed, WebFile, has, same_bytes};
+use testkit::{FaultyServer, ScriptedResponse, WebFile, has, same_bytes};
 
 use crate::files::{Disks, Site};
 use crate::stage::{Stage, condition, volume};
@@ -18,7 +17,7 @@ use crate::stage::{Stage, condition, volume};
 const CRON: &str = "fedora-image-cron-arm64";
 const PATH: &str = "/fedora.qcow2";
 
-/// Makes the DataImportCron of a source.
+/// Creates a DataImportCron with a source.
 async fn cron(stage: &Stage, source: &Value) -> anyhow::Result<()> {
     let mut patch = json!({ "spec": { "template": { "spec": { "source": {} } } } });
     let place = &mut patch["spec"]["template"]["spec"]["source"];
@@ -30,7 +29,7 @@ async fn cron(stage: &Stage, source: &Value) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Makes a DataVolume of a source, which no cron polls.
+/// Creates a DataVolume with a source, which no cron polls.
 async fn data_volume(stage: &Stage, source: &Value) -> anyhow::Result<()> {
     let object = json!({
         "metadata": { "name": "mine" },
@@ -51,17 +50,17 @@ async fn data_volume(stage: &Stage, source: &Value) -> anyhow::Result<()> {
 #[case::image("registry", "docker://HOST/disks/fedora:1")]
 #[case::image_by_name("registry", "docker://localhost:PORT/disks/fedora:1")]
 #[tokio::test(flavor = "multi_thread")]
-async fn loopback_is_not_asked_for_tenants(
+async fn loopback_is_not_accessed_for_tenants(
     #[case] kind: &str,
     #[case] url: &str,
 ) -> anyhow::Result<()> {
-    let server = HostileServer::start(|_| Misdeed::answer(200, "secret")).await?;
+    let server = FaultyServer::start(|_| ScriptedResponse::answer(200, "secret")).await?;
     let host = server.host();
     let port = host.rsplit(':').next().unwrap_or_default();
     let url = url.replace("HOST", &host).replace("PORT", port);
     let source = json!({ kind: { "url": url } });
     let stage = Stage::new().await?;
-    // Registries that need no TLS are trusted no further by it.
+    // The list of insecure registries does not allow addresses.
     let named = [host.clone(), format!("localhost:{port}")];
     stage.trust(&named).await?;
     let policy = AddressPolicy::default();
@@ -111,9 +110,9 @@ async fn local_files_are_not_opened_for_tenants(#[case] url: &str) -> anyhow::Re
     Ok(())
 }
 
-/// One port is allowed, and its neighbours are not.
+/// Allowing one port does not allow its neighbours.
 #[tokio::test(flavor = "multi_thread")]
-async fn administrators_allow_addresses_one_by_one() -> anyhow::Result<()> {
+async fn allowed_port_does_not_allow_others() -> anyhow::Result<()> {
     let disks = Disks::new()?;
     let site = Site::start().await?;
     site.put(PATH, WebFile::new(disks.qcow2(1)?, "one"));
@@ -131,7 +130,7 @@ async fn administrators_allow_addresses_one_by_one() -> anyhow::Result<()> {
     let name = volume("fedora", "arm64", &version);
     same_bytes(&stage.disk(&name), &disks.raw(1))?;
 
-    let other = HostileServer::start(|_| Misdeed::answer(200, "secret")).await?;
+    let other = FaultyServer::start(|_| ScriptedResponse::answer(200, "secret")).await?;
     let url = format!("http://{}/x", other.host());
     data_volume(&stage, &json!({ "http": { "url": url } })).await?;
     stage
@@ -143,7 +142,7 @@ async fn administrators_allow_addresses_one_by_one() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the administrator allows holds for the pods, too: they connect from another place.
+/// Allowed addresses are passed to importer pods as well, which connect themselves.
 #[tokio::test(flavor = "multi_thread")]
 async fn importer_pods_get_the_allowed_addresses() -> anyhow::Result<()> {
     let disks = Disks::new()?;

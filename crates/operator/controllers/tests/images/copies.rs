@@ -1,4 +1,4 @@
-//! Volumes that are copies of what a DataSource stands for.
+//! DataVolumes that clone through a DataSource.
 
 use api::cdi::DataVolume;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
@@ -10,7 +10,7 @@ use crate::library::image_at;
 use crate::stage::{Stage, condition, volume};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_copy_follows_a_pointer_as_soon_as_it_is_ready() -> anyhow::Result<()> {
+async fn clone_follows_pointer_once_ready() -> anyhow::Result<()> {
     let (library, server, stage) = Stage::serving("1").await?;
     stage.pointer("fedora", "fedora-arm64").await?;
     let volumes: Api<DataVolume> = stage.api();
@@ -29,8 +29,8 @@ async fn a_copy_follows_a_pointer_as_soon_as_it_is_ready() -> anyhow::Result<()>
         })
         .await?;
     let (_, _, message) = condition(&waiting, "Running");
-    let said = "Empty source field in 'fedora'. DataSource may not be ready yet";
-    assert_eq!(message, said);
+    let expected = "Empty source field in 'fedora'. DataSource may not be ready yet";
+    assert_eq!(message, expected);
 
     let url = image_at(&server.host(), "1");
     stage.cron("fedora", "arm64", &url).await?;

@@ -1,5 +1,4 @@
-//! What goes wrong: it is said by name where the image is wanted, tried again, and what was there
-//! stays in service.
+//! Failures: reported by reason on the DataImportCron and retried, while the previous image stays in service.
 
 use api::cdi::{DataImportCron, DataSource, DataVolume};
 use rstest::rstest;
@@ -7,11 +6,11 @@ use serde_json::{Value, json};
 use testkit::{same_bytes, wait_until};
 
 use crate::library::{Fault, Library, Server, image_at};
-use crate::stage::{PATIENCE, Stage, condition, volume};
+use crate::stage::{Stage, WAIT_TIMEOUT, condition, volume};
 
 const CRON: &str = "fedora-image-cron-arm64";
 
-/// A version of the image that is in service.
+/// The first version of the image is in service.
 async fn in_service() -> anyhow::Result<(Library, Server, Stage)> {
     let (library, server, stage) = Stage::serving("latest").await?;
     let url = image_at(&server.host(), "latest");
@@ -21,7 +20,7 @@ async fn in_service() -> anyhow::Result<(Library, Server, Stage)> {
     Ok((library, server, stage))
 }
 
-/// The same, and the second version cannot be had, for this reason.
+/// The first version is in service, and importing the second one fails with this reason.
 async fn failing(fault: Fault, reason: &str) -> anyhow::Result<(Library, Server, Stage, Value)> {
     let (mut library, server, stage) = in_service().await?;
     server.does(Some(fault));
@@ -31,7 +30,7 @@ async fn failing(fault: Fault, reason: &str) -> anyhow::Result<(Library, Server,
     Ok((library, server, stage, cron))
 }
 
-/// The first version can be used as before.
+/// The first version can still be used.
 async fn is_in_service(stage: &Stage, library: &Library) -> anyhow::Result<()> {
     let name = volume("fedora", "arm64", &library.digest("arm64", 1));
     let source = stage
@@ -42,8 +41,8 @@ async fn is_in_service(stage: &Stage, library: &Library) -> anyhow::Result<()> {
     same_bytes(&stage.disk(&name), &library.raw("arm64", 1))
 }
 
-/// It is said when it is tried again, and how often it failed.
-fn tells_of_retry(object: &Value) {
+/// The status has the time of the next attempt and the number of failures.
+fn assert_retry_is_reported(object: &Value) {
     let notes = &object["metadata"]["annotations"];
     let next = notes["medley.dev/next-retry-time"].as_str();
     assert!(next.is_some(), "{object:#}");
@@ -56,16 +55,16 @@ fn tells_of_retry(object: &Value) {
 #[case::unauthorized(Fault::Unauthorized, "PullUnauthorized")]
 #[case::rate_limited(Fault::RateLimited, "RateLimited")]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_registry_that_does_not_answer_is_asked_again(
+async fn unavailable_registry_is_retried(
     #[case] fault: Fault,
     #[case] reason: &str,
 ) -> anyhow::Result<()> {
     let (library, server, stage, cron) = failing(fault, reason).await?;
-    tells_of_retry(&cron);
+    assert_retry_is_reported(&cron);
     is_in_service(&stage, &library).await?;
-    let told = stage.events(CRON).await?;
-    assert!(told.iter().any(|(it, _)| it == reason), "{told:?}");
-    // Nobody has to do anything once it answers again.
+    let events = stage.events(CRON).await?;
+    assert!(events.iter().any(|(it, _)| it == reason), "{events:?}");
+    // It recovers without intervention.
     server.does(None);
     let digest = library.digest("arm64", 2);
     stage.imported("fedora", "arm64", &digest).await?;
@@ -81,17 +80,17 @@ async fn a_registry_that_does_not_answer_is_asked_again(
 #[case::truncated(Fault::Truncated, "RegistryUnavailable")]
 #[case::corrupted(Fault::Corrupted, "DigestMismatch")]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_layer_that_does_not_come_as_it_should_is_fetched_again(
+async fn corrupt_layer_is_fetched_again(
     #[case] fault: Fault,
     #[case] reason: &str,
 ) -> anyhow::Result<()> {
     let (library, server, stage, cron) = failing(fault, reason).await?;
-    let (status, said, _) = condition(&cron, "Progressing");
-    assert_eq!((&*status, &*said), ("False", reason));
+    let (status, actual, _) = condition(&cron, "Progressing");
+    assert_eq!((&*status, &*actual), ("False", reason));
     let digest = library.digest("arm64", 2);
     let name = volume("fedora", "arm64", &digest);
     let import = stage.until::<DataVolume>("there", &name, |_| true).await?;
-    tells_of_retry(&import);
+    assert_retry_is_reported(&import);
     is_in_service(&stage, &library).await?;
     server.does(None);
     stage.imported("fedora", "arm64", &digest).await?;
@@ -110,10 +109,10 @@ enum Published {
 #[case(Published::Single, "NotAnIndex", "amd64 instead of arm64")]
 #[case(Published::Empty, "NoDisk", "/disk")]
 #[tokio::test(flavor = "multi_thread")]
-async fn an_image_that_is_of_no_use_is_told_of_by_name(
+async fn invalid_image_is_reported_by_reason(
     #[case] published: Published,
     #[case] reason: &str,
-    #[case] said: &str,
+    #[case] expected: &str,
 ) -> anyhow::Result<()> {
     let (mut library, _server, stage) = in_service().await?;
     match published {
@@ -126,7 +125,7 @@ async fn an_image_that_is_of_no_use_is_told_of_by_name(
     stage.refresh(CRON).await?;
     let cron = stage.fails_for_now(CRON, reason).await?;
     let (_, _, message) = condition(&cron, "UpToDate");
-    assert!(message.contains(said), "{message}");
+    assert!(message.contains(expected), "{message}");
     is_in_service(&stage, &library).await?;
     library.publish_all("latest", 3)?;
     stage.refresh(CRON).await?;
@@ -134,15 +133,15 @@ async fn an_image_that_is_of_no_use_is_told_of_by_name(
     stage.imported("fedora", "arm64", &digest).await?;
     let name = volume("fedora", "arm64", &digest);
     same_bytes(&stage.disk(&name), &library.raw("arm64", 3))?;
-    // What came of the useless one does not stay.
-    wait_until("one import is left", PATIENCE, async || {
+    // The result of the invalid image is removed.
+    wait_until("one import is left", WAIT_TIMEOUT, async || {
         Ok((stage.imports().await? == [name.clone()]).then_some(()))
     })
     .await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_volume_that_is_too_small_says_so() -> anyhow::Result<()> {
+async fn too_small_volume_is_reported() -> anyhow::Result<()> {
     let (library, server, stage) = Stage::serving("latest").await?;
     let url = image_at(&server.host(), "latest");
     // The disk has 8 MiB.
@@ -159,13 +158,13 @@ async fn a_volume_that_is_too_small_says_so() -> anyhow::Result<()> {
             it["status"]["restartCount"].as_i64() >= Some(2)
         })
         .await?;
-    tells_of_retry(&import);
+    assert_retry_is_reported(&import);
     assert!(!stage.disk(&name).exists());
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_operator_that_is_stopped_goes_on_where_it_was() -> anyhow::Result<()> {
+async fn restarted_operator_resumes_import() -> anyhow::Result<()> {
     let (mut library, server, stage) = in_service().await?;
     let half = 2 << 20;
     server.does(Some(Fault::Trickling(half)));
@@ -175,7 +174,7 @@ async fn an_operator_that_is_stopped_goes_on_where_it_was() -> anyhow::Result<()
     // The manifest is not read before the poll.
     let name = volume("fedora", "arm64", &digest);
     let saved = stage.disk(&name).with_file_name("disk.img.part.json");
-    wait_until("half a disk is there", PATIENCE, async || {
+    wait_until("half a disk is there", WAIT_TIMEOUT, async || {
         Ok(saved.exists().then_some(()))
     })
     .await?;
@@ -202,7 +201,7 @@ async fn an_operator_that_is_stopped_goes_on_where_it_was() -> anyhow::Result<()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_is_to_pull_must_be_there() -> anyhow::Result<()> {
+async fn missing_node_for_pull_is_reported() -> anyhow::Result<()> {
     let (library, server, stage) = Stage::serving("latest").await?;
     let url = image_at(&server.host(), "latest");
     let patch = json!({ "spec": { "template": { "spec": { "source": { "registry": {

@@ -1,4 +1,4 @@
-//! Disks as files, and a web server that has them, and does wrong as told.
+//! Disks as files, and a web server that serves them and misbehaves on demand.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -9,27 +9,27 @@ use std::time::Duration;
 use golden_images::cdi::poll;
 use parking_lot::Mutex;
 use tempfile::TempDir;
-use testkit::{Asked, ContainerDisk, HostileServer, Misdeed, WebFile};
+use testkit::{Asked, ContainerDisk, FaultyServer, ScriptedResponse, WebFile};
 
-/// What a web server does wrong.
+/// Faults of a web server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wrong {
-    /// It hangs up on everybody.
+    /// It closes every connection.
     Down,
-    /// It has nothing.
+    /// 404 for every path.
     Missing,
-    /// It wants credentials.
+    /// 401 for every path.
     Denied,
-    /// So many bytes of a file come, and the others so slowly that nobody lives to see the end.
+    /// This number of bytes of a file arrive, and the others too slowly to finish.
     Trickling(usize),
 }
 
-/// Who gets what: answers instead of the file, if there is something to say.
-type Guard = dyn Fn(&Asked) -> Option<Misdeed> + Send + Sync;
+/// Access control: a response instead of the file.
+type Guard = dyn Fn(&Asked) -> Option<ScriptedResponse> + Send + Sync;
 
-/// A web server with files by their paths.
+/// A web server with files by path.
 pub(crate) struct Site {
-    server: HostileServer,
+    server: FaultyServer,
     files: Arc<Mutex<BTreeMap<String, WebFile>>>,
     wrong: Arc<Mutex<Option<Wrong>>>,
 }
@@ -39,26 +39,31 @@ impl Site {
         Self::guarded(|_| None).await
     }
 
-    /// One that does not give its files to everybody.
+    /// A web server with access control.
     pub(crate) async fn guarded(
-        guard: impl Fn(&Asked) -> Option<Misdeed> + Send + Sync + 'static,
+        guard: impl Fn(&Asked) -> Option<ScriptedResponse> + Send + Sync + 'static,
     ) -> anyhow::Result<Self> {
         let files: Arc<Mutex<BTreeMap<String, WebFile>>> = Arc::default();
         let wrong: Arc<Mutex<Option<Wrong>>> = Arc::default();
         let (known, does) = (Arc::clone(&files), Arc::clone(&wrong));
         let guard: Box<Guard> = Box::new(guard);
-        let server = HostileServer::start(move |asked| {
+        let server = FaultyServer::start(move |asked| {
             let file = known.lock().get(&asked.path).cloned();
             if let Some(refused) = guard(asked) {
                 return refused;
             }
             match (*does.lock(), file) {
-                (Some(Wrong::Down), _) => Misdeed::closed(),
-                (Some(Wrong::Denied), _) => Misdeed::answer(401, ""),
-                (Some(Wrong::Missing), _) | (_, None) => Misdeed::answer(404, ""),
+                (Some(Wrong::Down), _) => ScriptedResponse::closed(),
+                (Some(Wrong::Denied), _) => ScriptedResponse::answer(401, ""),
+                (Some(Wrong::Missing), _) | (_, None) => ScriptedResponse::answer(404, ""),
                 (Some(Wrong::Trickling(after)), Some(file)) if asked.method == "GET" => {
                     let pause = Duration::from_millis(50);
-                    file.stamped(Misdeed::trickling(200, file.bytes.clone(), after, pause))
+                    file.stamped(ScriptedResponse::trickling(
+                        200,
+                        file.bytes.clone(),
+                        after,
+                        pause,
+                    ))
                 }
                 (_, Some(file)) => file.answer(asked),
             }
@@ -71,12 +76,12 @@ impl Site {
         })
     }
 
-    /// Has it do something wrong, or nothing.
+    /// Sets or clears the fault.
     pub(crate) fn does(&self, wrong: Option<Wrong>) {
         *self.wrong.lock() = wrong;
     }
 
-    /// Puts a file under a path.
+    /// Serves a file under a path.
     pub(crate) fn put(&self, path: &str, file: WebFile) {
         self.files.lock().insert(path.to_owned(), file);
     }
@@ -85,14 +90,14 @@ impl Site {
         format!("http://{}{path}", self.server.host())
     }
 
-    /// What was asked about a path, with a method.
+    /// Requests for a path with a method.
     pub(crate) fn asked(&self, method: &str, path: &str) -> Vec<Asked> {
         let all = self.server.asked().into_iter();
         all.filter(|it| it.method == method && it.path == path)
             .collect()
     }
 
-    /// Under which the file of a path is known.
+    /// Version of the file at a path, as used in names.
     pub(crate) fn version(&self, path: &str) -> String {
         let files = self.files.lock();
         let file = &files[path];
@@ -109,7 +114,7 @@ impl Site {
     }
 }
 
-/// Disks by their number.
+/// Disks by number.
 pub(crate) struct Disks {
     folder: TempDir,
 }
@@ -128,7 +133,7 @@ impl Disks {
         Ok(std::fs::read(path)?)
     }
 
-    /// What `qemu-img` makes of it, once there is one.
+    /// The raw disk as converted by `qemu-img`.
     pub(crate) fn raw(&self, number: u64) -> PathBuf {
         let folder = self.folder.path().join(number.to_string());
         folder.join("expected.raw")

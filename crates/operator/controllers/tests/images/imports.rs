@@ -1,4 +1,4 @@
-//! What is imported, when, and what becomes of it.
+//! Imports: when they run, and what results.
 
 use api::cdi::{DataImportCron, DataSource, DataVolume, VolumeSnapshot};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
@@ -8,12 +8,11 @@ use serde_json::json;
 use testkit::{PASSWORD, Registry, RegistryOptions, USERNAME, by, same_bytes, wait_until};
 
 use crate::library::{Library, image_at};
-use crate::stage::{NAMESPACE, PATIENCE, Stage, condition, volume};
+use crate::stage::{NAMESPACE, Stage, WAIT_TIMEOUT, condition, volume};
 
-/// The whole of it: a registry, three architectures, two of which are wanted.
+/// End to end: a registry, three architectures, two of which are imported.
 #[tokio::test(flavor = "multi_thread")]
-async fn every_architecture_has_its_own_disk_and_only_what_changed_is_imported_again()
--> anyhow::Result<()> {
+async fn only_changed_architectures_are_imported_again() -> anyhow::Result<()> {
     let (mut library, registry) = Library::in_registry().await?;
     let stage = Stage::importing(&[registry.host()]).await?;
     let url = image_at(&registry.host(), "latest");
@@ -35,7 +34,7 @@ async fn every_architecture_has_its_own_disk_and_only_what_changed_is_imported_a
             notes["cdi.kubevirt.io/storage.import.sourceDesiredDigest"],
             digest
         );
-        // The snapshot is all that is left.
+        // Only the snapshot is left.
         stage.until_gone::<DataVolume>(&name).await?;
         stage.until_gone::<PersistentVolumeClaim>(&name).await?;
         let snapshot = stage
@@ -43,7 +42,7 @@ async fn every_architecture_has_its_own_disk_and_only_what_changed_is_imported_a
             .await?;
         let labels = &snapshot["metadata"]["labels"];
         assert_eq!(labels["template.kubevirt.io/architecture"], architecture);
-        // Labels go from the DataImportCron to the DataSource.
+        // Labels of the DataImportCron are copied to the DataSource.
         let source = format!("fedora-{architecture}");
         let source = stage
             .until::<DataSource>("there", &source, |_| true)
@@ -56,7 +55,7 @@ async fn every_architecture_has_its_own_disk_and_only_what_changed_is_imported_a
         );
     }
 
-    // A new image for arm64 alone.
+    // A new image for arm64 only.
     let what = [("amd64", 1), ("arm64", 2), ("s390x", 1)];
     library.publish("2", &what)?;
     registry.push(&library.source("2"), "disks/fedora:latest")?;
@@ -67,7 +66,7 @@ async fn every_architecture_has_its_own_disk_and_only_what_changed_is_imported_a
     let name = volume("fedora", "arm64", &digest);
     same_bytes(&stage.disk(&name), &library.raw("arm64", 2))?;
     let amd64 = library.digest("amd64", 1);
-    // It was told of the same poll, and had nothing to do.
+    // It got the result of the same poll, and imported nothing.
     let cron = stage.imported("fedora", "amd64", &amd64).await?;
     let index = |cron: &serde_json::Value| {
         cron["metadata"]["annotations"]["medley.dev/index-digest"].clone()
@@ -75,7 +74,7 @@ async fn every_architecture_has_its_own_disk_and_only_what_changed_is_imported_a
     let arm64 = stage
         .until::<DataImportCron>("there", "fedora-image-cron-arm64", |_| true)
         .await?;
-    wait_until("amd64 knows of the new index", PATIENCE, async || {
+    wait_until("amd64 knows of the new index", WAIT_TIMEOUT, async || {
         let crons: Api<DataImportCron> = stage.api();
         let cron = json!(crons.get("fedora-image-cron-amd64").await?);
         Ok((index(&cron) == index(&arm64)).then_some(()))
@@ -86,10 +85,10 @@ async fn every_architecture_has_its_own_disk_and_only_what_changed_is_imported_a
     let asked: Vec<&String> = asked[before..].iter().collect();
     let of = |digest: &str| asked.iter().filter(|it| it.contains(digest)).count();
     assert_eq!(of(&amd64), 0, "nothing of amd64 is asked for: {asked:#?}");
-    // What is not kept is gone, with its disk.
+    // Old imports are deleted, with their disks.
     let old = volume("fedora", "arm64", &library.digest("arm64", 1));
     stage.until_gone::<VolumeSnapshot>(&old).await?;
-    wait_until("the old disk is gone", PATIENCE, async || {
+    wait_until("the old disk is gone", WAIT_TIMEOUT, async || {
         Ok((!stage.disk(&old).exists()).then_some(()))
     })
     .await?;
@@ -114,7 +113,7 @@ async fn all_architectures_share_a_poll() -> anyhow::Result<()> {
         .until::<DataImportCron>("there", "fedora-image-cron-s390x", |_| true)
         .await?;
     stage.refresh("fedora-image-cron-amd64").await?;
-    // One who did not ask is told, too.
+    // A cron that did not poll gets the result, too.
     stage
         .until::<DataImportCron>("polled", "fedora-image-cron-s390x", |it| {
             last(it) != last(&cron)
@@ -128,7 +127,7 @@ async fn all_architectures_share_a_poll() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn imports_can_be_kept_as_volumes_and_go_with_their_cron() -> anyhow::Result<()> {
+async fn imports_kept_as_volumes_are_deleted_with_their_cron() -> anyhow::Result<()> {
     let (library, server, stage) = Stage::serving("1").await?;
     stage.keep_volumes().await?;
     let url = image_at(&server.host(), "1");
@@ -151,18 +150,18 @@ async fn imports_can_be_kept_as_volumes_and_go_with_their_cron() -> anyhow::Resu
         .await?;
     stage.until_gone::<DataSource>("fedora-arm64").await?;
     stage.until_gone::<PersistentVolumeClaim>(&name).await?;
-    wait_until("the disk is gone", PATIENCE, async || {
+    wait_until("the disk is gone", WAIT_TIMEOUT, async || {
         Ok((!stage.disk(&name).exists()).then_some(()))
     })
     .await?;
-    wait_until("nothing is told of it any more", PATIENCE, async || {
+    wait_until("its metrics are removed", WAIT_TIMEOUT, async || {
         Ok((!stage.metrics().contains("fedora-image-cron-arm64")).then_some(()))
     })
     .await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pin_holds_a_version_and_letting_go_of_it_brings_the_newest() -> anyhow::Result<()> {
+async fn pinned_version_is_kept_until_unpinned() -> anyhow::Result<()> {
     let (mut library, server, stage) = Stage::serving("latest").await?;
     let url = image_at(&server.host(), "latest");
     stage
@@ -182,7 +181,7 @@ async fn a_pin_holds_a_version_and_letting_go_of_it_brings_the_newest() -> anyho
     stage.refresh("fedora-image-cron-arm64").await?;
     let second = library.digest("arm64", 2);
     stage.imported("fedora", "arm64", &second).await?;
-    // Back: what is still there is used again, and nothing is fetched.
+    // Back: an existing import is used again, and nothing is fetched.
     let before = server.layers().len();
     let pins = json!([{
         "name": "fedora", "namespace": NAMESPACE,
@@ -211,7 +210,7 @@ async fn a_pin_holds_a_version_and_letting_go_of_it_brings_the_newest() -> anyho
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn credentials_come_from_the_secret_that_the_image_names() -> anyhow::Result<()> {
+async fn credentials_come_from_named_secret() -> anyhow::Result<()> {
     let library = Library::published("1")?;
     let registry = Registry::start_with(RegistryOptions {
         password: true,
@@ -230,7 +229,7 @@ async fn credentials_come_from_the_secret_that_the_image_names() -> anyhow::Resu
         .await?;
     let (_, _, message) = condition(&cron, "UpToDate");
     assert!(
-        message.contains("secret kubevirt-os-images/access is not there"),
+        message.contains("secret kubevirt-os-images/access not found"),
         "{message}"
     );
     let data = json!({ "accessKeyId": USERNAME, "secretKey": PASSWORD });
@@ -242,7 +241,7 @@ async fn credentials_come_from_the_secret_that_the_image_names() -> anyhow::Resu
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pointer_stands_for_what_its_target_stands_for() -> anyhow::Result<()> {
+async fn pointer_resolves_to_source_of_its_target() -> anyhow::Result<()> {
     let (library, server, stage) = Stage::serving("1").await?;
     let sources: Api<DataSource> = stage.api();
     stage.pointer("fedora", "fedora-amd64").await?;
@@ -261,7 +260,7 @@ async fn a_pointer_stands_for_what_its_target_stands_for() -> anyhow::Result<()>
     assert_eq!(found["status"]["source"]["snapshot"]["name"], name);
     let labels = &found["metadata"]["labels"];
     assert_eq!(labels["template.kubevirt.io/architecture"], json!(null));
-    // A pointer to a pointer is one too many.
+    // Pointers to pointers are not followed.
     let patch = json!({ "spec": { "source": { "dataSource": { "name": "fedora" } } } });
     stage.pointer("other", "fedora-amd64").await?;
     sources

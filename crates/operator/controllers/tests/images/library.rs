@@ -1,4 +1,4 @@
-//! Images to be imported: in a folder, pushed to a registry, or served by one that misbehaves as told.
+//! Images to import: in a folder, pushed to a registry, or served by one that misbehaves on demand.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,9 +9,9 @@ use anyhow::Context as _;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use testkit::{Asked, ContainerDisk, HostileServer, Layout, Misdeed, Registry};
+use testkit::{Asked, ContainerDisk, FaultyServer, Layout, Registry, ScriptedResponse};
 
-/// The architectures that an image has unless told.
+/// Default architectures of an image.
 pub(crate) const ALL: [&str; 3] = ["amd64", "arm64", "s390x"];
 
 /// Images of disks, by architecture and version.
@@ -39,7 +39,7 @@ impl Library {
         Ok(library)
     }
 
-    /// The first version of all architectures, as the latest one in a genuine registry.
+    /// The first version of all architectures, as `latest` in a real registry.
     pub(crate) async fn in_registry() -> anyhow::Result<(Self, Registry)> {
         let library = Self::published("1")?;
         let registry = Registry::start().await?;
@@ -67,7 +67,7 @@ impl Library {
         Ok(image)
     }
 
-    /// Gives an index of these architectures, each in a version, a name.
+    /// Tags an index of these architectures and versions.
     pub(crate) fn publish(&mut self, name: &str, what: &[(&str, u64)]) -> anyhow::Result<()> {
         let images: Vec<Value> = what
             .iter()
@@ -77,12 +77,12 @@ impl Library {
         self.layout.name(name, &index)
     }
 
-    /// Gives all architectures of a version a name.
+    /// Tags an index of all architectures in a version.
     pub(crate) fn publish_all(&mut self, name: &str, version: u64) -> anyhow::Result<()> {
         self.publish(name, &ALL.map(|architecture| (architecture, version)))
     }
 
-    /// Gives the image of one architecture a name, without an index.
+    /// Tags the image of one architecture, without an index.
     pub(crate) fn publish_single(
         &mut self,
         name: &str,
@@ -93,7 +93,7 @@ impl Library {
         self.layout.name(name, &image)
     }
 
-    /// Gives an index of images without any disk a name.
+    /// Tags an index of images without a disk.
     pub(crate) fn publish_empty(&mut self, name: &str) -> anyhow::Result<()> {
         let nothing = vec![0; 1024];
         let images: Vec<Value> = ALL
@@ -104,18 +104,18 @@ impl Library {
         self.layout.name(name, &index)
     }
 
-    /// A name, as `skopeo` wants it.
+    /// A tag in the syntax of `skopeo`.
     pub(crate) fn source(&self, name: &str) -> String {
         self.layout.source(name)
     }
 
-    /// The digest of the manifest of an architecture in a version.
+    /// Digest of the manifest of an architecture in a version.
     pub(crate) fn digest(&self, architecture: &str, version: u64) -> String {
         let image = &self.images[&(architecture.to_owned(), version)];
         image["digest"].as_str().unwrap().to_owned()
     }
 
-    /// What `qemu-img` makes of a disk.
+    /// The raw disk as converted by `qemu-img`.
     pub(crate) fn raw(&self, architecture: &str, version: u64) -> PathBuf {
         let name = Self::name(architecture, version);
         self.folder.path().join(name).join("expected.raw")
@@ -125,44 +125,44 @@ impl Library {
         self.folder.path().join("layout")
     }
 
-    /// Serves all names, as tags of any repository; how is decided for every request.
+    /// Serves all tags, under any repository; faults apply per request.
     pub(crate) async fn serve(&self) -> anyhow::Result<Server> {
         let fault: Arc<Mutex<Option<Fault>>> = Arc::default();
         let (folder, decide) = (self.folder(), Arc::clone(&fault));
-        let server = HostileServer::start(move |asked| {
+        let server = FaultyServer::start(move |asked| {
             let fault = *decide.lock();
-            answer(&folder, fault, asked).unwrap_or_else(|_| Misdeed::answer(404, ""))
+            answer(&folder, fault, asked).unwrap_or_else(|_| ScriptedResponse::answer(404, ""))
         })
         .await?;
         Ok(Server { server, fault })
     }
 }
 
-/// Where a registry has an image of the library under a tag.
+/// Reference of a library image in a registry.
 pub(crate) fn image_at(host: &str, tag: &str) -> String {
     format!("docker://{host}/disks/fedora:{tag}")
 }
 
-/// What a registry does wrong.
+/// Faults of a registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// It hangs up on everybody.
+    /// It closes every connection.
     Down,
-    /// It wants credentials.
+    /// 401 for every request.
     Unauthorized,
-    /// It has had enough, for longer than a client waits.
+    /// 429 with a delay that exceeds the client's limit.
     RateLimited,
-    /// Layers end too early.
+    /// Layers end early.
     Truncated,
-    /// Layers are not what was asked for.
+    /// Layers have other content than their digest.
     Corrupted,
-    /// So many bytes of a layer come, and the others so slowly that nobody lives to see the end.
+    /// This number of bytes of a layer arrive, and the others too slowly to finish.
     Trickling(usize),
 }
 
-/// A registry that does wrong as told.
+/// A registry that misbehaves on demand.
 pub(crate) struct Server {
-    server: HostileServer,
+    server: FaultyServer,
     fault: Arc<Mutex<Option<Fault>>>,
 }
 
@@ -171,12 +171,12 @@ impl Server {
         self.server.host()
     }
 
-    /// Has it do something wrong, or nothing.
+    /// Sets or clears the fault.
     pub(crate) fn does(&self, fault: Option<Fault>) {
         *self.fault.lock() = fault;
     }
 
-    /// The requests for layers that came, with the byte that they began at.
+    /// Requests for layers, with their first byte.
     pub(crate) fn layers(&self) -> Vec<(String, usize)> {
         let asked = self.server.asked();
         let layers = asked.iter().filter(|it| it.path.contains("/blobs/"));
@@ -184,15 +184,15 @@ impl Server {
     }
 }
 
-fn answer(folder: &Path, fault: Option<Fault>, asked: &Asked) -> anyhow::Result<Misdeed> {
+fn answer(folder: &Path, fault: Option<Fault>, asked: &Asked) -> anyhow::Result<ScriptedResponse> {
     match fault {
-        Some(Fault::Down) => return Ok(Misdeed::closed()),
+        Some(Fault::Down) => return Ok(ScriptedResponse::closed()),
         Some(Fault::Unauthorized) => {
             let challenge = "Basic realm=\"tests\"";
-            return Ok(Misdeed::answer(401, "{}").with("WWW-Authenticate", challenge));
+            return Ok(ScriptedResponse::answer(401, "{}").with("WWW-Authenticate", challenge));
         }
         Some(Fault::RateLimited) => {
-            return Ok(Misdeed::answer(429, "{}").with("Retry-After", "11"));
+            return Ok(ScriptedResponse::answer(429, "{}").with("Retry-After", "11"));
         }
         _ => {}
     }
@@ -211,14 +211,14 @@ fn answer(folder: &Path, fault: Option<Fault>, asked: &Asked) -> anyhow::Result<
         return Ok(blob(bytes, fault.filter(|_| is_layer), asked.offset()));
     }
     if !asked.path.contains("/manifests/") {
-        return Ok(Misdeed::answer(200, "{}"));
+        return Ok(ScriptedResponse::answer(200, "{}"));
     }
     let document: Value = serde_json::from_slice(&bytes)?;
     let kind = document["mediaType"]
         .as_str()
         .unwrap_or_default()
         .to_owned();
-    Ok(Misdeed::answer(200, bytes)
+    Ok(ScriptedResponse::answer(200, bytes)
         .with("Content-Type", &kind)
         .with("Docker-Content-Digest", digest))
 }
@@ -232,14 +232,14 @@ fn tagged(folder: &Path, tag: &str) -> anyhow::Result<String> {
     Ok(digest.context("no such tag")?.to_owned())
 }
 
-fn blob(mut bytes: Vec<u8>, fault: Option<Fault>, offset: usize) -> Misdeed {
+fn blob(mut bytes: Vec<u8>, fault: Option<Fault>, offset: usize) -> ScriptedResponse {
     let end = bytes.len();
     let code = if offset > 0 { 206 } else { 200 };
     match fault {
         Some(Fault::Truncated) => {
-            // The same half, however often the rest is asked for.
+            // Always the same half, for every range request.
             let half = bytes[offset..(end / 2).max(offset)].to_vec();
-            return ranged(Misdeed::cut(code, half, end - offset), offset, end);
+            return ranged(ScriptedResponse::cut(code, half, end - offset), offset, end);
         }
         Some(Fault::Corrupted) => {
             let middle = end / 2;
@@ -247,7 +247,7 @@ fn blob(mut bytes: Vec<u8>, fault: Option<Fault>, offset: usize) -> Misdeed {
         }
         Some(Fault::Trickling(after)) => {
             let rest = bytes[offset..].to_vec();
-            let slowly = Misdeed::trickling(
+            let slowly = ScriptedResponse::trickling(
                 code,
                 rest,
                 after.saturating_sub(offset),
@@ -257,10 +257,14 @@ fn blob(mut bytes: Vec<u8>, fault: Option<Fault>, offset: usize) -> Misdeed {
         }
         _ => {}
     }
-    ranged(Misdeed::answer(code, bytes[offset..].to_vec()), offset, end)
+    ranged(
+        ScriptedResponse::answer(code, bytes[offset..].to_vec()),
+        offset,
+        end,
+    )
 }
 
-fn ranged(answer: Misdeed, offset: usize, end: usize) -> Misdeed {
+fn ranged(answer: ScriptedResponse, offset: usize, end: usize) -> ScriptedResponse {
     if offset == 0 {
         return answer;
     }

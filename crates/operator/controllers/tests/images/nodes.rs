@@ -1,4 +1,4 @@
-//! Images that the node pulls: the test is the kubelet, and nobody else can reach the registry.
+//! Images pulled by nodes: the test plays the kubelet, and no process can reach the registry.
 
 use api::cdi::DataImportCron;
 use controllers::images::cdi::Imports;
@@ -14,7 +14,7 @@ use crate::stage::{Stage, condition, volume};
 const URL: &str = "docker://registry.invalid/disks/fedora:41";
 const CRON: &str = "fedora-image-cron-arm64";
 
-/// A cluster where pods import, and the node pulls for a DataImportCron; and what its poller is called.
+/// A cluster where pods import and nodes pull for a DataImportCron; also the name of its poller pod.
 async fn pulling(architecture: &str) -> anyhow::Result<(Stage, String)> {
     let stage = Stage::new().await?;
     let image = "example.com/medley:1".to_owned();
@@ -27,7 +27,7 @@ async fn pulling(architecture: &str) -> anyhow::Result<(Stage, String)> {
     Ok((stage, format!("poller-{}-{uid}", cron.name_any())))
 }
 
-/// The kubelet says how it is with a container.
+/// Writes the container status of a pod as the kubelet.
 async fn says(
     stage: &Stage,
     pod: &str,
@@ -49,7 +49,7 @@ async fn says(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_is_asked_and_a_node_pulls() -> anyhow::Result<()> {
+async fn nodes_poll_and_pull() -> anyhow::Result<()> {
     let (stage, poller) = pulling("arm64").await?;
     let found = stage.until::<Pod>("asks", &poller, |_| true).await?;
     let spec = &found["spec"];
@@ -59,7 +59,7 @@ async fn a_node_is_asked_and_a_node_pulls() -> anyhow::Result<()> {
     assert_eq!(container["imagePullPolicy"], "Always");
     assert_eq!(spec["imagePullSecrets"][0]["name"], "pull");
 
-    // The registry wants other credentials: the node says so, and is asked again.
+    // The registry rejects the credentials: the kubelet reports it, and the poll is retried.
     let denied = json!({ "waiting": {
         "reason": "ErrImagePull", "message": "failed to authorize: 401 Unauthorized",
     } });
@@ -76,7 +76,7 @@ async fn a_node_is_asked_and_a_node_pulls() -> anyhow::Result<()> {
     says(&stage, &poller, "poller", &id, json!({ "running": {} })).await?;
     stage.until_gone::<Pod>(&poller).await?;
 
-    // What is imported is a volume of the pod, which the node pulls.
+    // The image is an image volume of the importer pod, which the node pulls.
     let name = volume("fedora", "arm64", &digest);
     let importer = format!("importer-{name}");
     let found = stage.until::<Pod>("there", &importer, |_| true).await?;
@@ -108,14 +108,14 @@ async fn a_node_is_asked_and_a_node_pulls() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_node_nobody_is_asked() -> anyhow::Result<()> {
+async fn no_poll_without_matching_node() -> anyhow::Result<()> {
     let (stage, poller) = pulling("s390x").await?;
     let cron = "fedora-image-cron-s390x";
     stage.fails(cron, "NoMatchingNode").await?;
     let pods: Api<Pod> = stage.api();
     let all = pods.list(&ListParams::default()).await?;
     assert_eq!(all.items.len(), 0, "{:?}", all.items);
-    // One comes; but it has no room.
+    // A node joins, but without capacity.
     stage.node("s390x").await?;
     stage.until::<Pod>("asks", &poller, |_| true).await?;
     let full = json!({ "status": { "conditions": [{
@@ -123,10 +123,10 @@ async fn without_a_node_nobody_is_asked() -> anyhow::Result<()> {
     }] } });
     pods.patch_status(&poller, &by("scheduler"), &Patch::Merge(&full))
         .await?;
-    let said = stage.fails(cron, "Unschedulable").await?;
-    let (_, _, message) = condition(&said, "UpToDate");
+    let object = stage.fails(cron, "Unschedulable").await?;
+    let (_, _, message) = condition(&object, "UpToDate");
     assert!(message.ends_with("0/3 nodes"), "{message}");
-    // It is waited for, and goes with its DataImportCron.
+    // The poller waits for capacity, and is deleted with its DataImportCron.
     let crons: Api<DataImportCron> = stage.api();
     crons
         .delete(cron, &kube::api::DeleteParams::default())

@@ -1,4 +1,4 @@
-//! All layers together: from nodes and a HyperConverged to disks that can be cloned, and back.
+//! All layers: from nodes and a HyperConverged to disks that can be cloned, and back.
 
 use api::cdi::{DataImportCron, DataSource};
 use controllers::Job;
@@ -12,11 +12,10 @@ use testkit::{Registry, by, same_bytes};
 use crate::library::{Library, image_at};
 use crate::stage::{Stage, condition, volume};
 
-/// The layers that make disks of what is asked for.
+/// The layers from HyperConverged to disks.
 const LAYERS: [Job; 3] = [Job::ImagesHco, Job::ImagesSsp, Job::ImagesCdi];
 
-/// A cluster with nodes of two architectures, a HyperConverged that asks for an image of three, and all
-/// layers at work.
+/// A cluster with nodes of two architectures, a HyperConverged with an image for three, and all layers running.
 async fn asked_for(url: &str, registry: &Registry) -> anyhow::Result<Stage> {
     let stage = Stage::with(Installed {
         hyperconverged: Some(HyperConvergedVersion::V1),
@@ -26,7 +25,7 @@ async fn asked_for(url: &str, registry: &Registry) -> anyhow::Result<Stage> {
         ..Installed::default()
     })
     .await?;
-    // One node alone would need no name for each architecture.
+    // A single node would need no DataSource per architecture.
     stage.node_called("another", "amd64").await?;
     stage.trust(&[registry.host()]).await?;
     stage.work(&LAYERS, stage.here()).await?;
@@ -58,7 +57,7 @@ async fn asked_for(url: &str, registry: &Registry) -> anyhow::Result<Stage> {
     Ok(stage)
 }
 
-/// What a DataSource stands for in the end.
+/// The volume or snapshot that a DataSource resolves to.
 fn stands_for(source: &Value) -> &Value {
     let source = &source["status"]["source"];
     match &source["snapshot"]["name"] {
@@ -67,7 +66,7 @@ fn stands_for(source: &Value) -> &Value {
     }
 }
 
-/// Waits until the name of the image can be used and stands for this volume.
+/// Waits until the DataSource of the image is ready and resolves to this volume.
 async fn fedora_is(stage: &Stage, name: &str) -> anyhow::Result<Value> {
     stage
         .until::<DataSource>(&format!("stands for {name}"), "fedora", |it| {
@@ -77,13 +76,12 @@ async fn fedora_is(stage: &Stage, name: &str) -> anyhow::Result<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_nodes_need_is_imported_kept_current_rolled_back_and_goes_with_them()
--> anyhow::Result<()> {
+async fn images_follow_nodes_updates_and_rollback() -> anyhow::Result<()> {
     let (mut library, registry) = Library::in_registry().await?;
     let url = image_at(&registry.host(), "latest");
     let stage = asked_for(&url, &registry).await?;
 
-    // Two architectures have nodes: two imports, each its own disk.
+    // Two architectures have nodes: two imports, each with its own disk.
     let first = ["amd64", "arm64"].map(|it| (it, library.digest(it, 1)));
     for (architecture, digest) in &first {
         stage.imported("fedora", architecture, digest).await?;
@@ -97,7 +95,7 @@ async fn what_nodes_need_is_imported_kept_current_rolled_back_and_goes_with_them
     let to = &pointer["spec"]["source"]["dataSource"];
     assert_eq!(to["name"], "fedora-amd64", "{pointer:#}");
 
-    // A new image for arm64 alone.
+    // A new image for arm64 only.
     library.publish("2", &[("amd64", 1), ("arm64", 2), ("s390x", 1)])?;
     registry.push(&library.source("2"), "disks/fedora:latest")?;
     stage.refresh("fedora-image-cron-arm64").await?;
@@ -105,7 +103,7 @@ async fn what_nodes_need_is_imported_kept_current_rolled_back_and_goes_with_them
     stage.imported("fedora", "arm64", &second).await?;
     stage.imported("fedora", "amd64", &first[0].1).await?;
 
-    // The name is to stand for arm64, and for what that was before.
+    // Switch the DataSource to arm64, and roll back to its previous version.
     let retry = json!({ "initialDelay": "1s", "maxDelay": "2s" });
     stage
         .policy(json!({ "retry": retry, "images": [{
@@ -121,7 +119,7 @@ async fn what_nodes_need_is_imported_kept_current_rolled_back_and_goes_with_them
         .await?;
     fedora_is(&stage, &volume("fedora", "arm64", &first[1].1)).await?;
 
-    // The last node of arm64 goes, and with it what was there for it.
+    // The last arm64 node is removed, and its images are deleted.
     let nodes: Api<Node> = Api::all(stage.cluster.client());
     nodes.delete("node-arm64", &DeleteParams::default()).await?;
     fedora_is(&stage, &amd64).await?;

@@ -1,4 +1,4 @@
-//! Imports in pods: the test is the kubelet.
+//! Imports in pods: the test plays the kubelet.
 
 use api::cdi::DataVolume;
 use controllers::images::cdi::Imports;
@@ -11,19 +11,19 @@ use testkit::by;
 use crate::library::{Library, image_at};
 use crate::stage::{Stage, condition, volume};
 
-/// Says how the container of an importer ended.
+/// Writes the termination status of an importer container.
 pub(crate) async fn ends(
     stage: &Stage,
     pod: &str,
     phase: &str,
     code: i32,
-    said: &str,
+    message: &str,
 ) -> anyhow::Result<()> {
     let status = json!({ "status": {
         "phase": phase,
         "containerStatuses": [{
             "name": "importer", "image": "i", "imageID": "i", "ready": false, "restartCount": 0,
-            "state": { "terminated": { "exitCode": code, "message": said } },
+            "state": { "terminated": { "exitCode": code, "message": message } },
         }],
     } });
     let pods: Api<Pod> = stage.api();
@@ -33,7 +33,7 @@ pub(crate) async fn ends(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pod_imports_and_another_one_tries_again() -> anyhow::Result<()> {
+async fn failed_importer_pod_is_replaced() -> anyhow::Result<()> {
     let library = Library::published("1")?;
     let server = library.serve().await?;
     let stage = Stage::new().await?;
@@ -49,16 +49,16 @@ async fn a_pod_imports_and_another_one_tries_again() -> anyhow::Result<()> {
     let container = &found["spec"]["containers"][0];
     assert_eq!(container["image"], "example.com/medley:1");
     let env: Vec<&Value> = container["env"].as_array().into_iter().flatten().collect();
-    let told = |name: &str| {
+    let value = |name: &str| {
         let found = env.iter().find(|it| it["name"] == name);
         found.map_or(Value::Null, |it| it["value"].clone())
     };
     let at = format!("docker://{}/disks/fedora@{digest}", server.host());
-    assert_eq!(told("IMPORTER_ENDPOINT"), at);
-    assert_eq!(told("IMPORTER_REGISTRY_IMAGE_ARCHITECTURE"), "arm64");
-    assert_eq!(told("INSECURE_TLS"), "true");
+    assert_eq!(value("IMPORTER_ENDPOINT"), at);
+    assert_eq!(value("IMPORTER_REGISTRY_IMAGE_ARCHITECTURE"), "arm64");
+    assert_eq!(value("INSECURE_TLS"), "true");
 
-    // The first try fails; its words reach whoever wants the image.
+    // The first attempt fails; its message appears on the DataImportCron.
     let failed = r#"{"reason":"RegistryUnavailable","message":"nobody answers"}"#;
     ends(&stage, &pod, "Failed", 1, failed).await?;
     let cron = stage

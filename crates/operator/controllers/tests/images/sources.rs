@@ -11,12 +11,12 @@ use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 use testkit::{by, wait_until};
 
-use crate::stage::{NAMESPACE, PATIENCE, Stage, condition};
+use crate::stage::{NAMESPACE, Stage, WAIT_TIMEOUT, condition};
 
 const CRON: &str = "base-image-cron-arm64";
 const ELSEWHERE: &str = "builds";
 
-/// Makes a volume, and says which one it is.
+/// Creates a volume; returns its uid.
 async fn base(stage: &Stage, namespace: &str) -> anyhow::Result<String> {
     let claim = serde_json::from_value(json!({
         "metadata": { "name": "base" },
@@ -30,7 +30,7 @@ async fn base(stage: &Stage, namespace: &str) -> anyhow::Result<String> {
     Ok(format!("uid:{}", made.uid().unwrap_or_default()))
 }
 
-/// Lets somebody copy what is in a namespace; returns when the cluster knows it.
+/// Grants a subject permission to clone from a namespace; returns when it is effective.
 pub(crate) async fn allow(stage: &Stage, namespace: &str, who: Value) -> anyhow::Result<()> {
     let client = stage.cluster.client();
     let roles: Api<Role> = Api::namespaced(client.clone(), namespace);
@@ -50,14 +50,14 @@ pub(crate) async fn allow(stage: &Stage, namespace: &str, who: Value) -> anyhow:
     bindings.create(&PostParams::default(), &binding).await?;
     let account = service_account(NAMESPACE, ACCOUNT);
     let of = rights(&api::cdi::Source::of_pvc(namespace, "base"));
-    wait_until("the cluster knows the right", PATIENCE, async || {
-        let may = runtime::access::may_any(&client, &account, of.clone()).await?;
+    wait_until("the cluster knows the right", WAIT_TIMEOUT, async || {
+        let may = runtime::access::is_allowed_any(&client, &account, of.clone()).await?;
         Ok(may.then_some(()))
     })
     .await
 }
 
-/// Makes a DataImportCron of another source than a registry.
+/// Creates a DataImportCron with a source other than a registry.
 async fn cron(stage: &Stage, source: Value) -> anyhow::Result<()> {
     let mut patch = json!({ "spec": { "template": { "spec": { "source": source } } } });
     if patch
@@ -71,7 +71,7 @@ async fn cron(stage: &Stage, source: Value) -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_volume_of_a_name_is_imported() -> anyhow::Result<()> {
+async fn recreated_source_volume_is_imported() -> anyhow::Result<()> {
     let stage = Stage::importing(&[]).await?;
     cron(
         &stage,
@@ -91,7 +91,7 @@ async fn another_volume_of_a_name_is_imported() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_volume_of_another_namespace_has_to_be_allowed() -> anyhow::Result<()> {
+async fn clone_from_other_namespace_needs_permission() -> anyhow::Result<()> {
     let stage = Stage::importing(&[]).await?;
     let client = stage.cluster.client();
     let namespaces: Api<Namespace> = Api::all(client.clone());
@@ -103,16 +103,16 @@ async fn a_volume_of_another_namespace_has_to_be_allowed() -> anyhow::Result<()>
         json!({ "pvc": { "namespace": ELSEWHERE, "name": "base" } }),
     )
     .await?;
-    let said = stage.fails(CRON, "NotAuthorized").await?;
-    assert_eq!(condition(&said, "Progressing").1, "NotAuthorized");
-    let (_, _, message) = condition(&said, "UpToDate");
+    let object = stage.fails(CRON, "NotAuthorized").await?;
+    assert_eq!(condition(&object, "Progressing").1, "NotAuthorized");
+    let (_, _, message) = condition(&object, "UpToDate");
     let account = format!("system:serviceaccount:{NAMESPACE}:default");
     assert!(message.contains(&account), "{message}");
     assert_eq!(stage.imports().await?, Vec::<String>::new());
 
     let account = json!({ "kind": "ServiceAccount", "namespace": NAMESPACE, "name": "default" });
     allow(&stage, ELSEWHERE, account).await?;
-    // Nobody tells when rights change: any change has it looked at again.
+    // RBAC changes cause no watch event: any other change triggers the reconcile.
     let crons: Api<DataImportCron> = stage.api();
     let patch = json!({ "metadata": { "annotations": { "looked": "at" } } });
     crons
@@ -122,7 +122,7 @@ async fn a_volume_of_another_namespace_has_to_be_allowed() -> anyhow::Result<()>
     Ok(())
 }
 
-/// Image streams, as far as anybody looks at them here.
+/// The ImageStream CRD, reduced to the fields used here.
 fn definition() -> Value {
     json!({
         "metadata": { "name": "imagestreams.image.openshift.io" },
@@ -140,7 +140,7 @@ fn definition() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_image_stream_says_what_is_newest() -> anyhow::Result<()> {
+async fn image_stream_tag_is_imported() -> anyhow::Result<()> {
     let stage = Stage::new().await?;
     let image = "example.com/medley:1".to_owned();
     let imports = controllers::images::cdi::Imports::Pods { image };
@@ -169,7 +169,7 @@ async fn an_image_stream_says_what_is_newest() -> anyhow::Result<()> {
             { "image": digest, "dockerImageReference": reference },
         ] }] },
     }))?;
-    wait_until("the kind is served", PATIENCE, async || {
+    wait_until("the kind is served", WAIT_TIMEOUT, async || {
         let made = streams.create(&PostParams::default(), &stream).await;
         Ok(made.ok())
     })

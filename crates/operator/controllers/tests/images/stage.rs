@@ -1,5 +1,4 @@
-//! A cluster with the kinds of CDI and simulated storage, and our operator, which imports in the
-//! process of the test.
+//! A cluster with the CDI CRDs and simulated storage, and our operator, which imports in the process of the test.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -23,24 +22,24 @@ use testkit::{TestCluster, by, wait_until};
 use crate::library::{Library, Server};
 use crate::ours::{self, Ours};
 
-/// How long anything may take.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
-/// A simulated snapshot takes no time to speak of.
-const FAST: f64 = 1000.0;
-/// Where golden images are.
+/// Upper bound of every wait.
+pub(crate) const WAIT_TIMEOUT: Duration = Duration::from_mins(2);
+/// Speed of the simulation: snapshots take no time.
+const SIMULATION_SPEED: f64 = 1000.0;
+/// Namespace of golden images.
 pub(crate) const NAMESPACE: &str = "kubevirt-os-images";
 
 /// A cluster, with our operator or without.
 pub(crate) struct Stage {
     pub(crate) cluster: TestCluster,
     disks: TempDir,
-    /// The storage and the controllers of the cluster.
+    /// Simulated storage and controllers.
     _others: Manager,
     ours: Ours,
 }
 
 impl Stage {
-    /// Everything but our operator: nodes of two architectures, and storage that makes snapshots.
+    /// Without our operator: nodes of two architectures, and storage with snapshots.
     pub(crate) async fn new() -> anyhow::Result<Self> {
         Self::with(Installed {
             cdi: true,
@@ -49,7 +48,7 @@ impl Stage {
         .await
     }
 
-    /// The same, where these operators of others are installed.
+    /// Like [`Self::new`], with these upstream operators.
     pub(crate) async fn with(installed: Installed) -> anyhow::Result<Self> {
         let cluster = TestCluster::start().await?;
         let client = cluster.client();
@@ -58,11 +57,11 @@ impl Stage {
         let others = Manager::new(client.clone());
         let options = storage::Options {
             client: client.clone(),
-            speed: FAST,
+            speed: SIMULATION_SPEED,
             classes: true,
         };
         storage::start(&others, options).await?;
-        operators::start(&others, client.clone(), FAST).await;
+        operators::start(&others, client.clone(), SIMULATION_SPEED).await;
         if !cluster.has_controllers() {
             controlplane::storage::start(&others).await;
             controlplane::collection::start(&others).await;
@@ -73,7 +72,7 @@ impl Stage {
             _others: others,
             ours: Ours::default(),
         };
-        // The operators of others may have made it.
+        // Upstream operators may have created it.
         let namespace = json!({
             "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE },
         });
@@ -85,10 +84,10 @@ impl Stage {
         for architecture in ["amd64", "arm64"] {
             stage.node(architecture).await?;
         }
-        // What failed is tried again at once, so that nobody has to wait.
+        // Failures are retried at once, to keep tests short.
         let policy = json!({ "retry": { "initialDelay": "1s", "maxDelay": "2s" } });
         stage.policy(policy).await?;
-        wait_until("storage has a profile", PATIENCE, async || {
+        wait_until("storage has a profile", WAIT_TIMEOUT, async || {
             let profiles: Api<DynamicObject> =
                 Api::all_with(stage.cluster.client(), &importer("StorageProfile"));
             let found = profiles.get_opt("fast").await?;
@@ -98,7 +97,7 @@ impl Stage {
         Ok(stage)
     }
 
-    /// The same, with our operator at work and registries that need not prove who they are.
+    /// With our operator, and these insecure registries.
     pub(crate) async fn importing(registries: &[String]) -> anyhow::Result<Self> {
         let stage = Self::new().await?;
         stage.trust(registries).await?;
@@ -106,8 +105,7 @@ impl Stage {
         Ok(stage)
     }
 
-    /// The same, with a registry that has the first version of an image under a tag, and does wrong
-    /// as told.
+    /// With a registry that has the first version of an image under a tag, and misbehaves on demand.
     pub(crate) async fn serving(tag: &str) -> anyhow::Result<(Library, Server, Self)> {
         let library = Library::published(tag)?;
         let server = library.serve().await?;
@@ -115,7 +113,7 @@ impl Stage {
         Ok((library, server, stage))
     }
 
-    /// Has our operator run, with the rights that are shipped for it; the one before is stopped.
+    /// Starts our operator with the RBAC that is shipped, after stopping the previous one.
     pub(crate) async fn operator(&self) -> anyhow::Result<()> {
         self.operator_with(self.here()).await
     }
@@ -133,12 +131,12 @@ impl Stage {
         self.work(&[Job::ImagesCdi], imports).await
     }
 
-    /// Has our operator do these jobs, with the rights that are shipped for them.
+    /// Starts these jobs with the RBAC that is shipped for them.
     pub(crate) async fn work(&self, jobs: &[Job], imports: Imports) -> anyhow::Result<()> {
         self.ours.work(&self.cluster, jobs, Some(imports)).await
     }
 
-    /// The same, where imports may connect to these addresses.
+    /// Like [`Self::work`], with these addresses allowed.
     pub(crate) async fn work_at(
         &self,
         jobs: &[Job],
@@ -155,7 +153,7 @@ impl Stage {
         self.ours.stop().await;
     }
 
-    /// What our operator tells Prometheus.
+    /// Metrics of our operator.
     pub(crate) fn metrics(&self) -> String {
         self.ours.metrics()
     }
@@ -176,7 +174,7 @@ impl Stage {
         self.cluster.node(name, architecture, "worker").await
     }
 
-    /// Sets how images are kept.
+    /// Creates or replaces the GoldenImagePolicy.
     pub(crate) async fn policy(&self, spec: Value) -> anyhow::Result<()> {
         let policies: Api<GoldenImagePolicy> = Api::all(self.cluster.client());
         let object = json!({
@@ -190,7 +188,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Says which registries need not prove who they are.
+    /// Sets the insecure registries of CDI.
     pub(crate) async fn trust(&self, registries: &[String]) -> anyhow::Result<()> {
         let client = self.cluster.client();
         let importers: Api<DynamicObject> = Api::all_with(client.clone(), &importer("CDI"));
@@ -199,7 +197,7 @@ impl Stage {
             .patch(names::IMPORTER, &by("admin"), &Patch::Merge(&patch))
             .await?;
         let configs: Api<DynamicObject> = Api::all_with(client, &importer("CDIConfig"));
-        wait_until("importers know the registries", PATIENCE, async || {
+        wait_until("importers know the registries", WAIT_TIMEOUT, async || {
             let config = configs.get(names::IMPORTER_CONFIG).await?;
             let found = config.data.pointer("/spec/insecureRegistries");
             Ok((found == Some(&json!(registries))).then_some(()))
@@ -207,7 +205,7 @@ impl Stage {
         .await
     }
 
-    /// Has imports be kept as volumes instead of snapshots.
+    /// Keeps imports as volumes instead of snapshots.
     pub(crate) async fn keep_volumes(&self) -> anyhow::Result<()> {
         let client = self.cluster.client();
         let profiles: Api<DynamicObject> = Api::all_with(client, &importer("StorageProfile"));
@@ -215,7 +213,7 @@ impl Stage {
         profiles
             .patch("fast", &by("admin"), &Patch::Merge(&patch))
             .await?;
-        wait_until("imports are kept as volumes", PATIENCE, async || {
+        wait_until("imports are kept as volumes", WAIT_TIMEOUT, async || {
             let found = profiles.get("fast").await?;
             let format = found.data.pointer("/status/dataImportCronSourceFormat");
             Ok((format == Some(&json!("pvc"))).then_some(()))
@@ -223,7 +221,7 @@ impl Stage {
         .await
     }
 
-    /// Makes the DataImportCron of an architecture, with the names and labels that SSP gives it.
+    /// Creates the DataImportCron of an architecture, with SSP's names and labels.
     pub(crate) async fn cron(
         &self,
         image: &str,
@@ -233,7 +231,7 @@ impl Stage {
         self.cron_with(image, architecture, url, &json!({})).await
     }
 
-    /// The same, with a merge patch on top.
+    /// Like [`Self::cron`], with a merge patch applied.
     pub(crate) async fn cron_with(
         &self,
         image: &str,
@@ -270,7 +268,7 @@ impl Stage {
         Ok(crons.create(&PostParams::default(), &object).await?)
     }
 
-    /// Makes a DataSource that stands for another.
+    /// Creates a DataSource that points to another.
     pub(crate) async fn pointer(&self, name: &str, to: &str) -> anyhow::Result<()> {
         let pointer = serde_json::from_value(json!({
             "apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataSource",
@@ -282,7 +280,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Has the registry asked again.
+    /// Forces a poll.
     pub(crate) async fn refresh(&self, cron: &str) -> anyhow::Result<()> {
         let patch = json!({ "metadata": { "annotations": { annotations::LAST_CRON_TIME: null } } });
         let crons: Api<DataImportCron> = self.api();
@@ -292,7 +290,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Waits until an object is as told; says what it is if it never is.
+    /// Waits until an object fulfils the condition; the error shows its last state.
     pub(crate) async fn until<K>(
         &self,
         what: &str,
@@ -307,11 +305,11 @@ impl Stage {
             + serde::de::DeserializeOwned,
     {
         let holds = |it: &K| holds(&json!(it));
-        let found = testkit::until(&self.api::<K>(), name, what, PATIENCE, holds).await?;
+        let found = testkit::until(&self.api::<K>(), name, what, WAIT_TIMEOUT, holds).await?;
         Ok(json!(found))
     }
 
-    /// Waits until an object is gone.
+    /// Waits until an object is deleted.
     pub(crate) async fn until_gone<K>(&self, name: &str) -> anyhow::Result<()>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
@@ -319,10 +317,10 @@ impl Stage {
             + std::fmt::Debug
             + serde::de::DeserializeOwned,
     {
-        testkit::until_gone(&self.api::<K>(), name, PATIENCE).await
+        testkit::until_gone(&self.api::<K>(), name, WAIT_TIMEOUT).await
     }
 
-    /// Waits until a DataImportCron has imported a version, and its DataSource stands for it.
+    /// Waits until a DataImportCron has imported a version, and its DataSource resolves to it.
     pub(crate) async fn imported(
         &self,
         image: &str,
@@ -347,26 +345,26 @@ impl Stage {
         Ok(found)
     }
 
-    /// Waits until a DataImportCron says why it is not up to date.
+    /// Waits until a DataImportCron reports this reason for being outdated.
     pub(crate) async fn fails(&self, cron: &str, reason: &str) -> anyhow::Result<Value> {
         self.until::<DataImportCron>(reason, cron, |it| {
-            let (status, said, _) = condition(it, "UpToDate");
-            status == "False" && said == reason
+            let (status, actual, _) = condition(it, "UpToDate");
+            status == "False" && actual == reason
         })
         .await
     }
 
-    /// The same, and when it is tried again.
+    /// Like [`Self::fails`], with the time of the next attempt.
     pub(crate) async fn fails_for_now(&self, cron: &str, reason: &str) -> anyhow::Result<Value> {
         let what = format!("{reason}, for now");
         self.until::<DataImportCron>(&what, cron, |it| {
-            let (status, said, message) = condition(it, "UpToDate");
-            status == "False" && said == reason && message.contains("; next try at ")
+            let (status, actual, message) = condition(it, "UpToDate");
+            status == "False" && actual == reason && message.contains("; next try at ")
         })
         .await
     }
 
-    /// Where the disk of a volume is.
+    /// Path of a volume's disk.
     pub(crate) fn disk(&self, name: &str) -> PathBuf {
         self.disks
             .path()
@@ -375,7 +373,7 @@ impl Stage {
             .join("disk.img")
     }
 
-    /// How many DataVolumes there ever were under a name, by the events that tell of it.
+    /// Reasons and messages of the events about an object.
     pub(crate) async fn events(&self, about: &str) -> anyhow::Result<Vec<(String, String)>> {
         let events: Api<Event> = self.api();
         let list = events.list(&ListParams::default()).await?.items;
@@ -401,7 +399,7 @@ impl Stage {
         Ok(())
     }
 
-    /// The names of the imports that there are: volumes and snapshots.
+    /// Names of the existing imports: volumes and snapshots.
     pub(crate) async fn imports(&self) -> anyhow::Result<Vec<String>> {
         let all = ListParams::default();
         let claims: Api<PersistentVolumeClaim> = self.api();
@@ -421,12 +419,12 @@ impl Stage {
     }
 }
 
-/// What the volume of a version is called.
+/// Name of the volume of a version.
 pub(crate) fn volume(image: &str, architecture: &str, digest: &str) -> String {
     golden_images::names::volume(&format!("{image}-{architecture}"), digest).unwrap()
 }
 
-/// A condition as status, reason and message.
+/// Status, reason and message of a condition.
 pub(crate) fn condition(object: &Value, kind: &str) -> (String, String, String) {
     let all = object["status"]["conditions"].as_array();
     let found = all.into_iter().flatten().find(|it| it["type"] == kind);

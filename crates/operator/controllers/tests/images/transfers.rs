@@ -1,4 +1,4 @@
-//! Copies of golden images in other namespaces: what a virtual machine starts from.
+//! Clones of golden images into other namespaces, as virtual machines use them.
 
 use api::cdi::DataVolume;
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim};
@@ -9,7 +9,7 @@ use testkit::{by, wait_until};
 
 use crate::library::Library;
 use crate::sources::allow;
-use crate::stage::{NAMESPACE, PATIENCE, Stage, condition};
+use crate::stage::{NAMESPACE, Stage, WAIT_TIMEOUT, condition};
 
 const HOME: &str = "machines";
 
@@ -32,14 +32,14 @@ async fn until(
     name: &str,
     holds: impl Fn(&Value) -> bool,
 ) -> anyhow::Result<Value> {
-    wait_until(name, PATIENCE, async || {
+    wait_until(name, WAIT_TIMEOUT, async || {
         let found = volumes.get_opt(name).await?.map(|it| json!(it));
         Ok(found.filter(|it| holds(it)))
     })
     .await
 }
 
-/// The names of claims beside golden images that are there for copies.
+/// Names of the interim claims next to golden images.
 async fn interim(stage: &Stage) -> anyhow::Result<Vec<String>> {
     let claims: Api<PersistentVolumeClaim> = stage.api();
     let all = claims.list(&ListParams::default()).await?;
@@ -48,7 +48,7 @@ async fn interim(stage: &Stage) -> anyhow::Result<Vec<String>> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_golden_image_is_copied_into_another_namespace() -> anyhow::Result<()> {
+async fn golden_image_is_cloned_into_other_namespace() -> anyhow::Result<()> {
     let library = Library::published("1")?;
     let server = library.serve().await?;
     let stage = Stage::importing(&[server.host()]).await?;
@@ -61,13 +61,13 @@ async fn a_golden_image_is_copied_into_another_namespace() -> anyhow::Result<()>
     let digest = library.digest("arm64", 1);
     stage.imported("fedora", "arm64", &digest).await?;
 
-    // Not before it is allowed.
+    // Not before it is permitted.
     let volumes = copy(&stage, "machine").await?;
-    let said = until(&volumes, "machine", |it| {
+    let object = until(&volumes, "machine", |it| {
         condition(it, "Running").1 == "NotAuthorized"
     })
     .await?;
-    let (_, _, message) = condition(&said, "Running");
+    let (_, _, message) = condition(&object, "Running");
     let expected = format!(
         "User system:serviceaccount:{HOME}:default has insufficient permissions in clone source namespace {NAMESPACE}"
     );
@@ -86,7 +86,7 @@ async fn a_golden_image_is_copied_into_another_namespace() -> anyhow::Result<()>
     })
     .await?;
 
-    // Its volume holds what the golden image does, and belongs to its namespace now.
+    // Its volume has the content of the golden image, and belongs to the target namespace.
     let claims: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), HOME);
     let claim = claims.get("machine").await?;
     let volume = claim.spec.and_then(|it| it.volume_name).unwrap_or_default();
@@ -95,15 +95,17 @@ async fn a_golden_image_is_copied_into_another_namespace() -> anyhow::Result<()>
     assert_eq!(volume["spec"]["claimRef"]["namespace"], HOME);
     let from = &volume["spec"]["csi"]["volumeAttributes"]["sourceSnapshot"];
     assert!(from.is_string(), "{volume:#}");
-    wait_until("nothing is left beside the image", PATIENCE, async || {
-        Ok(interim(&stage).await?.is_empty().then_some(()))
-    })
+    wait_until(
+        "nothing is left beside the image",
+        WAIT_TIMEOUT,
+        async || Ok(interim(&stage).await?.is_empty().then_some(())),
+    )
     .await?;
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_copy_that_nobody_waits_for_leaves_nothing_behind() -> anyhow::Result<()> {
+async fn abandoned_clone_is_cleaned_up() -> anyhow::Result<()> {
     let library = Library::published("1")?;
     let server = library.serve().await?;
     let stage = Stage::importing(&[server.host()]).await?;
@@ -118,7 +120,7 @@ async fn a_copy_that_nobody_waits_for_leaves_nothing_behind() -> anyhow::Result<
     stage.cron("fedora", "arm64", &url).await?;
     let digest = library.digest("arm64", 1);
     stage.imported("fedora", "arm64", &digest).await?;
-    // A class that binds volumes when somebody uses them: the copy cannot be made beside the image.
+    // A class with WaitForFirstConsumer: no clone can be made next to the image.
     let volumes: Api<DataVolume> = Api::namespaced(stage.cluster.client(), HOME);
     let copy = serde_json::from_value(json!({
         "apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataVolume",
@@ -133,13 +135,17 @@ async fn a_copy_that_nobody_waits_for_leaves_nothing_behind() -> anyhow::Result<
     }))?;
     volumes.create(&PostParams::default(), &copy).await?;
     until(&volumes, "machine", |it| {
-        condition(it, "Running").2.contains("binds them at once")
+        condition(it, "Running")
+            .2
+            .contains("volumeBindingMode Immediate")
     })
     .await?;
     assert_eq!(interim(&stage).await?.len(), 1);
     volumes.delete("machine", &DeleteParams::default()).await?;
-    wait_until("nothing is left beside the image", PATIENCE, async || {
-        Ok(interim(&stage).await?.is_empty().then_some(()))
-    })
+    wait_until(
+        "nothing is left beside the image",
+        WAIT_TIMEOUT,
+        async || Ok(interim(&stage).await?.is_empty().then_some(())),
+    )
     .await
 }

@@ -1,5 +1,4 @@
-//! Golden images that are files on web servers: imported once for every version, and as safe as images
-//! of registries.
+//! Golden images that are files on web servers: imported once per version, and as safe as registry images.
 
 use api::cdi::{DataImportCron, DataSource, DataVolume};
 use controllers::images::cdi::Imports;
@@ -9,21 +8,21 @@ use kube::api::{DeleteParams, PostParams};
 use rstest::rstest;
 use serde_json::{Value, json};
 use testkit::{
-    Layout, Misdeed, PASSWORD, Registry, RegistryOptions, USERNAME, WebFile, certificate,
+    Layout, PASSWORD, Registry, RegistryOptions, ScriptedResponse, USERNAME, WebFile, certificate,
     same_bytes, wait_until,
 };
 
 use crate::files::{Disks, Site, Wrong, gzip, xz};
 use crate::pods::ends;
-use crate::stage::{PATIENCE, Stage, condition, volume};
+use crate::stage::{Stage, WAIT_TIMEOUT, condition, volume};
 
 const CRON: &str = "fedora-image-cron-arm64";
 const PATH: &str = "/fedora.qcow2";
 
-/// Makes the DataImportCron of an architecture for a file.
+/// Creates the DataImportCron of an architecture for a file.
 async fn cron(stage: &Stage, architecture: &str, http: Value) -> anyhow::Result<()> {
     let patch = json!({ "spec": {
-        // What was imported outlives it, as where its template is changed.
+        // Imports outlive the cron, as when its template changes.
         "retentionPolicy": null,
         "template": { "spec": { "source": { "registry": null, "http": http } } },
     } });
@@ -31,7 +30,7 @@ async fn cron(stage: &Stage, architecture: &str, http: Value) -> anyhow::Result<
     Ok(())
 }
 
-/// Makes a DataVolume of a file, which nobody keeps current.
+/// Creates a DataVolume from a file, which no cron updates.
 async fn data_volume(stage: &Stage, name: &str, spec: Value) -> anyhow::Result<()> {
     let mut object = json!({
         "apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataVolume",
@@ -45,8 +44,8 @@ async fn data_volume(stage: &Stage, name: &str, spec: Value) -> anyhow::Result<(
     Ok(())
 }
 
-/// Has a web server asked again; returns when what it said was written down.
-async fn asked_again(
+/// Forces a poll; returns when its result is in the status.
+async fn poll_again(
     stage: &Stage,
     site: &Site,
     architecture: &str,
@@ -76,7 +75,7 @@ async fn in_service(disks: &Disks) -> anyhow::Result<(Site, Stage, String)> {
     Ok((site, stage, volume("fedora", "arm64", &first)))
 }
 
-/// A version can be used as before.
+/// A version can still be used.
 async fn is_in_service(stage: &Stage, disks: &Disks, name: &str) -> anyhow::Result<()> {
     let source = stage
         .until::<DataSource>("there", "fedora-arm64", |_| true)
@@ -87,7 +86,7 @@ async fn is_in_service(stage: &Stage, disks: &Disks, name: &str) -> anyhow::Resu
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_version_is_imported_and_nothing_else() -> anyhow::Result<()> {
+async fn only_new_versions_are_imported() -> anyhow::Result<()> {
     let disks = Disks::new()?;
     let site = Site::start().await?;
     let paths = [("amd64", "/a.qcow2", 1), ("arm64", "/b.qcow2", 2)];
@@ -109,9 +108,9 @@ async fn a_new_version_is_imported_and_nothing_else() -> anyhow::Result<()> {
         let disk = stage.disk(&volume("fedora", architecture, &version));
         same_bytes(&disk, &disks.raw(number))?;
     }
-    // Who asks again says what is known, and is told that it is the same.
+    // Polls send the known version, and get 304.
     for (architecture, path, _) in paths {
-        asked_again(&stage, &site, architecture, path).await?;
+        poll_again(&stage, &site, architecture, path).await?;
         let last = site.asked("HEAD", path).pop();
         let last = last.unwrap();
         assert_eq!(last.header("if-none-match"), Some("\"one\""));
@@ -120,10 +119,10 @@ async fn a_new_version_is_imported_and_nothing_else() -> anyhow::Result<()> {
             .await?;
         assert_eq!(site.asked("GET", path).len(), 1, "it was fetched again");
     }
-    // One of them changes.
+    // One of the files changes.
     site.put("/b.qcow2", WebFile::new(disks.qcow2(3)?, "two"));
     for (architecture, path, _) in paths {
-        asked_again(&stage, &site, architecture, path).await?;
+        poll_again(&stage, &site, architecture, path).await?;
     }
     let version = site.version("/b.qcow2");
     stage.imported("fedora", "arm64", &version).await?;
@@ -138,7 +137,7 @@ async fn a_new_version_is_imported_and_nothing_else() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_volume_is_made_of_any_file() -> anyhow::Result<()> {
+async fn all_file_formats_are_imported() -> anyhow::Result<()> {
     let disks = Disks::new()?;
     let qcow2 = disks.qcow2(1)?;
     let raw = std::fs::read(disks.raw(1))?;
@@ -161,27 +160,27 @@ async fn a_volume_is_made_of_any_file() -> anyhow::Result<()> {
             .await?;
         same_bytes(&stage.disk(name), &disks.raw(1))?;
     }
-    // What is no disk is not taken for one.
+    // A file that is not a disk is rejected.
     let spec = json!({
         "contentType": "archive", "source": { "http": { "url": site.url("/raw") } },
     });
     data_volume(&stage, "archive", spec).await?;
-    wait_until("an archive is refused", PATIENCE, async || {
-        let told = stage.events("archive").await?;
-        let refused = told.iter().any(|(it, _)| it == "UnsupportedContentType");
+    wait_until("an archive is refused", WAIT_TIMEOUT, async || {
+        let events = stage.events("archive").await?;
+        let refused = events.iter().any(|(it, _)| it == "UnsupportedContentType");
         Ok(refused.then_some(()))
     })
     .await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_that_is_not_what_it_has_to_be_is_not_used() -> anyhow::Result<()> {
+async fn file_with_wrong_checksum_is_not_used() -> anyhow::Result<()> {
     let disks = Disks::new()?;
     let (site, stage, first) = in_service(&disks).await?;
     let newer = disks.qcow2(2)?;
     let checksum = platform::Digest::sha256(&newer).to_string();
     let http = json!({ "url": site.url(PATH), "checksum": checksum });
-    // The template says what the next version is before the server has it.
+    // The template requires a checksum that the server does not serve yet.
     let crons: Api<DataImportCron> = stage.api();
     crons.delete(CRON, &DeleteParams::default()).await?;
     stage.until_gone::<DataImportCron>(CRON).await?;
@@ -190,7 +189,7 @@ async fn a_file_that_is_not_what_it_has_to_be_is_not_used() -> anyhow::Result<()
     let (_, _, message) = condition(&found, "UpToDate");
     assert!(message.contains(&checksum), "{message}");
     is_in_service(&stage, &disks, &first).await?;
-    // Nobody keeps a volume current that stands alone: it failed.
+    // A DataVolume without a cron is not retried: it failed.
     data_volume(&stage, "alone", json!({ "source": { "http": http } })).await?;
     let found = stage
         .until::<DataVolume>("failed", "alone", |it| it["status"]["phase"] == "Failed")
@@ -204,7 +203,7 @@ async fn a_file_that_is_not_what_it_has_to_be_is_not_used() -> anyhow::Result<()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_does_not_give_a_file_is_asked_again() -> anyhow::Result<()> {
+async fn failing_web_server_is_retried() -> anyhow::Result<()> {
     let disks = Disks::new()?;
     let (site, stage, first) = in_service(&disks).await?;
     for (wrong, reason) in [
@@ -216,10 +215,10 @@ async fn a_server_that_does_not_give_a_file_is_asked_again() -> anyhow::Result<(
         stage.refresh(CRON).await?;
         stage.fails_for_now(CRON, reason).await?;
         is_in_service(&stage, &disks, &first).await?;
-        let told = stage.events(CRON).await?;
-        assert!(told.iter().any(|(it, _)| it == reason), "{told:?}");
+        let events = stage.events(CRON).await?;
+        assert!(events.iter().any(|(it, _)| it == reason), "{events:?}");
     }
-    // Nobody has to do anything once it answers again.
+    // It recovers without intervention.
     site.put(PATH, WebFile::new(disks.qcow2(2)?, "two"));
     site.does(None);
     let second = site.version(PATH);
@@ -231,11 +230,11 @@ async fn a_server_that_does_not_give_a_file_is_asked_again() -> anyhow::Result<(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_is_told_who_asks() -> anyhow::Result<()> {
+async fn credentials_and_headers_are_sent() -> anyhow::Result<()> {
     let disks = Disks::new()?;
     let site = Site::guarded(|asked| {
         let shown = [
-            // Of `me` and `secret`.
+            // Base64 of `me:secret`.
             ("authorization", "Basic bWU6c2VjcmV0"),
             ("x-one", "for everybody"),
             ("x-two", "for a few"),
@@ -243,7 +242,7 @@ async fn a_server_is_told_who_asks() -> anyhow::Result<()> {
         let known = shown
             .iter()
             .all(|(name, value)| asked.header(name) == Some(value));
-        (!known).then(|| Misdeed::answer(401, ""))
+        (!known).then(|| ScriptedResponse::answer(401, ""))
     })
     .await?;
     site.put(PATH, WebFile::new(disks.qcow2(1)?, "one"));
@@ -260,9 +259,9 @@ async fn a_server_is_told_who_asks() -> anyhow::Result<()> {
         ),
         ("header", json!({ "any": "X-Two: for a few\n" })),
     ] {
-        let missing = format!("secret kubevirt-os-images/{secret} is not there");
+        let missing = format!("secret kubevirt-os-images/{secret} not found");
         stage
-            .until::<DataImportCron>("told", CRON, |it| {
+            .until::<DataImportCron>("reported", CRON, |it| {
                 let (_, reason, message) = condition(it, "UpToDate");
                 reason == "PullUnauthorized" && message.contains(&missing)
             })
@@ -277,9 +276,9 @@ async fn a_server_is_told_who_asks() -> anyhow::Result<()> {
     )
 }
 
-/// Blobs of a registry are files on a web server: here one with TLS, a password, tags and ranges.
+/// Blobs of a registry as files on a web server: with TLS, a password, tags and ranges.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_has_to_prove_who_it_is() -> anyhow::Result<()> {
+async fn tls_certificate_is_verified() -> anyhow::Result<()> {
     let disks = Disks::new()?;
     let bytes = disks.qcow2(1)?;
     let digest = platform::Digest::sha256(&bytes);
@@ -294,7 +293,7 @@ async fn a_server_has_to_prove_who_it_is() -> anyhow::Result<()> {
     })
     .await?;
     registry.push(&layout.source("1"), "disks/fedora:1")?;
-    // That a registry need not prove it does not mean that a web server need not.
+    // The list of insecure registries does not apply to web servers.
     let stage = Stage::importing(&[registry.host()]).await?;
     let access = json!({ "accessKeyId": USERNAME, "secretKey": PASSWORD });
     stage.secret("access", access).await?;
@@ -321,14 +320,12 @@ async fn a_server_has_to_prove_who_it_is() -> anyhow::Result<()> {
     same_bytes(&stage.disk(&name), &disks.raw(1))
 }
 
-/// Where a server tells versions apart for sure, half a disk is gone on with; where not, it is begun anew.
+/// With a strong validator a partial disk is resumed; without one it is restarted.
 #[rstest]
 #[case::sure(true)]
 #[case::unsure(false)]
 #[tokio::test(flavor = "multi_thread")]
-async fn an_operator_that_is_stopped_goes_on_with_a_file(
-    #[case] is_sure: bool,
-) -> anyhow::Result<()> {
+async fn restarted_operator_resumes_file_import(#[case] is_sure: bool) -> anyhow::Result<()> {
     let disks = Disks::new()?;
     let (site, stage, first) = in_service(&disks).await?;
     let mut file = WebFile::new(disks.qcow2(2)?, "two");
@@ -343,7 +340,7 @@ async fn an_operator_that_is_stopped_goes_on_with_a_file(
     let name = volume("fedora", "arm64", &second);
     let half = stage.disk(&name).with_file_name("disk.img.part");
     let saved = stage.disk(&name).with_file_name("disk.img.part.json");
-    wait_until("half a disk is there", PATIENCE, async || {
+    wait_until("half a disk is there", WAIT_TIMEOUT, async || {
         let is_there = if is_sure {
             saved.exists()
         } else {
@@ -375,7 +372,7 @@ async fn an_operator_that_is_stopped_goes_on_with_a_file(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pod_imports_a_file() -> anyhow::Result<()> {
+async fn importer_pod_imports_file() -> anyhow::Result<()> {
     let disks = Disks::new()?;
     let site = Site::start().await?;
     site.put(PATH, WebFile::new(disks.qcow2(1)?, "one"));
@@ -387,14 +384,14 @@ async fn a_pod_imports_a_file() -> anyhow::Result<()> {
     let pod = format!("importer-{}", volume("fedora", "arm64", &version));
     let found = stage.until::<Pod>("there", &pod, |_| true).await?;
     let env = found["spec"]["containers"][0]["env"].as_array();
-    let told = |name: &str| {
+    let value = |name: &str| {
         let found = env.into_iter().flatten().find(|it| it["name"] == name);
         found.map_or(Value::Null, |it| it["value"].clone())
     };
-    assert_eq!(told("IMPORTER_SOURCE"), "http");
-    assert_eq!(told("IMPORTER_ENDPOINT"), site.url(PATH));
-    // A file has no architectures to choose from; its disk is looked at for this one.
-    assert_eq!(told("IMPORTER_REGISTRY_IMAGE_ARCHITECTURE"), "arm64");
+    assert_eq!(value("IMPORTER_SOURCE"), "http");
+    assert_eq!(value("IMPORTER_ENDPOINT"), site.url(PATH));
+    // A file has no platform to select; its disk is inspected for this architecture.
+    assert_eq!(value("IMPORTER_REGISTRY_IMAGE_ARCHITECTURE"), "arm64");
     ends(&stage, &pod, "Succeeded", 0, r#"{"content":"sha256:1"}"#).await?;
     stage.imported("fedora", "arm64", &version).await?;
     Ok(())

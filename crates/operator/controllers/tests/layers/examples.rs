@@ -1,4 +1,4 @@
-//! The examples of the proposal, from a HyperConverged to what is in the cluster in the end.
+//! The examples of the proposal, from a HyperConverged to the resulting objects.
 
 use api::cdi::labels;
 use golden_images::action::label;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::stage::{HOME, IMAGES, Stage, architecture, template};
 
-/// The template that the proposal prints.
+/// The template in the proposal.
 fn printed() -> Value {
     let mut template = template("centos-stream9", Some("arm64,amd64,s390x"));
     let registry = &mut template["spec"]["template"]["spec"]["source"]["registry"];
@@ -16,7 +16,7 @@ fn printed() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_template_becomes_an_image_for_every_architecture() -> anyhow::Result<()> {
+async fn template_becomes_image_per_architecture() -> anyhow::Result<()> {
     let nodes = ["amd64", "amd64", "arm64", "s390x"];
     let stage = Stage::new(&nodes, &IMAGES).await?;
     stage.ask_for(&[printed()]).await?;
@@ -98,7 +98,7 @@ async fn a_template_becomes_an_image_for_every_architecture() -> anyhow::Result<
 /// "If the pre-prepared `DataImportCronTemplate` object is annotated with `amd64,arm64`, and the
 /// cluster worker nodes are both `amd64` and `s390x`".
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_built_in_loses_what_no_node_has() -> anyhow::Result<()> {
+async fn built_in_templates_lose_architectures_without_nodes() -> anyhow::Result<()> {
     let stage = Stage::new(&["amd64", "amd64", "s390x"], &IMAGES).await?;
     let templates = [
         template("centos-stream9", Some("amd64,arm64")),
@@ -158,7 +158,7 @@ async fn what_is_built_in_loses_what_no_node_has() -> anyhow::Result<()> {
         status["conditions"][0]["reason"],
         "UnsupportedArchitectures"
     );
-    // The times at which built-in images are looked for were made up, and stay.
+    // The random schedule of built-in images stays.
     let schedule = seen["dataImportSchedule"].clone();
     stage.work(&IMAGES).await?;
     stage.build_in(&templates[..1], &[]).await?;

@@ -1,5 +1,4 @@
-//! Stands in for CDI: imports when it is told to, says which DataSources can be used, and removes what
-//! belongs to a DataImportCron that is gone.
+//! Stand-in for CDI: imports on demand, marks DataSources as ready, and deletes the objects of deleted DataImportCrons.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,7 +6,7 @@ use std::sync::Arc;
 use api::cdi::{DataImportCron, DataSource, Named, Source, labels};
 use fleet::storage::snapshots::VolumeSnapshot;
 use golden_images::action::{label, name_of};
-use golden_images::cdi::data_source::{Facts, decide};
+use golden_images::cdi::data_source::{DataSourceInputs, decide};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
@@ -20,7 +19,7 @@ use crate::stage::{HOME, claim};
 
 type Labels = BTreeMap<String, String>;
 
-/// Looks at everything when anything changes.
+/// Reconciles all objects when any changes.
 struct Importer {
     client: Client,
     crons: Cache<DataImportCron>,
@@ -29,7 +28,7 @@ struct Importer {
     snapshots: Cache<VolumeSnapshot>,
 }
 
-/// Begins; ends with the manager.
+/// Starts the stand-in; it stops with the manager.
 pub(crate) async fn start(manager: &Manager) {
     let importer = Importer {
         client: manager.client(),
@@ -43,14 +42,14 @@ pub(crate) async fn start(manager: &Manager) {
     importer.claims.synced().await;
     importer.snapshots.synced().await;
     let queue: Queue<&'static str> = Queue::new();
-    tell(&importer.crons, &queue);
-    tell(&importer.sources, &queue);
-    tell(&importer.claims, &queue);
-    tell(&importer.snapshots, &queue);
+    enqueue_on_change(&importer.crons, &queue);
+    enqueue_on_change(&importer.sources, &queue);
+    enqueue_on_change(&importer.claims, &queue);
+    enqueue_on_change(&importer.snapshots, &queue);
     manager.start(importer, &queue, 1);
 }
 
-fn tell<K: runtime::Kind>(cache: &Cache<K>, queue: &Queue<&'static str>) {
+fn enqueue_on_change<K: runtime::Kind>(cache: &Cache<K>, queue: &Queue<&'static str>) {
     let to = queue.clone();
     cache.on_change(move |_| to.add("everything"));
 }
@@ -79,7 +78,7 @@ impl Reconcile<&'static str> for Importer {
         }
         let (claims, snapshots) = (labels_of(&self.claims), labels_of(&self.snapshots));
         for source in ours {
-            let decision = decide(&Facts {
+            let decision = decide(&DataSourceInputs {
                 source: &source,
                 sources: &|name| sources.get(name).map(|it| &**it),
                 claims: &|name| claims.get(name),
@@ -112,7 +111,7 @@ impl Importer {
         let api: Api<DataSource> = Api::namespaced(self.client.clone(), &name.namespace);
         let written = api.patch(&name.name, &PatchParams::default(), patch).await;
         let written = written
-            .or_absent()
+            .not_found_as_none()
             .map_err(Error::api("patching a DataSource"))?;
         if let Some(written) = written {
             self.sources.saw(&written).await;
@@ -128,13 +127,13 @@ impl Importer {
         let api: Api<K> = Api::namespaced(self.client.clone(), &name.namespace);
         api.delete(&name.name, &DeleteParams::default())
             .await
-            .or_absent()
+            .not_found_as_none()
             .map_err(Error::api("deleting what was imported"))?;
         Ok(())
     }
 }
 
-/// Whether an object goes because its DataImportCron is gone.
+/// Whether an object belongs to a deleted DataImportCron.
 fn is_left_over(crons: &BTreeSet<Named>, meta: &ObjectMeta) -> bool {
     let home = meta.namespace.clone().unwrap_or_default();
     let cron = label(meta, labels::DATA_IMPORT_CRON);
@@ -164,14 +163,14 @@ fn labels_of<K: runtime::Kind>(cache: &Cache<K>) -> BTreeMap<Named, Labels> {
         .collect()
 }
 
-/// What CDI does when the import of a DataImportCron has succeeded: the name of the volume.
+/// Completes an import of a DataImportCron as CDI does; returns the name of the volume.
 pub(crate) async fn import(client: &Client, cron: &str) -> anyhow::Result<String> {
     let crons: Api<DataImportCron> = Api::namespaced(client.clone(), HOME);
     let sources: Api<DataSource> = Api::namespaced(client.clone(), HOME);
     let claims: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), HOME);
     let found = crons.get(cron).await?;
     let source = &found.spec.managed_data_source;
-    // A volume that is on its way out still has its name.
+    // A terminating volume still has its name.
     let digest: String = found.uid().unwrap_or_default().chars().take(8).collect();
     let volume = format!("{source}-{digest}");
     let mut own = json!({ labels::DATA_IMPORT_CRON: cron });

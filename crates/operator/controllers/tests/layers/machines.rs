@@ -1,4 +1,4 @@
-//! Virtual machines are for what they start from.
+//! Virtual machines get the architecture of their image.
 
 use anyhow::Context as _;
 use api::cdi::labels;
@@ -10,7 +10,7 @@ use kube::api::{DynamicObject, ListParams, PostParams};
 use serde_json::{Value, json};
 use testkit::wait_until;
 
-use crate::stage::{HOME, PATIENCE, Stage, claim};
+use crate::stage::{HOME, Stage, WAIT_TIMEOUT, claim};
 
 /// A virtual machine in `default` that clones DataSources and uses volumes.
 fn machine(name: &str, own: Option<&str>, sources: &[&str]) -> Value {
@@ -58,33 +58,37 @@ impl<'a> Machines<'a> {
     async fn becomes(&self, name: &str, architecture: &str) -> anyhow::Result<()> {
         wait_until(
             &format!("{name} is for {architecture}"),
-            PATIENCE,
+            WAIT_TIMEOUT,
             async || {
                 let found = self.api.get(name).await?;
-                let said = found.data.pointer("/spec/template/spec/architecture");
-                Ok((said == Some(&json!(architecture))).then_some(()))
+                let actual = found.data.pointer("/spec/template/spec/architecture");
+                Ok((actual == Some(&json!(architecture))).then_some(()))
             },
         )
         .await
     }
 
-    /// Waits for an event about a machine.
-    async fn hears(&self, name: &str, reason: &str) -> anyhow::Result<String> {
+    /// Waits for an event about a virtual machine.
+    async fn wait_for_event(&self, name: &str, reason: &str) -> anyhow::Result<String> {
         let events: Api<Event> = Api::namespaced(self.stage.cluster.client(), "default");
-        wait_until(&format!("{name} hears {reason}"), PATIENCE, async || {
-            let all = events.list(&ListParams::default()).await?;
-            let mut all = all.items.into_iter();
-            let found = all.find(|it| {
-                it.involved_object.name.as_deref() == Some(name)
-                    && it.reason.as_deref() == Some(reason)
-            });
-            Ok(found.map(|it| it.message.unwrap_or_default()))
-        })
+        wait_until(
+            &format!("event {reason} of {name}"),
+            WAIT_TIMEOUT,
+            async || {
+                let all = events.list(&ListParams::default()).await?;
+                let mut all = all.items.into_iter();
+                let found = all.find(|it| {
+                    it.involved_object.name.as_deref() == Some(name)
+                        && it.reason.as_deref() == Some(reason)
+                });
+                Ok(found.map(|it| it.message.unwrap_or_default()))
+            },
+        )
         .await
     }
 }
 
-/// A DataSource for an architecture, or one that points to another.
+/// A DataSource with an architecture, or one that points to another.
 async fn source(stage: &Stage, name: &str, own: Option<&str>, to: &str) -> anyhow::Result<()> {
     let mut object = json!({
         "apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataSource",
@@ -105,7 +109,7 @@ async fn source(stage: &Stage, name: &str, own: Option<&str>, to: &str) -> anyho
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_machine_is_for_what_its_image_is_for() -> anyhow::Result<()> {
+async fn vm_gets_architecture_of_its_image() -> anyhow::Result<()> {
     let stage = Stage::new(&["amd64", "amd64", "arm64"], &[Job::ImagesVm]).await?;
     source(&stage, "fedora-arm64", Some("arm64"), "disk").await?;
     source(&stage, "fedora-amd64", Some("amd64"), "disk").await?;
@@ -118,28 +122,32 @@ async fn a_machine_is_for_what_its_image_is_for() -> anyhow::Result<()> {
     machines.becomes("direct", "arm64").await?;
     machines.make(machine("pointed", None, &["fedora"])).await?;
     machines.becomes("pointed", "arm64").await?;
-    let told = machines.hears("pointed", "ArchitectureSet").await?;
+    let message = machines
+        .wait_for_event("pointed", "ArchitectureSet")
+        .await?;
     assert_eq!(
-        told,
-        format!("its architecture is arm64, from DataSource {HOME}/fedora")
+        message,
+        format!("set the architecture to arm64, from DataSource {HOME}/fedora")
     );
     machines.make(machine("nothing", None, &[])).await?;
     machines.becomes("nothing", "amd64").await?;
 
-    // What somebody chose stays, and they are told.
+    // An explicit architecture stays, with a warning.
     machines
         .make(machine("chosen", Some("amd64"), &["fedora"]))
         .await?;
-    let told = machines.hears("chosen", "ArchitectureMismatch").await?;
+    let message = machines
+        .wait_for_event("chosen", "ArchitectureMismatch")
+        .await?;
     assert_eq!(
-        told,
+        message,
         format!(
-            "the virtual machine is for amd64, but DataSource {HOME}/fedora is for arm64; it will not start from it"
+            "the VM is for amd64, but DataSource {HOME}/fedora is for arm64; it will not boot from it"
         )
     );
     machines.becomes("chosen", "amd64").await?;
 
-    // A machine from a volume that somebody else made.
+    // A virtual machine from a volume that the user created.
     let mut from_volume = machine("volume", None, &[]);
     from_volume["metadata"]["namespace"] = json!("default");
     from_volume["spec"]["template"]["spec"]["volumes"] =
@@ -156,11 +164,13 @@ async fn a_machine_is_for_what_its_image_is_for() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_machine_waits_for_its_image() -> anyhow::Result<()> {
+async fn vm_waits_for_its_image() -> anyhow::Result<()> {
     let stage = Stage::new(&["amd64", "amd64", "arm64"], &[Job::ImagesVm]).await?;
     let machines = Machines::of(&stage);
     machines.make(machine("early", None, &["later"])).await?;
-    machines.hears("early", "DataSourceNotFound").await?;
+    machines
+        .wait_for_event("early", "DataSourceNotFound")
+        .await?;
     source(&stage, "later", Some("arm64"), "disk").await?;
     machines.becomes("early", "arm64").await?;
     stage.end().await;

@@ -1,4 +1,4 @@
-//! What an administrator says about images, and what they are told.
+//! Settings of administrators, and reports about them.
 
 use api::golden::names::DEFAULT_REASON;
 use golden_images::action::annotation;
@@ -6,11 +6,11 @@ use kube::api::DeleteParams;
 use serde_json::json;
 use testkit::wait_until;
 
-use crate::stage::{HOME, IMAGES, PATIENCE, Stage, template};
+use crate::stage::{HOME, IMAGES, Stage, WAIT_TIMEOUT, template};
 use crate::switch::Guard;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_default_can_be_chosen_and_taken_back() -> anyhow::Result<()> {
+async fn default_architecture_can_be_set_and_reset() -> anyhow::Result<()> {
     let stage = Stage::new(&["amd64", "amd64", "arm64"], &IMAGES).await?;
     let all = [
         template("fedora", Some("amd64,arm64")),
@@ -38,14 +38,14 @@ async fn the_default_can_be_chosen_and_taken_back() -> anyhow::Result<()> {
         .await?;
     let fedora = stage.points_to("fedora", "fedora-arm64").await?;
     assert_eq!(why(&fedora), "arm64 (ImagePolicy)");
-    let status = wait_until("the policy tells it", PATIENCE, async || {
+    let status = wait_until("the policy reports it", WAIT_TIMEOUT, async || {
         let status = stage.policies().get("default").await?.status;
         let status = status.unwrap_or_default();
-        let told = status
+        let reported = status
             .images
             .iter()
             .any(|it| it.name == "fedora" && it.default_reason.as_deref() == Some("ImagePolicy"));
-        Ok(told.then_some(status))
+        Ok(reported.then_some(status))
     })
     .await?;
     let ubuntu = status.images.iter().find(|it| it.name == "ubuntu");
@@ -55,18 +55,22 @@ async fn the_default_can_be_chosen_and_taken_back() -> anyhow::Result<()> {
     assert_eq!(nodes.workload, ["amd64", "arm64"]);
     assert_eq!(nodes.default_reason.as_deref(), Some("ControlPlane"));
 
-    // For all of them; the HyperConverged says the same.
+    // For all of them; the HyperConverged has the same setting.
     stage
         .policy(json!({ "defaultArchitecture": "arm64" }))
         .await?;
     stage.points_to("ubuntu", "ubuntu-arm64").await?;
     let fedora = stage.points_to("fedora", "fedora-arm64").await?;
     assert_eq!(why(&fedora), "arm64 (ClusterPolicy)");
-    wait_until("the HyperConverged says the same", PATIENCE, async || {
-        let seen = stage.seen().await?;
-        let said = &seen["nodeInfo"]["defaultWorkloadArchitecture"];
-        Ok((said == "arm64").then_some(()))
-    })
+    wait_until(
+        "the HyperConverged says the same",
+        WAIT_TIMEOUT,
+        async || {
+            let seen = stage.seen().await?;
+            let actual = &seen["nodeInfo"]["defaultWorkloadArchitecture"];
+            Ok((actual == "arm64").then_some(()))
+        },
+    )
     .await?;
 
     // Back again.
@@ -82,7 +86,7 @@ async fn the_default_can_be_chosen_and_taken_back() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_makes_no_sense_is_told() -> anyhow::Result<()> {
+async fn invalid_settings_are_reported() -> anyhow::Result<()> {
     let stage = Stage::new(&["amd64", "amd64", "arm64"], &IMAGES).await?;
     stage.ask_for(&[template("fedora", Some("amd64"))]).await?;
     stage
@@ -91,15 +95,15 @@ async fn what_makes_no_sense_is_told() -> anyhow::Result<()> {
             "images": [{ "name": "fedora", "defaultArchitecture": "arm64" }],
         }))
         .await?;
-    let told = wait_until("the policy tells it", PATIENCE, async || {
+    let reported = wait_until("the policy reports it", WAIT_TIMEOUT, async || {
         let status = stage.policies().get("default").await?.status;
         let conditions = status.unwrap_or_default().conditions;
         let mut conditions = conditions.into_iter();
         Ok(conditions.find(|it| it.type_ == "Accepted" && it.status == "False"))
     })
     .await?;
-    assert!(told.message.contains("\"vax\""), "{}", told.message);
-    // What cannot be had is told where it was asked for.
+    assert!(reported.message.contains("\"vax\""), "{}", reported.message);
+    // An impossible request is reported where it was made.
     let ssp = stage
         .ssp("it is degraded", |ssp| {
             golden_images::ssp::status::degraded(ssp.status.as_ref()).is_some()

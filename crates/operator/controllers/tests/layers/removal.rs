@@ -1,4 +1,4 @@
-//! What goes with a HyperConverged: its SSP, everything that was made for it, and what was told.
+//! Deleting a HyperConverged: its SSP, all objects created for it, and its metrics are removed.
 
 use anyhow::Context as _;
 use api::hco::SSP_NAME;
@@ -10,11 +10,11 @@ use runtime::Manager;
 use serde_json::json;
 use testkit::{TestCluster, wait_until};
 
-use crate::stage::{IMAGES, PATIENCE, Stage, template};
+use crate::stage::{IMAGES, Stage, WAIT_TIMEOUT, template};
 
-/// The series of a metric that is told.
-fn series(told: &str, metric: &str) -> Vec<String> {
-    let lines = told.lines().filter(|line| !line.starts_with('#'));
+/// The series of a metric.
+fn series(metrics: &str, metric: &str) -> Vec<String> {
+    let lines = metrics.lines().filter(|line| !line.starts_with('#'));
     lines
         .filter(|line| line.split(['{', ' ']).next() == Some(metric))
         .map(str::to_owned)
@@ -26,7 +26,7 @@ const ANNOTATED: &str = golden_images::hco::metrics::ANNOTATED;
 const ENABLED: &str = golden_images::hco::metrics::ENABLED;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn everything_goes_with_the_hyperconverged() -> anyhow::Result<()> {
+async fn deleting_hyperconverged_removes_everything() -> anyhow::Result<()> {
     let cluster = TestCluster::controlled().await?;
     let stage = Stage::on(cluster, &["amd64", "amd64", "arm64"]).await?;
     let collector = Manager::new(stage.cluster.client());
@@ -52,13 +52,13 @@ async fn everything_goes_with_the_hyperconverged() -> anyhow::Result<()> {
         .await?;
     stage.import("fedora-image-cron-amd64").await?;
     stage.points_to("fedora", "fedora-amd64").await?;
-    let told = wait_until("metrics are told", PATIENCE, async || {
-        let told = stage.metrics();
-        Ok((series(&told, SUPPORTED).len() == 2).then_some(told))
+    let metrics = wait_until("metrics are exposed", WAIT_TIMEOUT, async || {
+        let metrics = stage.metrics();
+        Ok((series(&metrics, SUPPORTED).len() == 2).then_some(metrics))
     })
     .await?;
     let value = |metric: &str, template: &str| {
-        let all = series(&told, metric);
+        let all = series(&metrics, metric);
         let named = format!("data_import_cron_name=\"{template}-image-cron\"");
         let line = all.iter().find(|line| line.contains(&named));
         line.and_then(|line| line.rsplit(' ').next())
@@ -68,21 +68,25 @@ async fn everything_goes_with_the_hyperconverged() -> anyhow::Result<()> {
     assert_eq!(value(SUPPORTED, "mainframe").as_deref(), Some("0.0"));
     assert_eq!(value(SUPPORTED, "plain"), None);
     assert_eq!(value(ANNOTATED, "plain").as_deref(), Some("0.0"));
-    assert_eq!(series(&told, ENABLED).len(), 1);
-    // Alerts look at what is told here, or at what tells about imports.
+    assert_eq!(series(&metrics, ENABLED).len(), 1);
+    // Alerts query these metrics, or those of imports.
     for alert in &ALERTS[..3] {
         let metric = alert.expression.split(' ').next().unwrap_or_default();
-        assert!(!series(&told, metric).is_empty(), "{}", alert.name);
+        assert!(!series(&metrics, metric).is_empty(), "{}", alert.name);
     }
 
-    // A template that goes takes along what was told of it.
+    // Deleting a template removes its series.
     stage
         .ask(json!({ "dataImportCronTemplates": templates[..2] }))
         .await?;
-    wait_until("mainframe is not told of", PATIENCE, async || {
-        let told = series(&stage.metrics(), SUPPORTED);
-        Ok((told.len() == 1).then_some(()))
-    })
+    wait_until(
+        "the series of mainframe are removed",
+        WAIT_TIMEOUT,
+        async || {
+            let metrics = series(&stage.metrics(), SUPPORTED);
+            Ok((metrics.len() == 1).then_some(()))
+        },
+    )
     .await?;
 
     stage
@@ -90,7 +94,7 @@ async fn everything_goes_with_the_hyperconverged() -> anyhow::Result<()> {
         .delete(names::HYPERCONVERGED, &DeleteParams::default())
         .await?;
     let last = Mutex::new(None);
-    let gone = wait_until("the SSP is gone", PATIENCE, async || {
+    let gone = wait_until("the SSP is gone", WAIT_TIMEOUT, async || {
         let found = stage.ssps().get_opt(SSP_NAME).await?;
         let gone = found.is_none();
         *last.lock() = found;
@@ -100,9 +104,9 @@ async fn everything_goes_with_the_hyperconverged() -> anyhow::Result<()> {
     gone.with_context(|| format!("it is {:#}", json!(*last.lock())))?;
     stage.has_crons(&[]).await?;
     stage.has_sources(&[]).await?;
-    let told = stage.metrics();
+    let metrics = stage.metrics();
     for metric in [SUPPORTED, ANNOTATED, ENABLED] {
-        assert_eq!(series(&told, metric), Vec::<String>::new(), "{metric}");
+        assert_eq!(series(&metrics, metric), Vec::<String>::new(), "{metric}");
     }
     stage.end().await;
     collector.stop().await;

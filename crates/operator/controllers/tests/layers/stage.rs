@@ -1,4 +1,4 @@
-//! A cluster with nodes, a HyperConverged, the kinds of upstream, and some of our layers.
+//! A cluster with nodes, a HyperConverged, the upstream CRDs, and some of our layers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,14 +23,14 @@ use testkit::{TestCluster, until, wait_until};
 use crate::importer;
 use crate::ours::{NAMESPACE, Ours};
 
-/// How long anything may take.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
-/// Where images are.
+/// Upper bound of every wait.
+pub(crate) const WAIT_TIMEOUT: Duration = Duration::from_mins(1);
+/// Namespace of golden images.
 pub(crate) const HOME: &str = "kubevirt-os-images";
-/// Simulated storage is not waited for.
-const FAST: f64 = 1000.0;
+/// Speed of the simulation: storage takes no time.
+const SIMULATION_SPEED: f64 = 1000.0;
 
-/// Both layers that make images out of what is asked for.
+/// The layers from HyperConverged to DataImportCrons.
 pub(crate) const IMAGES: [Job; 2] = [Job::ImagesHco, Job::ImagesSsp];
 
 /// The crons of an image for two architectures.
@@ -44,15 +44,14 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Nodes of these architectures: the first runs the cluster, the others virtual machines. These
-    /// layers are at work.
+    /// Nodes of these architectures, the first a control plane, the others for virtual machines; and these layers.
     pub(crate) async fn new(nodes: &[&str], jobs: &[Job]) -> anyhow::Result<Arc<Self>> {
         let stage = Self::on(TestCluster::start().await?, nodes).await?;
         stage.work(jobs).await?;
         Ok(stage)
     }
 
-    /// Nodes of two architectures, and an image for both that can be used.
+    /// Nodes of two architectures, and a ready image for both.
     pub(crate) async fn mixed() -> anyhow::Result<Arc<Self>> {
         let stage = Self::new(&["amd64", "amd64", "arm64"], &IMAGES).await?;
         let fedora = template("fedora", Some("amd64,arm64"));
@@ -65,7 +64,7 @@ impl Stage {
         Ok(stage)
     }
 
-    /// Nodes of these architectures in a cluster of one's own, where nobody is at work yet.
+    /// Nodes of these architectures in a given cluster, without our layers.
     pub(crate) async fn on(cluster: TestCluster, nodes: &[&str]) -> anyhow::Result<Arc<Self>> {
         let client = cluster.client();
         let installed = Installed {
@@ -81,7 +80,7 @@ impl Stage {
         let others = Manager::new(client.clone());
         let options = storage::Options {
             client,
-            speed: FAST,
+            speed: SIMULATION_SPEED,
             classes: false,
         };
         storage::start(&others, options).await?;
@@ -104,7 +103,7 @@ impl Stage {
         Ok(Arc::new(stage))
     }
 
-    /// Has these layers work, with the rights that are shipped with them; those before are stopped.
+    /// Starts these layers with the RBAC that is shipped for them, after stopping the previous ones.
     pub(crate) async fn work(&self, jobs: &[Job]) -> anyhow::Result<()> {
         self.ours.work(&self.cluster, jobs, None).await
     }
@@ -114,13 +113,13 @@ impl Stage {
         self.ours.stop().await;
     }
 
-    /// Ends everything, and sees that nothing was forbidden.
+    /// Ends the test: no request was forbidden.
     pub(crate) async fn end(&self) {
         self.stop().await;
         self.others.stop().await;
     }
 
-    /// What our layers tell Prometheus.
+    /// Metrics of our layers.
     pub(crate) fn metrics(&self) -> String {
         self.ours.metrics()
     }
@@ -141,7 +140,7 @@ impl Stage {
         Api::namespaced_with(self.cluster.client(), home, &kind)
     }
 
-    /// Says something about boot images in the HyperConverged.
+    /// Patches the boot image settings of the HyperConverged.
     pub(crate) async fn ask(&self, sources: Value) -> anyhow::Result<()> {
         let patch = json!({ "spec": { "workloadSources": sources } });
         self.hyperconvergeds()
@@ -154,7 +153,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Asks for images of these templates, for every architecture.
+    /// Requests images of these templates, for every architecture.
     pub(crate) async fn ask_for(&self, templates: &[Value]) -> anyhow::Result<()> {
         self.ask(json!({
             "enableMultiArchBootImageImport": true,
@@ -169,7 +168,7 @@ impl Stage {
         Ok(found.data.get("status").cloned().unwrap_or_default())
     }
 
-    /// Has templates built in: of images, and of virtual machines.
+    /// Sets the built-in templates, of images and of virtual machines.
     pub(crate) async fn build_in(
         &self,
         images: &[Value],
@@ -177,7 +176,7 @@ impl Stage {
     ) -> anyhow::Result<()> {
         let home = names::VIRTUALIZATION_NAMESPACE;
         let maps: Api<ConfigMap> = Api::namespaced(self.cluster.client(), home);
-        // What is JSON is YAML.
+        // JSON is valid YAML.
         let map = json!({
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": TEMPLATES },
             "data": {
@@ -198,13 +197,13 @@ impl Stage {
         Api::namespaced(self.cluster.client(), names::VIRTUALIZATION_NAMESPACE)
     }
 
-    /// Waits until the SSP is as told.
+    /// Waits until the SSP fulfils the condition.
     pub(crate) async fn ssp(
         &self,
         what: &str,
         holds: impl Fn(&SSP) -> bool,
     ) -> anyhow::Result<SSP> {
-        until(&self.ssps(), SSP_NAME, what, PATIENCE, holds).await
+        until(&self.ssps(), SSP_NAME, what, WAIT_TIMEOUT, holds).await
     }
 
     pub(crate) fn crons(&self) -> Api<DataImportCron> {
@@ -219,27 +218,27 @@ impl Stage {
         Api::namespaced(self.cluster.client(), HOME)
     }
 
-    /// Waits until these DataImportCrons are there, and no others.
+    /// Waits until exactly these DataImportCrons exist.
     pub(crate) async fn has_crons(&self, names: &[&str]) -> anyhow::Result<()> {
         has(&self.crons(), names).await
     }
 
-    /// Waits until these DataSources are there, and no others.
+    /// Waits until exactly these DataSources exist.
     pub(crate) async fn has_sources(&self, names: &[&str]) -> anyhow::Result<()> {
         has(&self.sources(), names).await
     }
 
-    /// Waits until a DataSource is as told.
+    /// Waits until a DataSource fulfils the condition.
     pub(crate) async fn source(
         &self,
         name: &str,
         what: &str,
         holds: impl Fn(&DataSource) -> bool,
     ) -> anyhow::Result<DataSource> {
-        until(&self.sources(), name, what, PATIENCE, holds).await
+        until(&self.sources(), name, what, WAIT_TIMEOUT, holds).await
     }
 
-    /// Waits until a name stands for another, and can be used.
+    /// Waits until a DataSource points to another and is ready.
     pub(crate) async fn points_to(&self, name: &str, to: &str) -> anyhow::Result<DataSource> {
         let what = format!("points to {to} and can be used");
         self.source(name, &what, |it| {
@@ -248,7 +247,7 @@ impl Stage {
         .await
     }
 
-    /// Waits until a name stands for a volume in the end.
+    /// Waits until a DataSource resolves to a volume.
     pub(crate) async fn stands_for(&self, name: &str, volume: &str) -> anyhow::Result<DataSource> {
         let what = format!("stands for {volume}");
         self.source(name, &what, |it| {
@@ -259,16 +258,19 @@ impl Stage {
         .await
     }
 
-    /// An import of a DataImportCron succeeds; it and its DataSource are waited for. The name of the
-    /// volume.
+    /// Completes an import of a DataImportCron, and waits for it and its DataSource. Returns the name of the volume.
     pub(crate) async fn import(&self, cron: &str) -> anyhow::Result<String> {
-        wait_until(&format!("DataImportCron {cron}"), PATIENCE, async || {
-            let Some(found) = self.crons().get_opt(cron).await? else {
-                return Ok(None);
-            };
-            let source = &found.spec.managed_data_source;
-            Ok(self.sources().get_opt(source).await?.map(drop))
-        })
+        wait_until(
+            &format!("DataImportCron {cron}"),
+            WAIT_TIMEOUT,
+            async || {
+                let Some(found) = self.crons().get_opt(cron).await? else {
+                    return Ok(None);
+                };
+                let source = &found.spec.managed_data_source;
+                Ok(self.sources().get_opt(source).await?.map(drop))
+            },
+        )
         .await?;
         importer::import(&self.cluster.client(), cron).await
     }
@@ -277,7 +279,7 @@ impl Stage {
         Api::all(self.cluster.client())
     }
 
-    /// Says how images are kept.
+    /// Creates or replaces the GoldenImagePolicy.
     pub(crate) async fn policy(&self, spec: Value) -> anyhow::Result<()> {
         let policy = json!({
             "apiVersion": "medley.dev/v1alpha1", "kind": "GoldenImagePolicy",
@@ -291,14 +293,14 @@ impl Stage {
     }
 }
 
-/// Waits until objects of these names are there, and no others.
+/// Waits until exactly the objects of these names exist.
 pub(crate) async fn has<K>(api: &Api<K>, names: &[&str]) -> anyhow::Result<()>
 where
     K: runtime::Kind,
 {
     let last = Mutex::new(Vec::new());
     let what = format!("{} {names:?}", api.resource_url());
-    let found = wait_until(&what, PATIENCE, async || {
+    let found = wait_until(&what, WAIT_TIMEOUT, async || {
         let all = api.list(&ListParams::default()).await?;
         let mut all: Vec<String> = all.iter().map(ResourceExt::name_any).collect();
         all.sort();
@@ -329,20 +331,19 @@ pub(crate) fn template(name: &str, architectures: Option<&str>) -> Value {
     template
 }
 
-/// A volume.
 pub(crate) fn claim(name: &str, labels: &Value) -> anyhow::Result<PersistentVolumeClaim> {
     Ok(serde_json::from_value(json!({
         "metadata": { "name": name, "namespace": HOME, "labels": labels },
         "spec": {
             "accessModes": ["ReadWriteOnce"],
             "resources": { "requests": { "storage": "1Gi" } },
-            // Nobody is to fill it.
+            // Not provisioned: no storage fills it.
             "storageClassName": "",
         },
     }))?)
 }
 
-/// Something where images are.
+/// A name in the namespace of golden images.
 pub(crate) fn here(name: &str) -> Named {
     Named {
         namespace: HOME.to_owned(),
@@ -350,14 +351,14 @@ pub(crate) fn here(name: &str) -> Named {
     }
 }
 
-/// Whether a DataSource can be used.
+/// Whether a DataSource is ready.
 pub(crate) fn is_ready(source: &DataSource) -> bool {
     let status = source.status.as_ref();
     let ready = status.and_then(|status| conditions::get(&status.conditions, "Ready"));
     ready.is_some_and(|ready| ready.status == "True")
 }
 
-/// The architecture that an object is for.
+/// The architecture label of an object.
 pub(crate) fn architecture(meta: &kube::api::ObjectMeta) -> Option<&str> {
     golden_images::action::label(meta, labels::ARCHITECTURE)
 }

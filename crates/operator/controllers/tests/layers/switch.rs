@@ -1,4 +1,4 @@
-//! The switch is turned on and off: old names never break, and nothing is left.
+//! Multi-arch is enabled and disabled: existing DataSources never break, and no objects are left over.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use serde_json::json;
 
 use crate::stage::{BOTH, IMAGES, Stage, is_ready, template};
 
-/// Looks at a name all the time: once it can be used, it always can.
+/// Watches a DataSource: once ready, it must stay ready.
 pub(crate) struct Guard {
     broken: Arc<Mutex<Option<String>>>,
     watching: tokio::task::JoinHandle<()>,
 }
 
 impl Guard {
-    /// From now on; the name can be used.
+    /// Starts watching; the DataSource is ready.
     pub(crate) async fn of(stage: &Stage, name: &str) -> anyhow::Result<Self> {
         let found = stage.source(name, "can be used", is_ready).await?;
         let from = found.metadata.resource_version.unwrap_or_default();
@@ -43,7 +43,7 @@ impl Guard {
         Ok(Self { broken, watching })
     }
 
-    /// Looks whether it could be used all the time.
+    /// Fails if it was not ready all the time.
     pub(crate) fn held(self) -> anyhow::Result<()> {
         self.watching.abort();
         let broken = self.broken.lock().take();
@@ -53,7 +53,7 @@ impl Guard {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn on_and_off_again_leaves_nothing_and_breaks_nothing() -> anyhow::Result<()> {
+async fn enabling_and_disabling_leaves_no_objects() -> anyhow::Result<()> {
     let stage = Stage::new(&["amd64", "amd64", "arm64"], &IMAGES).await?;
     stage
         .build_in(&[template("fedora", Some("amd64,arm64"))], &[])
@@ -63,7 +63,7 @@ async fn on_and_off_again_leaves_nothing_and_breaks_nothing() -> anyhow::Result<
     let old = stage.import("fedora-image-cron").await?;
     let guard = Guard::of(&stage, "fedora").await?;
 
-    // On: the old import stays in use until the new one is there.
+    // On: the old import stays in use until the new one is ready.
     stage
         .ask(json!({ "enableMultiArchBootImageImport": true }))
         .await?;
@@ -76,7 +76,7 @@ async fn on_and_off_again_leaves_nothing_and_breaks_nothing() -> anyhow::Result<
     stage.stands_for("fedora", &amd64).await?;
     stage.has_crons(&BOTH).await?;
 
-    // Off: the other way round.
+    // Off: the same in reverse.
     stage
         .ask(json!({ "enableMultiArchBootImageImport": false }))
         .await?;
@@ -94,7 +94,7 @@ async fn on_and_off_again_leaves_nothing_and_breaks_nothing() -> anyhow::Result<
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_written_is_not_written_again() -> anyhow::Result<()> {
+async fn restart_writes_nothing() -> anyhow::Result<()> {
     let stage = Stage::mixed().await?;
     let ssp = stage
         .ssp("it is deployed", |ssp| {
@@ -103,7 +103,7 @@ async fn what_was_written_is_not_written_again() -> anyhow::Result<()> {
         })
         .await?;
     let before = stage.crons().get(BOTH[0]).await?.metadata.resource_version;
-    // Started anew, everything is looked at again.
+    // A restart reconciles everything.
     stage.work(&IMAGES).await?;
     stage
         .ask(json!({ "commonTemplatesNamespace": "elsewhere" }))

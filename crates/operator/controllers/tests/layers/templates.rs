@@ -1,4 +1,4 @@
-//! Templates of virtual machines: one for every architecture, each with a DataSource of its own.
+//! Virtual machine templates: one per architecture, each with its own DataSource.
 
 use fleet::operators::{names, template as template_kind};
 use fleet::registry::machine_templates;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::stage::{IMAGES, Stage, has, template};
 
-/// The DataSource that a template of a virtual machine names.
+/// The DataSource that a virtual machine template names.
 fn source(template: &DynamicObject) -> Option<&str> {
     let parameters = template.data["parameters"].as_array()?;
     let named = |it: &&Value| it["name"] == "DATA_SOURCE_NAME";
@@ -16,7 +16,7 @@ fn source(template: &DynamicObject) -> Option<&str> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn machines_find_the_image_of_their_architecture() -> anyhow::Result<()> {
+async fn vm_templates_use_images_of_their_architecture() -> anyhow::Result<()> {
     let stage = Stage::new(&["amd64", "amd64", "arm64"], &IMAGES).await?;
     let mut machines = machine_templates();
     machines.retain(|it| it["metadata"]["name"].to_string().contains("fedora"));
@@ -42,10 +42,14 @@ async fn machines_find_the_image_of_their_architecture() -> anyhow::Result<()> {
     stage
         .has_sources(&["fedora", "fedora-amd64", "fedora-arm64"])
         .await?;
-    testkit::wait_until("amd64 is named, too", crate::stage::PATIENCE, async || {
-        let amd64 = api.get("fedora-server-small").await?;
-        Ok((source(&amd64) == Some("fedora-amd64")).then_some(()))
-    })
+    testkit::wait_until(
+        "amd64 is named, too",
+        crate::stage::WAIT_TIMEOUT,
+        async || {
+            let amd64 = api.get("fedora-server-small").await?;
+            Ok((source(&amd64) == Some("fedora-amd64")).then_some(()))
+        },
+    )
     .await?;
     stage.policy(json!({ "gracePeriod": "0s" })).await?;
     stage.remove_node("node-2").await?;

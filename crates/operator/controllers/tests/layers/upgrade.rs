@@ -1,5 +1,4 @@
-//! From the world before there were architectures, and back to it: DataSources that somebody made by
-//! hand, of both kinds.
+//! Upgrade from a version without architectures, and downgrade: DataSources that the user created, of both kinds.
 
 use api::cdi::{DataSource, Source};
 use fleet::storage::snapshots::VolumeSnapshot;
@@ -10,7 +9,7 @@ use serde_json::json;
 use crate::stage::{HOME, IMAGES, Stage, claim, template};
 use crate::switch::Guard;
 
-/// What somebody made by hand.
+/// What the user created.
 #[derive(Clone, Copy)]
 enum Made {
     Claim,
@@ -18,7 +17,7 @@ enum Made {
 }
 
 impl Made {
-    /// Makes it, and a name for it.
+    /// Creates it, and a DataSource for it.
     async fn make(self, stage: &Stage) -> anyhow::Result<Source> {
         let params = PostParams::default();
         let source = match self {
@@ -56,13 +55,13 @@ async fn there_and_back(made: Made) -> anyhow::Result<()> {
         .ask_for(&[template("fedora", Some("amd64,arm64"))])
         .await?;
     stage.work(&IMAGES).await?;
-    // What there was is taken to be for the default architecture, and nothing is imported over it.
+    // Existing images count for the default architecture, and are not imported over.
     stage.points_to("fedora", "fedora-amd64").await?;
     let default = stage.sources().get("fedora-amd64").await?;
     assert_eq!(default.spec.source, source);
     stage.has_crons(&["fedora-image-cron-arm64"]).await?;
     stage.import("fedora-image-cron-arm64").await?;
-    // An older version: no annotation passes through, no cluster, no switch.
+    // An older version: it ignores annotations, cluster architectures and the switch.
     stage
         .ask(json!({
             "enableMultiArchBootImageImport": false,
@@ -83,11 +82,11 @@ async fn there_and_back(made: Made) -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_volume_made_by_hand_is_kept_there_and_back() -> anyhow::Result<()> {
+async fn user_volume_survives_upgrade_and_downgrade() -> anyhow::Result<()> {
     there_and_back(Made::Claim).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_snapshot_made_by_hand_is_kept_there_and_back() -> anyhow::Result<()> {
+async fn user_snapshot_survives_upgrade_and_downgrade() -> anyhow::Result<()> {
     there_and_back(Made::Snapshot).await
 }

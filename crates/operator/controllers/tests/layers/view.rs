@@ -1,4 +1,4 @@
-//! Who may see and copy golden images: everybody, for as long as there is an SSP.
+//! Permission to view and clone golden images: granted to all users while an SSP exists.
 
 use golden_images::cdi::access::{rights, service_account};
 use golden_images::ssp::view::NAME;
@@ -8,10 +8,10 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use testkit::wait_until;
 
-use crate::stage::{HOME, IMAGES, PATIENCE, Stage, template};
+use crate::stage::{HOME, IMAGES, Stage, WAIT_TIMEOUT, template};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn everybody_may_copy_golden_images() -> anyhow::Result<()> {
+async fn all_users_may_clone_golden_images() -> anyhow::Result<()> {
     let stage = Stage::new(&["amd64", "amd64", "arm64"], &IMAGES).await?;
     let ask = async |templates: &[serde_json::Value]| {
         stage
@@ -25,17 +25,17 @@ async fn everybody_may_copy_golden_images() -> anyhow::Result<()> {
     let anybody = service_account("machines", "whoever");
     let image = rights(&api::cdi::Source::of_snapshot(HOME, "fedora-arm64-1"));
     let may = async || {
-        wait_until("anybody may copy images", PATIENCE, async || {
-            let may = runtime::access::may_any(&client, &anybody, image.clone()).await?;
+        wait_until("anybody may copy images", WAIT_TIMEOUT, async || {
+            let may = runtime::access::is_allowed_any(&client, &anybody, image.clone()).await?;
             Ok(may.then_some(()))
         })
         .await
     };
     may().await?;
     let other = rights(&api::cdi::Source::of_pvc("default", "disk"));
-    assert!(!runtime::access::may_any(&client, &anybody, other).await?);
+    assert!(!runtime::access::is_allowed_any(&client, &anybody, other).await?);
 
-    // Who takes it away gets it back, as with everything that is made for an SSP.
+    // If deleted it is restored, like all objects created for an SSP.
     let bindings: Api<RoleBinding> = Api::namespaced(client.clone(), HOME);
     let patch = Patch::Merge(json!({ "subjects": [] }));
     let params = PatchParams::default();
@@ -47,7 +47,7 @@ async fn everybody_may_copy_golden_images() -> anyhow::Result<()> {
     .await?;
     may().await?;
 
-    // What is somebody else's is left alone.
+    // Objects that are not ours are left alone.
     let notes =
         json!({ "metadata": { "annotations": { "operator-sdk/primary-resource": "x/y" } } });
     let roles: Api<Role> = Api::namespaced(client.clone(), HOME);

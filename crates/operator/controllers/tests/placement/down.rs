@@ -1,4 +1,4 @@
-//! Somebody does not run for a while: pods are neither lost nor wrongly placed.
+//! A component is down for a while: pods are neither lost nor misplaced.
 
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use kube::Api;
@@ -6,19 +6,19 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use crate::images::Images;
-use crate::stage::{PATIENCE, Stage, gates, pod, why};
+use crate::stage::{Stage, WAIT_TIMEOUT, gates, pod, why};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pods_at_the_gate_go_after_a_restart() -> anyhow::Result<()> {
+async fn gated_pods_are_released_after_restart() -> anyhow::Result<()> {
     let images = Images::start().await?;
     let stage = Stage::idle(&[&images.registry.host()]).await?;
-    stage.start_check().await?;
+    stage.start_webhook().await?;
     let waiting = stage.pod("arm", &images.name("arm"), json!({})).await?;
     assert_eq!(gates(&waiting), ["medley.dev/placement"]);
     assert!(why(&waiting).starts_with("Waiting: "), "{}", why(&waiting));
     stage.work().await?;
     assert!(stage.lands("arm").await?.starts_with("arm-"));
-    // Killed in the middle, and started again.
+    // Killed while pods are gated, and restarted.
     stage.rest().await;
     let waiting = stage
         .pod("nested", &images.name("nested"), json!({}))
@@ -31,14 +31,14 @@ async fn pods_at_the_gate_go_after_a_restart() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_an_answer_pods_are_made_or_refused_as_the_policy_says() -> anyhow::Result<()> {
+async fn failure_policy_applies_while_webhook_is_down() -> anyhow::Result<()> {
     let images = Images::start().await?;
     let stage = Stage::new(&[&images.registry.host()]).await?;
     let arm = images.name("arm");
-    stage.stop_check().await;
+    stage.stop_webhook().await;
     let made = stage.pod("made", &arm, json!({})).await?;
     assert_eq!((gates(&made), why(&made)), (Vec::new(), ""));
-    stage.start_check().await?;
+    stage.start_webhook().await?;
     stage
         .policy("default", json!({ "failurePolicy": "Fail" }))
         .await?;
@@ -47,7 +47,7 @@ async fn without_an_answer_pods_are_made_or_refused_as_the_policy_says() -> anyh
         &registrations,
         "medley-placement",
         "fails",
-        PATIENCE,
+        WAIT_TIMEOUT,
         |it| {
             let checks = it.webhooks.iter().flatten();
             let policies: Vec<_> = checks.map(|it| it.failure_policy.as_deref()).collect();
@@ -55,14 +55,14 @@ async fn without_an_answer_pods_are_made_or_refused_as_the_policy_says() -> anyh
         },
     )
     .await?;
-    stage.stop_check().await;
-    testkit::wait_until("pods are refused", PATIENCE, async || {
+    stage.stop_webhook().await;
+    testkit::wait_until("pods are refused", WAIT_TIMEOUT, async || {
         let refused = stage.make(&pod("refused", &arm, &json!({})), true).await?;
         Ok((refused.code == 500).then_some(()))
     })
     .await?;
-    // Another one, with another certificate.
-    stage.start_check().await?;
+    // A new webhook, with another certificate.
+    stage.start_webhook().await?;
     stage.pod("placed", &arm, json!({})).await?;
     assert!(stage.lands("placed").await?.starts_with("arm-"));
     stage.end().await;
@@ -70,11 +70,11 @@ async fn without_an_answer_pods_are_made_or_refused_as_the_policy_says() -> anyh
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_check_that_is_too_slow_loses_no_pod() -> anyhow::Result<()> {
+async fn slow_webhook_loses_no_pod() -> anyhow::Result<()> {
     let images = Images::start().await?;
     let stage = Stage::new(&[&images.registry.host()]).await?;
     let arm = images.name("arm");
-    // Somebody who takes calls, and says nothing.
+    // A server that accepts connections and never answers.
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     let url = format!("https://{}/placement", silent.local_addr()?);
     let registrations: Api<MutatingWebhookConfiguration> = Api::all(stage.client());
@@ -92,20 +92,20 @@ async fn a_check_that_is_too_slow_loses_no_pod() -> anyhow::Result<()> {
         anyhow::Ok(())
     };
     redirect(&url, "Ignore").await?;
-    testkit::wait_until("pods are made as they are", PATIENCE, async || {
+    testkit::wait_until("pods are made as they are", WAIT_TIMEOUT, async || {
         let made = stage.make(&pod("made", &arm, &json!({})), true).await?;
         Ok((made.code == 201 && made.object["spec"]["schedulingGates"].is_null()).then_some(()))
     })
     .await?;
     redirect(&url, "Fail").await?;
-    testkit::wait_until("pods are refused", PATIENCE, async || {
+    testkit::wait_until("pods are refused", WAIT_TIMEOUT, async || {
         let refused = stage.make(&pod("refused", &arm, &json!({})), true).await?;
         Ok((refused.code >= 500).then_some(()))
     })
     .await?;
-    // It is back, and whoever was refused and tries again is placed.
-    stage.stop_check().await;
-    stage.start_check().await?;
+    // The webhook is back, and a retry of the denied pod is placed.
+    stage.stop_webhook().await;
+    stage.start_webhook().await?;
     stage.pod("refused", &arm, json!({})).await?;
     assert!(stage.lands("refused").await?.starts_with("arm-"));
     stage.end().await;

@@ -1,4 +1,4 @@
-//! Registries that misbehave, and tenants that try what is not theirs.
+//! Registries that misbehave, and tenants that try to use resources of others.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::Api;
 use kube::api::PostParams;
 use serde_json::{Value, json};
-use testkit::{Asked, HostileServer, Misdeed, PASSWORD, USERNAME};
+use testkit::{Asked, FaultyServer, PASSWORD, ScriptedResponse, USERNAME};
 
 use crate::images::Images;
-use crate::stage::{PATIENCE, Stage, gates, pod, why};
+use crate::stage::{Stage, WAIT_TIMEOUT, gates, pod, why};
 
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 
@@ -25,18 +25,17 @@ fn index() -> String {
     .to_string()
 }
 
-fn manifests(server: &HostileServer) -> usize {
+fn manifests(server: &FaultyServer) -> usize {
     let asked = server.asked();
     let reads = asked.iter().filter(|it| it.path.contains("/manifests/"));
     reads.count()
 }
 
-/// A registry that never answers keeps nobody waiting for longer than the policy says, and those who come
-/// later not at all.
+/// A registry that never answers delays pods no longer than the gate timeout, and later pods not at all.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dead_registry_keeps_no_pod_for_long() -> anyhow::Result<()> {
-    let dead = HostileServer::start(|_: &Asked| Misdeed::closed()).await?;
-    let silent = HostileServer::start(|_: &Asked| Misdeed::silent()).await?;
+async fn dead_registry_delays_pods_by_gate_timeout_only() -> anyhow::Result<()> {
+    let dead = FaultyServer::start(|_: &Asked| ScriptedResponse::closed()).await?;
+    let silent = FaultyServer::start(|_: &Asked| ScriptedResponse::silent()).await?;
     let stage = Stage::new(&[&dead.host(), &silent.host()]).await?;
     stage
         .policy("default", json!({ "timeouts": { "gateSeconds": 2 } }))
@@ -52,13 +51,13 @@ async fn a_dead_registry_keeps_no_pod_for_long() -> anyhow::Result<()> {
             "{}",
             why(&goes)
         );
-        stage.told(name, "ImageNotInspected").await?;
+        stage.wait_for_event(name, "ImageNotInspected").await?;
         stage.lands(name).await?;
     }
-    // Whoever knows better than nothing says so.
+    // The fallback architecture of the policy applies without inspection.
     let fallback = json!({ "timeouts": { "gateSeconds": 1 }, "fallbackArchitecture": "arm64" });
     stage.policy("default", fallback).await?;
-    testkit::wait_until("the fallback counts", PATIENCE, async || {
+    testkit::wait_until("the fallback counts", WAIT_TIMEOUT, async || {
         let name = format!("fallback-{}", manifests(&dead));
         let image = format!("{}/app:1", dead.host());
         stage.pod(&name, &image, json!({})).await?;
@@ -69,12 +68,13 @@ async fn a_dead_registry_keeps_no_pod_for_long() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Two processes look at images: each is told once, and leaves the registry alone.
+/// Webhook and controller inspect images: each sees the rate limit once, and backs off.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_registry_that_wants_to_be_left_alone_is() -> anyhow::Result<()> {
-    let busy =
-        HostileServer::start(|_: &Asked| Misdeed::answer(429, "").with("Retry-After", "3600"))
-            .await?;
+async fn rate_limited_registry_is_not_polled() -> anyhow::Result<()> {
+    let busy = FaultyServer::start(|_: &Asked| {
+        ScriptedResponse::answer(429, "").with("Retry-After", "3600")
+    })
+    .await?;
     let stage = Stage::new(&[&busy.host()]).await?;
     stage
         .policy("default", json!({ "timeouts": { "gateSeconds": 3 } }))
@@ -86,9 +86,9 @@ async fn a_registry_that_wants_to_be_left_alone_is() -> anyhow::Result<()> {
     for n in 0..8 {
         stage.lands(&format!("web-{n}")).await?;
     }
-    let told = stage.told("web-0", "ImageNotInspected").await?;
-    assert!(told.contains("too many requests"), "{told}");
-    // Those that were under way when the first answer came do not count.
+    let message = stage.wait_for_event("web-0", "ImageNotInspected").await?;
+    assert!(message.contains("too many requests"), "{message}");
+    // Requests in flight at the first response do not count.
     assert!(manifests(&busy) <= 2 * 8, "{}", manifests(&busy));
     let before = manifests(&busy);
     stage
@@ -101,18 +101,18 @@ async fn a_registry_that_wants_to_be_left_alone_is() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_thousand_pods_at_once_ask_a_registry_once() -> anyhow::Result<()> {
-    let slow = HostileServer::start(|_: &Asked| {
-        Misdeed::slow(index(), 64, Duration::from_millis(100)).with("Content-Type", INDEX)
+async fn thousand_pods_share_one_registry_request() -> anyhow::Result<()> {
+    let slow = FaultyServer::start(|_: &Asked| {
+        ScriptedResponse::slow(index(), 64, Duration::from_millis(100)).with("Content-Type", INDEX)
     })
     .await?;
     let stage = Stage::idle(&[&slow.host()]).await?;
-    stage.start_check().await?;
+    stage.start_webhook().await?;
     let image = format!("{}/app:1", slow.host());
     let asks = (0..1000).map(|n| {
         let pod = pod(&format!("web-{n}"), &image, &json!({}));
         let stage = &stage;
-        // Some of them in earnest.
+        // Some of them are not dry runs.
         async move { stage.make(&pod, n % 50 != 0).await }
     });
     let answers: Vec<_> = stream::iter(asks).buffer_unordered(256).collect().await;
@@ -121,7 +121,7 @@ async fn a_thousand_pods_at_once_ask_a_registry_once() -> anyhow::Result<()> {
         assert_eq!(answer.code, 201, "{}", answer.object);
     }
     assert_eq!(manifests(&slow), 1);
-    // Those at the gate ask together, too.
+    // Gated pods share one request, too.
     stage.work().await?;
     for n in (0..1000).step_by(50) {
         assert!(stage.lands(&format!("web-{n}")).await?.starts_with("arm-"));
@@ -131,9 +131,9 @@ async fn a_thousand_pods_at_once_ask_a_registry_once() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What was read with the secret of one tenant is not told to another.
+/// Results obtained with the secret of one tenant are not used for another.
 #[tokio::test(flavor = "multi_thread")]
-async fn tenants_see_what_is_theirs() -> anyhow::Result<()> {
+async fn inspection_results_are_not_shared_between_tenants() -> anyhow::Result<()> {
     let images = Images::private().await?;
     let stage = Stage::new(&[&images.registry.host()]).await?;
     let secret = |name: &str, password: &str| {
@@ -164,23 +164,23 @@ async fn tenants_see_what_is_theirs() -> anyhow::Result<()> {
                 "{}",
                 why(&goes)
             );
-            let told = stage.told(&name, "ImageNotInspected").await?;
-            assert!(told.contains("access denied"), "{told}");
+            let message = stage.wait_for_event(&name, "ImageNotInspected").await?;
+            assert!(message.contains("access denied"), "{message}");
             assert!(
-                !told.contains(PASSWORD) && !told.contains("guessed"),
-                "{told}"
+                !message.contains(PASSWORD) && !message.contains("guessed"),
+                "{message}"
             );
             let affinity = goes.spec.and_then(|spec| spec.affinity);
             assert_eq!(affinity, None, "{name}");
         }
     }
-    // The secret of a name in another namespace is another secret.
+    // A secret of the same name in another namespace is another secret.
     let other = stage.cluster.namespace("other").await?;
     stage.account(&other).await?;
     let pods: Api<Pod> = Api::namespaced(stage.client(), &other);
     let theirs: Pod = serde_json::from_value(pod("theirs", &arm, &with("right")))?;
     pods.create(&PostParams::default(), &theirs).await?;
-    let goes = testkit::until(&pods, "theirs", "goes", PATIENCE, |pod| {
+    let goes = testkit::until(&pods, "theirs", "goes", WAIT_TIMEOUT, |pod| {
         gates(pod).is_empty()
     })
     .await?;
@@ -189,7 +189,7 @@ async fn tenants_see_what_is_theirs() -> anyhow::Result<()> {
         "{}",
         why(&goes)
     );
-    // An account may have it for all of its pods.
+    // A service account can provide it for all of its pods.
     let accounts: Api<k8s_openapi::api::core::v1::ServiceAccount> = stage.all();
     let account: Value =
         json!({ "metadata": { "name": "puller" }, "imagePullSecrets": [{ "name": "right" }] });
@@ -208,27 +208,27 @@ async fn tenants_see_what_is_theirs() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whoever names an image names a registry, which must not lead us where only we can go, nor fill us up.
+/// An image names a registry: it must not lead the operator to internal addresses, nor exhaust its memory.
 #[tokio::test(flavor = "multi_thread")]
-async fn registries_lead_nowhere_and_have_limits() -> anyhow::Result<()> {
-    let leading = HostileServer::start(|_: &Asked| {
+async fn registry_redirects_and_sizes_are_limited() -> anyhow::Result<()> {
+    let leading = FaultyServer::start(|_: &Asked| {
         let realm = "Bearer realm=\"http://169.254.169.254/latest\",service=\"x\"";
-        Misdeed::answer(401, "").with("Www-Authenticate", realm)
+        ScriptedResponse::answer(401, "").with("Www-Authenticate", realm)
     })
     .await?;
-    let endless = HostileServer::start(|_: &Asked| {
-        Misdeed::endless(vec![b' '; 1 << 16]).with("Content-Type", INDEX)
+    let endless = FaultyServer::start(|_: &Asked| {
+        ScriptedResponse::endless(vec![b' '; 1 << 16]).with("Content-Type", INDEX)
     })
     .await?;
     let stage = Stage::new(&[&leading.host(), &endless.host()]).await?;
-    for (name, server, said) in [
+    for (name, server, expected) in [
         ("leading", &leading, "link-local address"),
         ("endless", &endless, "bytes that are accepted"),
     ] {
         let image = format!("{}/app:1", server.host());
         stage.pod(name, &image, json!({})).await?;
-        let told = stage.told(name, "ImageNotInspected").await?;
-        assert!(told.contains(said), "{told}");
+        let message = stage.wait_for_event(name, "ImageNotInspected").await?;
+        assert!(message.contains(expected), "{message}");
         stage.lands(name).await?;
     }
     stage.end().await;

@@ -1,22 +1,21 @@
-//! A registry with images of every make.
+//! A registry with images for many platforms.
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::{Layout, Registry, RegistryOptions};
 
-/// A registry with images.
 pub(crate) struct Images {
     pub(crate) registry: Registry,
     _folder: TempDir,
 }
 
 impl Images {
-    /// A registry for everybody.
+    /// A registry without authentication.
     pub(crate) async fn start() -> anyhow::Result<Self> {
         Self::with(RegistryOptions::default()).await
     }
 
-    /// One that asks for a password.
+    /// A registry with authentication.
     pub(crate) async fn private() -> anyhow::Result<Self> {
         Self::with(RegistryOptions {
             password: true,
@@ -86,12 +85,12 @@ impl Images {
         })
     }
 
-    /// An image, as pods name it.
+    /// The reference of an image in pods.
     pub(crate) fn name(&self, image: &str) -> String {
         format!("{}/{image}:1", self.registry.host())
     }
 
-    /// How often a manifest or blob of an image was asked for with GET, after it was pushed.
+    /// Number of GET requests for manifests and blobs of an image since it was pushed.
     pub(crate) fn reads(&self, image: &str) -> usize {
         let requests = self.registry.requests();
         let path = format!("GET /v2/{image}/");

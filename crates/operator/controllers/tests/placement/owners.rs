@@ -1,4 +1,4 @@
-//! Pods of every owner.
+//! Pods of all kinds of owners.
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
@@ -9,15 +9,19 @@ use serde_json::{Value, json};
 use testkit::wait_until;
 
 use crate::images::Images;
-use crate::stage::{PATIENCE, Stage, gates, node, template, why};
+use crate::stage::{Stage, WAIT_TIMEOUT, gates, node, template, why};
 
 impl Stage {
-    /// Waits until as many pods of an application have a node, and says which.
+    /// Waits until this number of pods of an application have a node; returns the nodes.
     async fn land(&self, app: &str, count: usize) -> anyhow::Result<Vec<String>> {
-        wait_until(&format!("{count} pods of {app}"), PATIENCE, async || {
-            let nodes: Vec<String> = self.of(app).await?.iter().filter_map(node).collect();
-            Ok((nodes.len() >= count).then_some(nodes))
-        })
+        wait_until(
+            &format!("{count} pods of {app}"),
+            WAIT_TIMEOUT,
+            async || {
+                let nodes: Vec<String> = self.of(app).await?.iter().filter_map(node).collect();
+                Ok((nodes.len() >= count).then_some(nodes))
+            },
+        )
         .await
     }
 
@@ -28,7 +32,7 @@ impl Stage {
     }
 }
 
-/// What makes pods of an application, as far as all kinds of it are alike.
+/// The common parts of a workload's manifest.
 fn workload(app: &str, image: &str, mut spec: Value) -> Value {
     let labels = json!({ "app": app });
     spec["selector"] = json!({ "matchLabels": labels });
@@ -37,7 +41,7 @@ fn workload(app: &str, image: &str, mut spec: Value) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pods_of_every_owner_land_on_nodes_that_run_them() -> anyhow::Result<()> {
+async fn pods_of_all_owners_land_on_matching_nodes() -> anyhow::Result<()> {
     let images = Images::start().await?;
     let stage = Stage::new(&[&images.registry.host()]).await?;
     stage
@@ -70,14 +74,15 @@ async fn pods_of_every_owner_land_on_nodes_that_run_them() -> anyhow::Result<()>
             assert!(node.starts_with("arm-"), "{app} is on {node}");
         }
     }
-    // A pod of a DaemonSet is for one node. Where its image does not run it waits, and is told why.
+    // A pod of a DaemonSet is bound to one node. Where its image does not run it is held, and an event gives the
+    // reason.
     stage
         .create::<DaemonSet>(workload("agent", &arm, json!({})))
         .await?;
     for node in stage.land("agent", 2).await? {
         assert!(node.starts_with("arm-"), "agent is on {node}");
     }
-    let held = wait_until("the others wait", PATIENCE, async || {
+    let held = wait_until("the others wait", WAIT_TIMEOUT, async || {
         let pods = stage.of("agent").await?;
         let held: Vec<Pod> = pods
             .into_iter()

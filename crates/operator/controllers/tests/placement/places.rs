@@ -1,4 +1,4 @@
-//! Images of every make, and where pods of them land.
+//! Images for many platforms, and the nodes that their pods land on.
 
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::images::Images;
 use crate::stage::{Stage, gates, pod, why};
 
-/// The values that a pod asks of a label, in the only term that it has.
+/// The values of a label in the only node selector term of a pod.
 fn asks(pod: &Pod, label: &str) -> Value {
     let spec = json!(pod.spec);
     let term = "/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms/0/matchExpressions";
@@ -19,10 +19,10 @@ fn asks(pod: &Pod, label: &str) -> Value {
         .unwrap_or_default()
 }
 
-/// The first pod of an image waits at the gate, the next one is placed as it is made. Both land on nodes
-/// that run it, and ask for the same.
+/// The first pod of an image is gated, the next one is placed at admission. Both land on nodes that run it, with the
+/// same affinity.
 #[tokio::test(flavor = "multi_thread")]
-async fn pods_land_on_nodes_that_run_their_images() -> anyhow::Result<()> {
+async fn pods_land_on_matching_nodes() -> anyhow::Result<()> {
     let images = Images::start().await?;
     let stage = Stage::new(&[&images.registry.host()]).await?;
     for (image, architectures, system, nodes) in [
@@ -63,10 +63,10 @@ async fn pods_land_on_nodes_that_run_their_images() -> anyhow::Result<()> {
         asks(&windows, "node.kubernetes.io/windows-build"),
         json!(["10.0.17763", "10.0.20348"])
     );
-    // Twice by two processes: an index costs each one request, a single manifest two.
+    // Once per process, webhook and controller: an index costs one request, a single manifest two.
     assert_eq!(images.reads("arm"), 2);
     assert_eq!(images.reads("single"), 4);
-    stage.told("arm-first", "Placed").await?;
+    stage.wait_for_event("arm-first", "Placed").await?;
     let metrics = stage.metrics();
     testkit::has(
         &metrics,
@@ -81,9 +81,9 @@ async fn pods_land_on_nodes_that_run_their_images() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// All that a pod uses counts: what runs first, and what is mounted.
+/// All images of a pod count: init containers and image volumes, too.
 #[tokio::test(flavor = "multi_thread")]
-async fn every_image_of_a_pod_counts_and_nothing_is_widened() -> anyhow::Result<()> {
+async fn all_images_of_a_pod_narrow_its_affinity() -> anyhow::Result<()> {
     let images = Images::start().await?;
     let stage = Stage::new(&[&images.registry.host()]).await?;
     let volume = json!({ "volumes": [
@@ -96,8 +96,8 @@ async fn every_image_of_a_pod_counts_and_nothing_is_widened() -> anyhow::Result<
     ] });
     stage.pod("first", &images.name("both"), first).await?;
     assert!(stage.lands("first").await?.starts_with("arm-"));
-    // Terms are alternatives, and each is narrowed: the pod wants these two nodes and gets the one that
-    // runs its image, at the gate and as it is made.
+    // Terms are alternatives, and each is narrowed: the pod selects two nodes and gets the one that runs its image,
+    // gated or at admission.
     let wants = |name: &str| {
         json!({ "matchExpressions": [
             { "key": "kubernetes.io/hostname", "operator": "In", "values": [name] },
@@ -121,7 +121,7 @@ async fn every_image_of_a_pod_counts_and_nothing_is_widened() -> anyhow::Result<
             .await?;
         assert_eq!(stage.lands(name).await?, "arm-1");
     }
-    // Whoever says it themselves is believed, whatever the image is.
+    // An explicit architecture is kept, whatever the image supports.
     let off = json!({ "metadata": { "name": "off", "labels": { "medley.dev/placement": "off" } },
         "spec": pod("off", &images.name("arm"), &json!({}))["spec"] });
     let left: Pod = stage.create(off).await?;

@@ -1,4 +1,4 @@
-//! What policies say: who is refused, held, warned, and left alone.
+//! PlacementPolicies: pods that are denied, held, warned about, or exempt.
 
 use api::placement::PlacementPolicy;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use testkit::wait_until;
 
 use crate::images::Images;
-use crate::stage::{PATIENCE, Stage, gates, pod, why};
+use crate::stage::{Stage, WAIT_TIMEOUT, gates, pod, why};
 
-/// The condition of a pod that is, or was, held.
+/// The condition of a pod that is or was held.
 fn condition(pod: &Pod) -> Option<String> {
     let conditions = pod.status.as_ref()?.conditions.as_ref()?;
     let mut found = conditions
@@ -20,18 +20,18 @@ fn condition(pod: &Pod) -> Option<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pod_that_fits_nowhere_is_refused_or_held_with_the_sentence() -> anyhow::Result<()> {
+async fn unschedulable_pod_is_denied_or_held_with_reason() -> anyhow::Result<()> {
     let images = Images::start().await?;
     let stage = Stage::new(&[&images.registry.host()]).await?;
     let image = images.name("mainframe");
     let sentence = format!(
         "image {image} of container \"app\" is for linux/s390x; the nodes are linux/amd64 (2), linux/arm64 (2), windows(10.0.17763)/amd64 (1), windows(10.0.20348)/amd64 (1); add such a node, or use an image that is for one of the nodes"
     );
-    // The first one is let in before anybody knows. It is not taken away again, but held.
+    // The first pod is admitted before its platforms are known. It is not deleted, but held.
     stage
         .policy("default", json!({ "onNoMatch": "Reject" }))
         .await?;
-    wait_until("it is held", PATIENCE, async || {
+    wait_until("it is held", WAIT_TIMEOUT, async || {
         let probe = stage.make(&pod("z", &image, &json!({})), false).await?;
         Ok((probe.code == 201).then_some(()))
     })
@@ -42,12 +42,12 @@ async fn a_pod_that_fits_nowhere_is_refused_or_held_with_the_sentence() -> anyho
         })
         .await?;
     assert_eq!(gates(&held), ["medley.dev/placement"]);
-    assert_eq!(stage.told("z", "NoMatchingNode").await?, sentence);
+    assert_eq!(stage.wait_for_event("z", "NoMatchingNode").await?, sentence);
     let held = stage
         .until("z", "says so", |pod| condition(pod).is_some())
         .await?;
     assert_eq!(condition(&held).as_deref(), Some("False"));
-    // The next one is refused.
+    // The next one is denied.
     let refused = stage.make(&pod("z2", &image, &json!({})), false).await?;
     assert_eq!(refused.code, 403, "{}", refused.object);
     assert!(
@@ -56,7 +56,7 @@ async fn a_pod_that_fits_nowhere_is_refused_or_held_with_the_sentence() -> anyho
         refused.message()
     );
     let policies: Api<PlacementPolicy> = Api::all(stage.client());
-    testkit::until(&policies, "default", "counts it", PATIENCE, |it| {
+    testkit::until(&policies, "default", "counts it", WAIT_TIMEOUT, |it| {
         let pods = it.status.as_ref().and_then(|status| status.pods);
         pods.is_some_and(|pods| (pods.gated, pods.held) == (0, 1))
     })
@@ -68,7 +68,7 @@ async fn a_pod_that_fits_nowhere_is_refused_or_held_with_the_sentence() -> anyho
         "{}",
         stage.metrics()
     );
-    // A node comes, and it goes.
+    // A suitable node joins, and the pod is released.
     let node = json!({ "metadata": { "name": "z-0", "labels": {
         "kubernetes.io/arch": "s390x", "kubernetes.io/os": "linux",
     } } });
@@ -91,11 +91,11 @@ async fn a_pod_that_fits_nowhere_is_refused_or_held_with_the_sentence() -> anyho
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn policies_say_who_is_warned_and_who_is_left_alone() -> anyhow::Result<()> {
+async fn policies_select_warned_and_exempt_pods() -> anyhow::Result<()> {
     let images = Images::start().await?;
     let stage = Stage::new(&[&images.registry.host()]).await?;
     let image = images.name("mainframe");
-    // Images are looked at while whoever makes a pod waits: nobody needs a gate.
+    // Images are inspected during admission: no pod is gated.
     let labelled = |name: &str, role: &str| {
         let mut pod = pod(name, &image, &json!({}));
         pod["metadata"]["labels"] = json!({ "role": role });
@@ -115,7 +115,7 @@ async fn policies_say_who_is_warned_and_who_is_left_alone() -> anyhow::Result<()
     ] {
         stage.policy(role, selects(role, spec)).await?;
     }
-    let asked = wait_until("the policies count", PATIENCE, async || {
+    let asked = wait_until("the policies count", WAIT_TIMEOUT, async || {
         let asked = stage.make(&labelled("a", "refused"), true).await?;
         Ok((asked.code == 403).then_some(asked))
     })
@@ -151,15 +151,15 @@ async fn policies_say_who_is_warned_and_who_is_left_alone() -> anyhow::Result<()
         let_in.object
     );
     assert!(!let_in.warnings.is_empty());
-    stage.told("d", "NoMatchingNode").await?;
-    // A namespace that wants none of it.
+    stage.wait_for_event("d", "NoMatchingNode").await?;
+    // A namespace that opts out.
     let namespaces: Api<Namespace> = Api::all(stage.client());
     let off = json!({ "metadata": { "labels": { "medley.dev/placement": "off" } } });
     let params = PatchParams::default();
     namespaces
         .patch(&stage.namespace, &params, &Patch::Merge(off))
         .await?;
-    wait_until("the namespace is left alone", PATIENCE, async || {
+    wait_until("the namespace is left alone", WAIT_TIMEOUT, async || {
         let asked = stage.make(&labelled("e", "refused"), true).await?;
         Ok((asked.code == 201).then_some(()))
     })
@@ -169,9 +169,9 @@ async fn policies_say_who_is_warned_and_who_is_left_alone() -> anyhow::Result<()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn policies_that_make_no_sense_are_refused_with_what_would() -> anyhow::Result<()> {
+async fn invalid_policies_are_rejected_with_accepted_values() -> anyhow::Result<()> {
     let stage = Stage::idle(&[]).await?;
-    for (name, spec, said) in [
+    for (name, spec, expected) in [
         (
             "default",
             json!({ "mode": "Maybe" }),
@@ -213,7 +213,7 @@ async fn policies_that_make_no_sense_are_refused_with_what_would() -> anyhow::Re
         let Err(kube::Error::Api(status)) = refused else {
             anyhow::bail!("{spec} was taken");
         };
-        assert!(status.message.contains(said), "{}", status.message);
+        assert!(status.message.contains(expected), "{}", status.message);
     }
     stage.end().await;
     Ok(())

@@ -10,11 +10,11 @@ use serde_json::json;
 use testkit::{PASSWORD, USERNAME, wait_until};
 
 use crate::images::Images;
-use crate::stage::{PATIENCE, Stage, gates, why};
+use crate::stage::{Stage, WAIT_TIMEOUT, gates, why};
 
 const CONDITION: &str = "PullSecretsReadable";
 
-/// Makes a pull secret that opens the registry.
+/// Creates a pull secret for the registry.
 async fn secret(stage: &Stage, images: &Images, namespace: &str, name: &str) -> anyhow::Result<()> {
     let auth = base64::engine::general_purpose::STANDARD.encode(format!("{USERNAME}:{PASSWORD}"));
     let auths = json!({ "auths": { images.registry.host(): { "auth": auth } } });
@@ -27,10 +27,10 @@ async fn secret(stage: &Stage, images: &Images, namespace: &str, name: &str) -> 
     Ok(())
 }
 
-/// Waits until the condition of the policy `default` says this; its message.
-async fn says(stage: &Stage, wanted: &str) -> anyhow::Result<String> {
+/// Waits until the condition of the policy `default` has this status; returns its message.
+async fn condition_message(stage: &Stage, wanted: &str) -> anyhow::Result<String> {
     let api: Api<PlacementPolicy> = Api::all(stage.client());
-    wait_until(&format!("{CONDITION}={wanted}"), PATIENCE, async || {
+    wait_until(&format!("{CONDITION}={wanted}"), WAIT_TIMEOUT, async || {
         let status = api.get("default").await?.status.unwrap_or_default();
         let mut found = status.conditions.into_iter();
         let found = found.find(|it| it.type_ == CONDITION);
@@ -40,8 +40,8 @@ async fn says(stage: &Stage, wanted: &str) -> anyhow::Result<String> {
     .await
 }
 
-/// Makes a pod and waits until it goes although its image was not inspected.
-async fn goes_unseen(stage: &Stage, name: &str, image: &str) -> anyhow::Result<()> {
+/// Creates a pod and waits until it is released although its image was not inspected.
+async fn released_uninspected(stage: &Stage, name: &str, image: &str) -> anyhow::Result<()> {
     let with = json!({ "imagePullSecrets": [{ "name": "own" }] });
     stage.pod(name, image, with).await?;
     let goes = stage
@@ -59,7 +59,7 @@ async fn named_secrets_are_read_without_access_to_all_secrets() -> anyhow::Resul
     let stage = Stage::idle(&[&images.registry.host()]).await?;
     let vault = stage.cluster.namespace("vault").await?;
     secret(&stage, &images, &vault, "inspect").await?;
-    // The pod's own would do, but is not read.
+    // The pod's own secret would work, but is not read.
     secret(&stage, &images, &stage.namespace, "own").await?;
     let named: PullSecrets = format!("{vault}/inspect")
         .parse()
@@ -70,42 +70,42 @@ async fn named_secrets_are_read_without_access_to_all_secrets() -> anyhow::Resul
         .policy("default", json!({ "pullSecrets": pull_secrets }))
         .await?;
     stage.work_as_installed(named, false).await?;
-    says(&stage, "True Readable").await?;
+    condition_message(&stage, "True Readable").await?;
     let arm = images.name("arm");
     stage.pod("named", &arm, json!({})).await?;
     assert!(stage.lands("named").await?.starts_with("arm-"));
 
-    // With none, the same image is left to the node, and no Secret is asked for.
+    // With mode None, the image is left to the node, and no Secret is read.
     stage
         .policy("default", json!({ "pullSecrets": { "mode": "None" } }))
         .await?;
-    says(&stage, "True NotRead").await?;
-    goes_unseen(&stage, "none", &images.name("both")).await?;
+    condition_message(&stage, "True NotRead").await?;
+    released_uninspected(&stage, "none", &images.name("both")).await?;
     stage.end().await;
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn forbidden_pull_secrets_are_reported_and_hold_no_pod() -> anyhow::Result<()> {
+async fn forbidden_pull_secrets_are_reported_and_gate_no_pod() -> anyhow::Result<()> {
     let images = Images::private().await?;
     let stage = Stage::idle(&[&images.registry.host()]).await?;
     secret(&stage, &images, &stage.namespace, "own").await?;
     stage.policy("default", json!({})).await?;
     stage.work_as_installed(PullSecrets::None, true).await?;
-    goes_unseen(&stage, "pods", &images.name("arm")).await?;
-    let message = says(&stage, "False Forbidden").await?;
+    released_uninspected(&stage, "pods", &images.name("arm")).await?;
+    let message = condition_message(&stage, "False Forbidden").await?;
     assert!(
         message.contains("secrets \"own\" is forbidden") && message.contains("--pull-secrets pods"),
         "{message}"
     );
-    // A policy that names a secret without a Role says so before any pod comes.
+    // A policy that names a secret without a Role reports that before the first pod.
     let named =
         json!({ "mode": "Named", "named": [{ "namespace": stage.namespace, "name": "own" }] });
     stage
         .policy("default", json!({ "pullSecrets": named }))
         .await?;
-    wait_until("the remedy is another", PATIENCE, async || {
-        let message = says(&stage, "False Forbidden").await?;
+    wait_until("the remedy is another", WAIT_TIMEOUT, async || {
+        let message = condition_message(&stage, "False Forbidden").await?;
         Ok(message
             .contains("--pull-secrets NAMESPACE/NAME")
             .then_some(()))

@@ -1,4 +1,4 @@
-//! A cluster with nodes that are not alike, and Medley.
+//! A heterogeneous cluster, and Medley.
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -28,11 +28,11 @@ use webhook::{Checks, ClientCa, ClientVerification, Running};
 
 use crate::ours::{NAMESPACE, Ours};
 
-/// How long anything may take.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
-/// The account of the check.
+/// Upper bound of every wait.
+pub(crate) const WAIT_TIMEOUT: Duration = Duration::from_mins(2);
+/// Service account of the webhook.
 const CHECK: &str = "medley-webhook";
-/// Nodes of every sort.
+/// Nodes of several platforms.
 pub(crate) const FLEET: &str = "
 pools:
   - {name: amd, arch: amd64, count: 2}
@@ -54,15 +54,15 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Everything at work, with images in these registries.
+    /// Webhook and controller, with images in these registries.
     pub(crate) async fn new(hosts: &[&str]) -> anyhow::Result<Arc<Self>> {
         let stage = Self::idle(hosts).await?;
         stage.work().await?;
-        stage.start_check().await?;
+        stage.start_webhook().await?;
         Ok(stage)
     }
 
-    /// Nodes, and nobody who places pods.
+    /// Nodes only, without webhook and controller.
     pub(crate) async fn idle(hosts: &[&str]) -> anyhow::Result<Arc<Self>> {
         let cluster = TestCluster::start().await?;
         let client = cluster.client();
@@ -72,7 +72,7 @@ impl Stage {
         let options = Options {
             fleet: Some(Fleet::parse(FLEET)?),
             speed: 100.0,
-            // What registries are asked is counted.
+            // Tests count the requests to registries.
             pulls: false,
             ..Options::new(client)
         };
@@ -88,7 +88,7 @@ impl Stage {
             hosts: hosts.iter().map(|&host| host.to_owned()).collect(),
         };
         stage.account(&stage.namespace).await?;
-        // The server gives new nodes a taint that no controller here takes away.
+        // The API server taints new nodes, and no controller here removes the taint.
         for node in stage.nodes().list(&ListParams::default()).await? {
             let patch = json!({ "spec": { "taints": null } });
             let params = PatchParams::default();
@@ -100,7 +100,7 @@ impl Stage {
         Ok(Arc::new(stage))
     }
 
-    /// A service account, which pods need and nobody makes here.
+    /// Creates the service account that pods need; no controller does here.
     pub(crate) async fn account(&self, namespace: &str) -> anyhow::Result<()> {
         let account = serde_json::from_value(json!({ "metadata": { "name": "default" } }))?;
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client(), namespace);
@@ -111,7 +111,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Registries as a process of its own has them.
+    /// Registry access of one process.
     fn registries(&self) -> Registries {
         let addresses = AddressPolicy::allowing(AddressRange::LOOPBACK);
         let mut settings = oci::Settings::for_service(Roots::none(), addresses);
@@ -121,7 +121,7 @@ impl Stage {
         Registries::new(oci::Client::new(settings, routes), Keyring::anonymous())
     }
 
-    /// Has our controller work; the one before is stopped.
+    /// Starts our controller, after stopping the previous one.
     pub(crate) async fn work(&self) -> anyhow::Result<()> {
         let jobs = BTreeSet::from([Job::Placement]);
         let profiles = Registry::new(Vec::new());
@@ -147,8 +147,8 @@ impl Stage {
         Ok(())
     }
 
-    /// Has our controller and the check work with the RBAC that an installation with these options has, and no other.
-    /// Unless something is meant to be forbidden, nothing may be.
+    /// Starts controller and webhook with exactly the RBAC of an installation with these options. No request may be
+    /// forbidden, unless the test expects it.
     pub(crate) async fn work_as_installed(
         &self,
         pull_secrets: manifests::PullSecrets,
@@ -156,7 +156,7 @@ impl Stage {
     ) -> anyhow::Result<()> {
         let options = manifests::Options {
             namespace: NAMESPACE.to_owned(),
-            // The check of approvals is always served.
+            // The approval webhook is always served.
             jobs: BTreeSet::from([Job::Governance, Job::Placement]),
             pull_secrets,
             ..manifests::Options::default()
@@ -213,13 +213,13 @@ impl Stage {
         self.ours.stop().await;
     }
 
-    /// What our controller tells Prometheus.
+    /// Metrics of our controller.
     pub(crate) fn metrics(&self) -> String {
         self.ours.metrics()
     }
 
-    /// Starts the check, and waits until the API server asks.
-    pub(crate) async fn start_check(&self) -> anyhow::Result<()> {
+    /// Starts the webhook, and waits until the API server calls it.
+    pub(crate) async fn start_webhook(&self) -> anyhow::Result<()> {
         let mut rules = governance::roles::webhook_rules();
         rules.extend(placement::roles::webhook_rules());
         rules.extend(placement::roles::pull_secret_rules());
@@ -254,9 +254,9 @@ impl Stage {
         };
         let running = webhook::start_verifying(client, any, &checks, callers).await?;
         *self.check.lock() = Some(running);
-        // A genuine server notices new registrations a moment later. An invalid name needs no registry, and the probe no
-        // pull secret: the rights of an installation may not include them.
-        wait_until("the API server asks", PATIENCE, async || {
+        // A real API server notices new registrations a moment later. An invalid name needs no registry, and the probe
+        // no pull secret: the permissions of an installation may not include them.
+        wait_until("the API server asks", WAIT_TIMEOUT, async || {
             let policy = json!({ "fallbackArchitecture": "arm64", "pullSecrets": { "mode": "None" },
                 "podSelector": { "matchLabels": { "probe": "yes" } }, "priority": 1000 });
             self.policy("probe", policy).await?;
@@ -270,19 +270,19 @@ impl Stage {
         .await
     }
 
-    /// Stops the check. The registration stays.
-    pub(crate) async fn stop_check(&self) {
+    /// Stops the webhook. The registration stays.
+    pub(crate) async fn stop_webhook(&self) {
         let running = self.check.lock().take();
         if let Some(running) = running {
             running.stop().await;
         }
     }
 
-    /// Ends everything.
+    /// Ends the test.
     pub(crate) async fn end(&self) {
         self.rest().await;
         self.others.stop().await;
-        self.stop_check().await;
+        self.stop_webhook().await;
     }
 
     pub(crate) fn client(&self) -> Client {
@@ -300,13 +300,13 @@ impl Stage {
         Api::all(self.client())
     }
 
-    /// Says how pods are placed.
+    /// Creates or replaces a PlacementPolicy.
     pub(crate) async fn policy(&self, name: &str, spec: Value) -> anyhow::Result<()> {
         let policy = json!({ "metadata": { "name": name }, "spec": spec });
         apply::<PlacementPolicy>(&Api::all(self.client()), policy).await
     }
 
-    /// Makes an object.
+    /// Creates an object.
     pub(crate) async fn create<K>(&self, object: Value) -> anyhow::Result<K>
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
@@ -319,13 +319,13 @@ impl Stage {
         Ok(self.all().create(&PostParams::default(), &object).await?)
     }
 
-    /// Makes a pod with a container of this image, and whatever else its spec has.
+    /// Creates a pod with a container of this image and additional fields of its spec.
     pub(crate) async fn pod(&self, name: &str, image: &str, more: Value) -> anyhow::Result<Pod> {
         self.create(pod(name, image, &more)).await
     }
 
-    /// What is answered to whoever makes a pod.
-    pub(crate) async fn make(&self, pod: &Value, dry_run: bool) -> anyhow::Result<Asked> {
+    /// The response to creating a pod.
+    pub(crate) async fn make(&self, pod: &Value, dry_run: bool) -> anyhow::Result<ApiResponse> {
         let dry_run = if dry_run { "?dryRun=All" } else { "" };
         let uri = format!("/api/v1/namespaces/{}/pods{dry_run}", self.namespace);
         let request = Request::builder()
@@ -336,24 +336,24 @@ impl Stage {
         let answer = self.cluster.request(request).await?;
         let warnings = answer.headers().get_all("warning").iter();
         let warnings = warnings.map(|it| String::from_utf8_lossy(it.as_bytes()).into_owned());
-        Ok(Asked {
+        Ok(ApiResponse {
             code: answer.status().as_u16(),
             warnings: warnings.collect(),
             object: serde_json::from_slice(answer.body())?,
         })
     }
 
-    /// Waits until a pod is as told.
+    /// Waits until a pod fulfils the condition.
     pub(crate) async fn until(
         &self,
         name: &str,
         what: &str,
         holds: impl Fn(&Pod) -> bool,
     ) -> anyhow::Result<Pod> {
-        testkit::until(&self.all(), name, what, PATIENCE, holds).await
+        testkit::until(&self.all(), name, what, WAIT_TIMEOUT, holds).await
     }
 
-    /// Waits until a pod has a node, and says which.
+    /// Waits until a pod has a node; returns it.
     pub(crate) async fn lands(&self, name: &str) -> anyhow::Result<String> {
         let pod = self
             .until(name, "has a node", |pod| node(pod).is_some())
@@ -361,36 +361,40 @@ impl Stage {
         Ok(node(&pod).unwrap_or_default())
     }
 
-    /// Waits until somebody told something about an object.
-    pub(crate) async fn told(&self, name: &str, reason: &str) -> anyhow::Result<String> {
-        wait_until(&format!("event {reason} of {name}"), PATIENCE, async || {
-            let events = self.all::<Event>().list(&ListParams::default()).await?;
-            let about = |event: &Event| {
-                event.involved_object.name.as_deref() == Some(name)
-                    && event.reason.as_deref() == Some(reason)
-            };
-            let mut events = events.items.into_iter();
-            let event = events.find(about);
-            Ok(event.map(|event| event.message.unwrap_or_default()))
-        })
+    /// Waits for an event about an object; returns its message.
+    pub(crate) async fn wait_for_event(&self, name: &str, reason: &str) -> anyhow::Result<String> {
+        wait_until(
+            &format!("event {reason} of {name}"),
+            WAIT_TIMEOUT,
+            async || {
+                let events = self.all::<Event>().list(&ListParams::default()).await?;
+                let about = |event: &Event| {
+                    event.involved_object.name.as_deref() == Some(name)
+                        && event.reason.as_deref() == Some(reason)
+                };
+                let mut events = events.items.into_iter();
+                let event = events.find(about);
+                Ok(event.map(|event| event.message.unwrap_or_default()))
+            },
+        )
         .await
     }
 }
 
-/// What was answered.
-pub(crate) struct Asked {
+/// A response of the API server.
+pub(crate) struct ApiResponse {
     pub(crate) code: u16,
     pub(crate) warnings: Vec<String>,
     pub(crate) object: Value,
 }
 
-impl Asked {
+impl ApiResponse {
     pub(crate) fn message(&self) -> &str {
         self.object["message"].as_str().unwrap_or_default()
     }
 }
 
-/// A pod with a container of this image, and whatever else its spec has.
+/// A pod with a container of this image and additional fields of its spec.
 pub(crate) fn pod(name: &str, image: &str, more: &Value) -> Value {
     let mut spec = template(image);
     if let (Some(spec), Some(more)) = (spec.as_object_mut(), more.as_object()) {
@@ -399,7 +403,7 @@ pub(crate) fn pod(name: &str, image: &str, more: &Value) -> Value {
     json!({ "metadata": { "name": name }, "spec": spec })
 }
 
-/// The spec of such a pod. Nobody here runs what is asked for every time.
+/// The spec of such a pod. `imagePullPolicy` is not Always: no kubelet pulls here.
 pub(crate) fn template(image: &str) -> Value {
     json!({ "containers": [{ "name": "app", "image": image, "imagePullPolicy": "IfNotPresent" }] })
 }
@@ -408,7 +412,7 @@ pub(crate) fn node(pod: &Pod) -> Option<String> {
     pod.spec.as_ref().and_then(|spec| spec.node_name.clone())
 }
 
-/// The gates of a pod.
+/// The scheduling gates of a pod.
 pub(crate) fn gates(pod: &Pod) -> Vec<String> {
     let gates = pod
         .spec
@@ -418,7 +422,7 @@ pub(crate) fn gates(pod: &Pod) -> Vec<String> {
     gates.map(|gate| gate.name.clone()).collect()
 }
 
-/// Why a pod is where it is.
+/// The placement annotation of a pod.
 pub(crate) fn why(pod: &Pod) -> &str {
     let why = pod.annotations().get("medley.dev/placement-reason");
     why.map(String::as_str).unwrap_or_default()

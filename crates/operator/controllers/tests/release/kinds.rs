@@ -1,12 +1,12 @@
-//! A cluster that is not OpenShift, and becomes one.
+//! A cluster without the OpenShift CRDs, which are installed later.
 
 use crate::stage::{OPERATORS, Stage};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn kinds_are_picked_up_when_they_come() -> anyhow::Result<()> {
+async fn openshift_crds_installed_later_are_picked_up() -> anyhow::Result<()> {
     let stage = Stage::bare().await?;
     stage.work().await?;
-    // Nothing is made where there is nothing to judge.
+    // No policy is created where there is no release.
     assert!(
         stage
             .api("ReleasePolicy")

@@ -1,11 +1,11 @@
-//! Beside a cluster version operator: Medley looks, judges, and writes nothing of its.
+//! Beside a cluster version operator: Medley judges the release, and does not write the ClusterVersion.
 
 use serde_json::{Value, json};
 use testkit::has;
 
 use crate::stage::{CVO, Stage, pull};
 
-/// Who wrote the ClusterVersion, and which revision it has.
+/// Field managers and resourceVersion of the ClusterVersion.
 async fn written(stage: &Stage) -> anyhow::Result<(Vec<String>, Value)> {
     let found = json!(stage.api("ClusterVersion").get("version").await?);
     let entries = found["metadata"]["managedFields"].as_array();
@@ -19,24 +19,24 @@ async fn written(stage: &Stage) -> anyhow::Result<(Vec<String>, Value)> {
     Ok((managers, found["metadata"]["resourceVersion"].clone()))
 }
 
-/// The seed's problem: the cluster version operator claims completion at once.
+/// The original problem: the cluster version operator reports completion at once.
 #[tokio::test(flavor = "multi_thread")]
-async fn beside_another_controller_nothing_is_written() -> anyhow::Result<()> {
+async fn cluster_version_of_another_owner_is_not_written() -> anyhow::Result<()> {
     let stage = Stage::new().await?;
     stage.cvo("multi", true).await?;
     let before = written(&stage).await?;
     assert!(before.0.contains(&format!("{CVO:?}")));
 
-    // There is no policy: one is made, to have a place for the verdict.
+    // Without a policy, one is created for the verdict.
     stage.work().await?;
     let status = stage.verdict("Agrees", "False ClaimedEarly").await?;
     let wanted = pull('b');
-    let told = stage.told("ClaimedEarly").await?;
-    let message = told.message.unwrap_or_default();
+    let event = stage.wait_for_event("ClaimedEarly").await?;
+    let message = event.message.unwrap_or_default();
     has(
         &message,
         &[
-            "the cluster version operator says that 4.18.0 is complete, but it is not",
+            "the cluster version operator claims that 4.18.0 is complete, but it is not",
             &format!("etcd has not reported operator-image {wanted}"),
             &format!("machine-config has not reported operator-image {wanted}"),
         ],
@@ -54,7 +54,7 @@ async fn beside_another_controller_nothing_is_written() -> anyhow::Result<()> {
         ],
     );
 
-    // Each wakes by its image alone: nothing else of it changes.
+    // Only the image of each operator changes, which triggers the reconcile.
     stage.operator("etcd", 'b').await?;
     stage
         .until(
@@ -67,11 +67,11 @@ async fn beside_another_controller_nothing_is_written() -> anyhow::Result<()> {
     stage.operator("machine-config", 'b').await?;
     let status = stage.verdict("Complete", "True Arrived").await?;
     let agrees = json!({ "status": status });
-    assert!(crate::stage::said(&agrees, "Agrees").starts_with("True Agrees"));
+    assert!(crate::stage::condition_text(&agrees, "Agrees").starts_with("True Agrees"));
     let names: Vec<_> = status["history"].as_array().into_iter().flatten().collect();
     assert_eq!(names.len(), 2, "{status:#}");
-    stage.told("ReleaseComplete").await?;
-    stage.told("OperatorArrived").await?;
+    stage.wait_for_event("ReleaseComplete").await?;
+    stage.wait_for_event("OperatorArrived").await?;
     has(
         &stage.metrics(),
         &[
@@ -85,7 +85,7 @@ async fn beside_another_controller_nothing_is_written() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_is_to_own_what_is_anothers_refuses() -> anyhow::Result<()> {
+async fn mode_own_is_rejected_beside_another_owner() -> anyhow::Result<()> {
     let stage = Stage::new().await?;
     stage.cvo("multi", true).await?;
     let before = written(&stage).await?;
@@ -93,10 +93,10 @@ async fn whoever_is_to_own_what_is_anothers_refuses() -> anyhow::Result<()> {
     let status = stage
         .verdict("KeepsClusterVersion", "False ForeignOwner")
         .await?;
-    let said = crate::stage::said(&json!({ "status": status }), "KeepsClusterVersion");
-    has(&said, &[CVO, "Medley writes nothing there"]);
-    stage.told("ForeignOwner").await?;
-    // It still has an opinion.
+    let text = crate::stage::condition_text(&json!({ "status": status }), "KeepsClusterVersion");
+    has(&text, &[CVO, "Medley writes nothing there"]);
+    stage.wait_for_event("ForeignOwner").await?;
+    // The verdict is still reported.
     stage.verdict("Agrees", "False ClaimedEarly").await?;
     stage.operator("etcd", 'b').await?;
     stage.operator("machine-config", 'b').await?;
@@ -107,9 +107,9 @@ async fn whoever_is_to_own_what_is_anothers_refuses() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A restart in the middle goes on from what was written.
+/// A restart resumes from the status.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restart_keeps_what_is_known() -> anyhow::Result<()> {
+async fn restart_resumes_from_status() -> anyhow::Result<()> {
     let stage = Stage::new().await?;
     stage.cvo("multi", false).await?;
     stage.work().await?;
@@ -122,13 +122,13 @@ async fn a_restart_keeps_what_is_known() -> anyhow::Result<()> {
             "knows how long etcd took",
             |it| {
                 it["status"]["history"][0]["operator"] == "etcd"
-                    && said_since(it, "machine-config").is_some()
+                    && pending_since(it, "machine-config").is_some()
             },
         )
         .await?;
     stage.rest().await;
     stage.work().await?;
-    // Something else happens, so that it is seen that somebody is there.
+    // Another change, to see that the controller runs.
     stage.operator("dns", 'a').await?;
     stage.cvo("multi", true).await?;
     let after = stage.verdict("Agrees", "False ClaimedEarly").await?;
@@ -139,15 +139,15 @@ async fn a_restart_keeps_what_is_known() -> anyhow::Result<()> {
         before["status"]["target"]["startedTime"]
     );
     assert_eq!(
-        said_since(&after, "machine-config"),
-        said_since(&before, "machine-config")
+        pending_since(&after, "machine-config"),
+        pending_since(&before, "machine-config")
     );
     stage.rest().await;
     Ok(())
 }
 
-/// Since when an operator is waited for.
-fn said_since(policy: &Value, name: &str) -> Option<String> {
+/// Since when an operator is pending.
+fn pending_since(policy: &Value, name: &str) -> Option<String> {
     let rows = policy["status"]["operators"].as_array()?;
     let row = rows.iter().find(|it| it["name"] == name)?;
     row["waitingSince"].as_str().map(str::to_owned)

@@ -1,8 +1,8 @@
-//! Where nobody else does, Medley keeps the ClusterVersion: in the words of the cluster version operator.
+//! Without a cluster version operator, Medley owns the ClusterVersion and writes its messages.
 
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, release, said};
+use crate::stage::{Stage, condition_text, release};
 
 fn entries(status: &Value) -> Vec<String> {
     let all = status["history"].as_array().into_iter().flatten();
@@ -11,9 +11,9 @@ fn entries(status: &Value) -> Vec<String> {
         .collect()
 }
 
-/// The seed's test plan, up to the node that joins.
+/// The proposal's test plan, up to the node that joins.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_migration_ends_when_every_operator_that_reports_has() -> anyhow::Result<()> {
+async fn migration_completes_when_all_reporting_operators_arrived() -> anyhow::Result<()> {
     let stage = Stage::new().await?;
     stage.version().await?;
     stage.own().await?;
@@ -23,9 +23,12 @@ async fn a_migration_ends_when_every_operator_that_reports_has() -> anyhow::Resu
     let single = format!("Completed {}", release("single"));
     assert_eq!(entries(&status), [single.as_str()]);
     let object = json!({ "status": status });
-    assert_eq!(said(&object, "Available"), "True : Done applying 4.18.0");
-    assert_eq!(said(&object, "Failing"), "False : ");
-    assert_eq!(said(&object, "Upgradeable"), "");
+    assert_eq!(
+        condition_text(&object, "Available"),
+        "True : Done applying 4.18.0"
+    );
+    assert_eq!(condition_text(&object, "Failing"), "False : ");
+    assert_eq!(condition_text(&object, "Upgradeable"), "");
 
     stage
         .ask(json!({ "architecture": "Multi", "version": "4.18.0", "image": "" }))
@@ -41,7 +44,7 @@ async fn a_migration_ends_when_every_operator_that_reports_has() -> anyhow::Resu
     assert_eq!(status["desired"]["architecture"], "Multi");
     assert_eq!(status["observedGeneration"], 2);
     assert_eq!(
-        said(&json!({ "status": status }), "ReleaseAccepted"),
+        condition_text(&json!({ "status": status }), "ReleaseAccepted"),
         format!(
             "True PayloadLoaded: Payload loaded version=\"4.18.0\" image={:?} architecture=\"Multi\"",
             release("multi")
@@ -65,7 +68,7 @@ async fn a_migration_ends_when_every_operator_that_reports_has() -> anyhow::Resu
     stage.verdict("Complete", "True Arrived").await?;
     stage.verdict("KeepsClusterVersion", "True Own").await?;
 
-    // What makes no sense is said, and changes nothing.
+    // Invalid requests are reported, and change nothing.
     stage
         .ask(json!({ "architecture": null, "version": "4.19.0" }))
         .await?;
@@ -87,7 +90,7 @@ async fn a_migration_ends_when_every_operator_that_reports_has() -> anyhow::Resu
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restart_in_the_middle_keeps_the_history() -> anyhow::Result<()> {
+async fn restart_during_migration_keeps_history() -> anyhow::Result<()> {
     let stage = Stage::new().await?;
     stage.version().await?;
     stage.own().await?;
@@ -115,7 +118,7 @@ async fn a_restart_in_the_middle_keeps_the_history() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pools_of_workers_are_waited_for_if_they_are_to() -> anyhow::Result<()> {
+async fn worker_pools_are_waited_for_if_configured() -> anyhow::Result<()> {
     let stage = Stage::new().await?;
     stage.version().await?;
     stage.pool("master", 3).await?;
@@ -143,7 +146,7 @@ async fn pools_of_workers_are_waited_for_if_they_are_to() -> anyhow::Result<()> 
         .await?;
     assert_eq!(
         status["pools"][1],
-        json!({ "name": "worker", "machines": 3, "updated": 1, "done": false, "message": "1 of 3 machines are updated" })
+        json!({ "name": "worker", "machines": 3, "updated": 1, "done": false, "message": "1 of 3 nodes are updated" })
     );
     stage.pool("worker", 3).await?;
     let status = stage
@@ -154,12 +157,12 @@ async fn pools_of_workers_are_waited_for_if_they_are_to() -> anyhow::Result<()> 
     Ok(())
 }
 
-/// Whoever is only to look on has no right to write, and says which it would take.
+/// In mode Observe there is no permission to write; the policy reports which one is missing.
 #[tokio::test(flavor = "multi_thread")]
-async fn without_the_right_nothing_is_kept() -> anyhow::Result<()> {
+async fn missing_permission_is_reported() -> anyhow::Result<()> {
     let stage = Stage::new().await?;
     stage.version().await?;
-    // Once with all rights, so that those to look on are granted and seen.
+    // Once with all permissions, so that those for observing are granted and effective.
     stage.work().await?;
     stage.verdict("Complete", "True Arrived").await?;
     stage.rest().await;
@@ -168,10 +171,10 @@ async fn without_the_right_nothing_is_kept() -> anyhow::Result<()> {
     let status = stage
         .verdict("KeepsClusterVersion", "False Forbidden")
         .await?;
-    let said = said(&json!({ "status": status }), "KeepsClusterVersion");
+    let text = condition_text(&json!({ "status": status }), "KeepsClusterVersion");
     assert!(
-        said.contains("deploy/optional/release-owner.yaml"),
-        "{said}"
+        text.contains("deploy/optional/release-owner.yaml"),
+        "{text}"
     );
     let version = json!(stage.api("ClusterVersion").get("version").await?);
     assert_eq!(version["status"], Value::Null);

@@ -1,4 +1,4 @@
-//! Wherever the files of a release are, and whatever is wrong with them.
+//! Sources of release manifests, and their errors.
 
 use std::net::TcpListener;
 
@@ -9,16 +9,16 @@ use kube::api::{DeleteParams, PostParams};
 use serde_json::{Value, json};
 use testkit::{Layout, Registry, has};
 
-use crate::stage::{OPERATORS, Stage, files, release, said};
+use crate::stage::{OPERATORS, Stage, condition_text, files, release};
 
-/// What the policy says of the files, once it says this.
+/// Waits until the policy reports this about the payload; returns the whole message.
 async fn payload(stage: &Stage, expected: &str) -> anyhow::Result<String> {
     let status = stage.verdict("PayloadReady", expected).await?;
-    Ok(said(&json!({ "status": status }), "PayloadReady"))
+    Ok(condition_text(&json!({ "status": status }), "PayloadReady"))
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn files_that_are_missing_or_broken_are_named() -> anyhow::Result<()> {
+async fn missing_and_broken_payloads_are_reported() -> anyhow::Result<()> {
     let stage = Stage::new().await?;
     stage.cvo("other", true).await?;
     stage.work().await?;
@@ -28,7 +28,7 @@ async fn files_that_are_missing_or_broken_are_named() -> anyhow::Result<()> {
         &[payloads::NAMESPACE, payloads::LABEL, &release("other")],
     );
     stage.verdict("Complete", "Unknown PayloadNotReady").await?;
-    stage.told("PayloadMissing").await?;
+    stage.wait_for_event("PayloadMissing").await?;
     has(&stage.metrics(), &["medley_release_payload_ready{} 0.0"]);
 
     let mut broken = files('a', true, &OPERATORS);
@@ -58,7 +58,7 @@ async fn files_that_are_missing_or_broken_are_named() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn files_are_found_where_the_policy_says() -> anyhow::Result<()> {
+async fn payload_sources_of_the_policy_are_used() -> anyhow::Result<()> {
     let stage = Stage::new().await?;
     stage.cvo("other", true).await?;
     let all = files('a', true, &OPERATORS);
@@ -68,7 +68,7 @@ async fn files_are_found_where_the_policy_says() -> anyhow::Result<()> {
     for (name, text) in &all {
         std::fs::write(folder.join(name), text)?;
     }
-    // Below a folder that the administrator names.
+    // Below a folder that the administrator allows.
     let accepted = temporary.path().canonicalize()?;
     stage.folders.lock().push(accepted.clone());
     stage
@@ -82,14 +82,17 @@ async fn files_are_found_where_the_policy_says() -> anyhow::Result<()> {
     let reference = json!({ "configMap": { "namespace": "default", "name": "mine" } });
     stage.policy(json!({ "payload": reference })).await?;
     let text = payload(&stage, "False PayloadMissing").await?;
-    has(&text, &["there is no ConfigMap default/mine"]);
+    has(
+        &text,
+        &["ConfigMap default/mine with the manifests of the release not found"],
+    );
     let maps: Api<ConfigMap> = Api::namespaced(stage.client(), "default");
     let map = json!({ "metadata": { "name": "mine" }, "data": all });
     maps.create(&PostParams::default(), &serde_json::from_value(map)?)
         .await?;
     payload(&stage, "True PayloadLoaded").await?;
 
-    // An image of it.
+    // An image.
     let root = temporary.path().join("layer");
     std::fs::create_dir(&root)?;
     std::fs::rename(&folder, root.join("release-manifests"))?;
@@ -114,7 +117,7 @@ async fn files_are_found_where_the_policy_says() -> anyhow::Result<()> {
         .await?;
     payload(&stage, "True PayloadLoaded").await?;
 
-    // And what is of another version.
+    // Manifests of another version.
     let other: std::collections::BTreeMap<String, String> = all
         .iter()
         .map(|(name, text)| (name.clone(), text.replace("4.18.0", "4.17.0")))
@@ -149,7 +152,7 @@ async fn config_map_without_a_role_is_reported_with_its_remedy() -> anyhow::Resu
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn files_and_addresses_of_the_operator_are_not_read_for_a_policy() -> anyhow::Result<()> {
+async fn policy_cannot_read_operator_files_or_addresses() -> anyhow::Result<()> {
     let stage = Stage::new().await?;
     stage.cvo("other", true).await?;
     let temporary = tempfile::tempdir()?;
@@ -182,7 +185,7 @@ async fn files_and_addresses_of_the_operator_are_not_read_for_a_policy() -> anyh
         stage
             .policy(json!({ "payload": { "folder": folder } }))
             .await?;
-        let expected = format!("spec.payload.folder {} is not opened", folder.display());
+        let expected = format!("spec.payload.folder {} is not allowed", folder.display());
         stage.payload_says(&expected).await?;
     }
     for image in [
@@ -192,7 +195,7 @@ async fn files_and_addresses_of_the_operator_are_not_read_for_a_policy() -> anyh
         stage
             .policy(json!({ "payload": { "image": image } }))
             .await?;
-        let expected = format!("{image:?} is no image in a registry");
+        let expected = format!("{image:?} is not an image reference");
         stage.payload_says(&expected).await?;
     }
     let image = format!("{address}/x:1");
@@ -210,7 +213,7 @@ async fn files_and_addresses_of_the_operator_are_not_read_for_a_policy() -> anyh
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_policy_says_one_place() -> anyhow::Result<()> {
+async fn policy_accepts_one_payload_source() -> anyhow::Result<()> {
     let stage = Stage::bare().await?;
     let both = json!({ "payload": { "folder": "/a", "image": "Desired" } });
     let refused = stage.policy(both).await;

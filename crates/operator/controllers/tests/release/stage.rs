@@ -1,4 +1,4 @@
-//! A cluster that says which release it runs, and Medley.
+//! A cluster with a ClusterVersion, and Medley.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -18,17 +18,17 @@ use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client, ResourceExt as _};
 use parking_lot::Mutex;
 use platform::{AddressPolicy, AddressRange};
-use runtime::{Manager, until_served};
+use runtime::{Manager, wait_until_served};
 use serde_json::{Value, json};
 use testkit::{Forbidden, TestCluster, by, wait_until};
 
-/// How long anything may take.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
-/// Where our operator is.
+/// Upper bound of every wait.
+pub(crate) const WAIT_TIMEOUT: Duration = Duration::from_mins(2);
+/// Namespace of the operator.
 const NAMESPACE: &str = "medley-system";
-/// Who keeps the ClusterVersion where Medley does not.
+/// Field manager of the ClusterVersion where Medley does not own it.
 pub(crate) const CVO: &str = "cluster-version-operator";
-/// The version of all releases here.
+/// Version of all releases in these tests.
 pub(crate) const VERSION: &str = "4.18.0";
 
 /// A cluster.
@@ -36,13 +36,13 @@ pub(crate) struct Stage {
     cluster: TestCluster,
     ours: Mutex<Option<Manager>>,
     forbidden: Forbidden,
-    /// Folders that the administrator names.
+    /// Folders that the administrator allows.
     pub(crate) folders: Mutex<Vec<PathBuf>>,
     /// Registries on loopback that the administrator allows.
     pub(crate) allowed: Mutex<Vec<SocketAddr>>,
 }
 
-/// An image whose digest is one letter.
+/// An image whose digest repeats one letter.
 pub(crate) fn pull(letter: char) -> String {
     format!("quay.io/art@sha256:{}", letter.to_string().repeat(64))
 }
@@ -52,7 +52,7 @@ pub(crate) fn release(word: &str) -> String {
     format!("quay.io/release:{VERSION}-{word}")
 }
 
-/// A release of operators, of which all but `dns` report their images.
+/// Manifests of a release of these operators, of which all but `dns` report their images.
 pub(crate) fn files(letter: char, multi: bool, operators: &[&str]) -> BTreeMap<String, String> {
     let mut metadata = json!({ "kind": "cincinnati-metadata-v0", "version": VERSION });
     if multi {
@@ -84,11 +84,11 @@ pub(crate) fn files(letter: char, multi: bool, operators: &[&str]) -> BTreeMap<S
     files
 }
 
-/// The operators of most tests.
+/// Operators of most tests.
 pub(crate) const OPERATORS: [&str; 3] = ["dns", "etcd", "machine-config"];
 
 impl Stage {
-    /// A cluster with the kinds of OpenShift, both releases, and operators that are at the first.
+    /// A cluster with the OpenShift CRDs, both releases, and operators at the first.
     pub(crate) async fn new() -> anyhow::Result<Self> {
         let stage = Self::bare().await?;
         stage.install_openshift().await?;
@@ -100,7 +100,7 @@ impl Stage {
         Ok(stage)
     }
 
-    /// A cluster that knows nothing of OpenShift.
+    /// A cluster without the OpenShift CRDs.
     pub(crate) async fn bare() -> anyhow::Result<Self> {
         let cluster = TestCluster::start().await?;
         controllers::install(&cluster.client(), NAMESPACE).await?;
@@ -122,10 +122,10 @@ impl Stage {
     pub(crate) async fn install_openshift(&self) -> anyhow::Result<()> {
         let client = self.client();
         let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-        for definition in testkit::openshift_definitions() {
+        for definition in testkit::openshift_crds() {
             let definition = serde_json::from_value(definition)?;
             let made = api.create(&PostParams::default(), &definition).await?;
-            until_served(&client, &made.name_any()).await?;
+            wait_until_served(&client, &made.name_any()).await?;
         }
         Ok(())
     }
@@ -134,15 +134,15 @@ impl Stage {
         self.cluster.client()
     }
 
-    /// Has our controller look on, with the rights that are shipped for that; the one before is stopped.
+    /// Starts our controller with the RBAC for observing, after stopping the previous one.
     pub(crate) async fn work(&self) -> anyhow::Result<()> {
         let rules = release_migration::roles::operator_rules();
         self.start(&rules).await
     }
 
-    /// Has our controller keep the ClusterVersion, with the right for that besides.
+    /// Starts our controller with the additional RBAC for owning the ClusterVersion.
     pub(crate) async fn own(&self) -> anyhow::Result<()> {
-        controllers::own_release(&self.client(), NAMESPACE).await?;
+        controllers::install_release_owner(&self.client(), NAMESPACE).await?;
         let mut rules = release_migration::roles::operator_rules();
         rules.extend(release_migration::roles::owner_rules());
         self.start(&rules).await
@@ -183,7 +183,7 @@ impl Stage {
         Ok(())
     }
 
-    /// The same, where it does not matter that something is forbidden.
+    /// Starts our controller where forbidden requests are expected.
     pub(crate) async fn work_without_rights(&self) -> anyhow::Result<()> {
         let groups = ["system:serviceaccounts", "system:authenticated"];
         let user = format!("system:serviceaccount:{NAMESPACE}:{ACCOUNT}");
@@ -192,7 +192,7 @@ impl Stage {
         self.run(client).await
     }
 
-    /// Registries as the options of `medley run` have them.
+    /// Registry access as set by the flags of `medley run`.
     fn registries(&self) -> controllers::Registries {
         let allowed = self.allowed.lock().clone();
         let ranges = allowed.iter().copied().map(AddressRange::from);
@@ -232,7 +232,7 @@ impl Stage {
         }
     }
 
-    /// What our controller tells Prometheus.
+    /// Metrics of our controller.
     pub(crate) fn metrics(&self) -> String {
         let ours = self.ours.lock();
         let ours = ours.as_ref();
@@ -249,7 +249,7 @@ impl Stage {
         Api::all_with(self.client(), &ApiResource::from_gvk(&kind))
     }
 
-    /// Keeps a release in the cluster.
+    /// Stores a release in the cluster.
     pub(crate) async fn keep(&self, word: &str, letter: char, multi: bool) -> anyhow::Result<()> {
         self.keep_files(word, &files(letter, multi, &OPERATORS))
             .await
@@ -276,7 +276,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Makes an object, and has somebody give it its status.
+    /// Creates an object, and writes its status as this field manager.
     pub(crate) async fn put(&self, kind: &str, mut object: Value, who: &str) -> anyhow::Result<()> {
         let api = self.api(kind);
         let name = object["metadata"]["name"]
@@ -302,7 +302,7 @@ impl Stage {
         Ok(())
     }
 
-    /// What an operator says: its version, and its image.
+    /// Reports version and image of an operator.
     pub(crate) async fn operator(&self, name: &str, letter: char) -> anyhow::Result<()> {
         let mut versions = vec![json!({ "name": "operator", "version": VERSION })];
         if name != "dns" {
@@ -323,7 +323,7 @@ impl Stage {
         self.put("ClusterOperator", object, name).await
     }
 
-    /// A pool of three machines, of which some are updated.
+    /// A pool of three machines, some of them updated.
     pub(crate) async fn pool(&self, name: &str, updated: i32) -> anyhow::Result<()> {
         let runs = if updated == 3 {
             "rendered-b"
@@ -342,7 +342,7 @@ impl Stage {
             .await
     }
 
-    /// A ClusterVersion of which nobody says anything yet.
+    /// A ClusterVersion without status.
     pub(crate) async fn version(&self) -> anyhow::Result<()> {
         let object = json!({
             "metadata": { "name": "version" },
@@ -354,7 +354,7 @@ impl Stage {
         self.put("ClusterVersion", object, CVO).await
     }
 
-    /// What the cluster version operator says of a release that it is at or on its way to.
+    /// The status that the cluster version operator writes during and after an update to a release.
     pub(crate) async fn cvo(&self, word: &str, completed: bool) -> anyhow::Result<()> {
         let entry = |word: &str, completed: bool| {
             let state = if completed { "Completed" } else { "Partial" };
@@ -385,7 +385,7 @@ impl Stage {
         self.put("ClusterVersion", object, CVO).await
     }
 
-    /// Asks something of the cluster.
+    /// Sets `spec.desiredUpdate`.
     pub(crate) async fn ask(&self, update: Value) -> anyhow::Result<()> {
         let patch = Patch::Merge(json!({ "spec": { "desiredUpdate": update } }));
         let api = self.api("ClusterVersion");
@@ -393,7 +393,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Says how releases are judged.
+    /// Creates or replaces the ReleasePolicy.
     pub(crate) async fn policy(&self, spec: Value) -> anyhow::Result<()> {
         let object = json!({
             "apiVersion": "medley.dev/v1alpha1", "kind": "ReleasePolicy",
@@ -405,7 +405,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Waits until an object is as told.
+    /// Waits until an object fulfils the condition.
     pub(crate) async fn until(
         &self,
         kind: &str,
@@ -415,7 +415,7 @@ impl Stage {
     ) -> anyhow::Result<Value> {
         let api = self.api(kind);
         let last = Mutex::new(Value::Null);
-        let found = wait_until(&format!("{kind} {name} {what}"), PATIENCE, async || {
+        let found = wait_until(&format!("{kind} {name} {what}"), WAIT_TIMEOUT, async || {
             let found = json!(api.get_opt(name).await?);
             *last.lock() = found.clone();
             Ok(holds(&found).then_some(found))
@@ -424,43 +424,43 @@ impl Stage {
         found.with_context(|| format!("it is {:#}", last.lock()))
     }
 
-    /// Waits until the policy says `status reason` of a condition, and returns its status.
+    /// Waits until a condition of the policy is `status reason`; returns the status of the policy.
     pub(crate) async fn verdict(&self, kind: &str, expected: &str) -> anyhow::Result<Value> {
         let what = format!("says {kind}={expected}");
         let found = self
             .until("ReleasePolicy", "default", &what, |it| {
-                said(it, kind).starts_with(expected)
+                condition_text(it, kind).starts_with(expected)
             })
             .await?;
         Ok(found["status"].clone())
     }
 
-    /// Waits until the policy says this of the files of the release, and returns all that it says of them.
+    /// Waits until the policy reports this about the payload; returns the whole message.
     pub(crate) async fn payload_says(&self, text: &str) -> anyhow::Result<String> {
         let what = format!("says {text:?}");
         let found = self
             .until("ReleasePolicy", "default", &what, |it| {
-                said(it, "PayloadReady").contains(text)
+                condition_text(it, "PayloadReady").contains(text)
             })
             .await?;
-        Ok(said(&found, "PayloadReady"))
+        Ok(condition_text(&found, "PayloadReady"))
     }
 
-    /// Waits until the ClusterVersion says `status reason: message` of a condition, and returns its status.
+    /// Waits until a condition of the ClusterVersion is `status reason: message`; returns its status.
     pub(crate) async fn claims(&self, kind: &str, expected: &str) -> anyhow::Result<Value> {
         let what = format!("says {kind}={expected}");
         let found = self
             .until("ClusterVersion", "version", &what, |it| {
-                said(it, kind) == expected
+                condition_text(it, kind) == expected
             })
             .await?;
         Ok(found["status"].clone())
     }
 
-    /// Waits until somebody told something about the policy.
-    pub(crate) async fn told(&self, reason: &str) -> anyhow::Result<Event> {
+    /// Waits for an event about the policy.
+    pub(crate) async fn wait_for_event(&self, reason: &str) -> anyhow::Result<Event> {
         let events: Api<Event> = Api::all(self.client());
-        wait_until(&format!("event {reason}"), PATIENCE, async || {
+        wait_until(&format!("event {reason}"), WAIT_TIMEOUT, async || {
             let all = events.list(&ListParams::default()).await?.items;
             let mut all = all.into_iter();
             Ok(all.find(|it| {
@@ -473,7 +473,7 @@ impl Stage {
 }
 
 /// `status reason: message` of a condition.
-pub(crate) fn said(object: &Value, kind: &str) -> String {
+pub(crate) fn condition_text(object: &Value, kind: &str) -> String {
     let conditions = object["status"]["conditions"].as_array();
     let found = conditions
         .into_iter()

@@ -1,4 +1,4 @@
-//! Classes and labels, as they come and go.
+//! RuntimeClasses and build labels, as nodes come and go.
 
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
@@ -6,7 +6,7 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 use testkit::wait_until;
 
-use crate::stage::{PATIENCE, Stage};
+use crate::stage::{Stage, WAIT_TIMEOUT};
 
 const ONE: &str = "
 pools:
@@ -14,7 +14,7 @@ pools:
 ";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_whose_kubelet_did_not_say_its_build_is_labelled() -> anyhow::Result<()> {
+async fn node_without_build_label_is_labelled() -> anyhow::Result<()> {
     let stage = Stage::new(ONE).await?;
     stage.has_classes(&["windows-20348"]).await?;
     let nodes: Api<Node> = Api::all(stage.client());
@@ -30,18 +30,20 @@ async fn a_node_whose_kubelet_did_not_say_its_build_is_labelled() -> anyhow::Res
     nodes
         .patch_status("silent", &PatchParams::default(), &Patch::Merge(status))
         .await?;
-    wait_until("it is labelled", PATIENCE, async || {
+    wait_until("it is labelled", WAIT_TIMEOUT, async || {
         let node = json!(nodes.get("silent").await?);
         let label = &node["metadata"]["labels"]["node.kubernetes.io/windows-build"];
         Ok((label == "10.0.26100").then_some(()))
     })
     .await?;
-    let said = stage.told("silent", "WindowsBuildLabelled").await?;
+    let message = stage
+        .wait_for_event("silent", "WindowsBuildLabelled")
+        .await?;
     assert!(
-        said.contains("node.kubernetes.io/windows-build=10.0.26100"),
-        "{said}"
+        message.contains("node.kubernetes.io/windows-build=10.0.26100"),
+        "{message}"
     );
-    // Its runtime does not tell its handlers: it has what containerd has by itself.
+    // Its runtime reports no handlers: the defaults of containerd are assumed.
     stage
         .has_classes(&["windows-20348", "windows-26100"])
         .await?;
@@ -52,7 +54,7 @@ async fn a_node_whose_kubelet_did_not_say_its_build_is_labelled() -> anyhow::Res
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn classes_of_others_are_not_touched_and_ours_come_back() -> anyhow::Result<()> {
+async fn foreign_classes_stay_and_own_classes_are_restored() -> anyhow::Result<()> {
     let stage = Stage::new("pools: [{name: a, arch: amd64}]").await?;
     let theirs = json!({ "metadata": { "name": "windows-20348" }, "handler": "mine" });
     let theirs = serde_json::from_value(theirs)?;
@@ -70,7 +72,9 @@ async fn classes_of_others_are_not_touched_and_ours_come_back() -> anyhow::Resul
     stage
         .has_classes(&["windows-20348", "windows-20348-v2"])
         .await?;
-    stage.told("windows-20348-v2", "RuntimeClassMade").await?;
+    stage
+        .wait_for_event("windows-20348-v2", "RuntimeClassMade")
+        .await?;
     stage
         .classes()
         .delete("windows-20348-v2", &DeleteParams::default())
@@ -79,7 +83,7 @@ async fn classes_of_others_are_not_touched_and_ours_come_back() -> anyhow::Resul
         .has_classes(&["windows-20348", "windows-20348-v2"])
         .await?;
 
-    // What somebody wrote over is put right.
+    // Changes by other managers are reverted.
     let wrong = json!({ "scheduling": { "nodeSelector": { "node.kubernetes.io/windows-build": "10.0.1" } } });
     stage
         .classes()
@@ -89,7 +93,7 @@ async fn classes_of_others_are_not_touched_and_ours_come_back() -> anyhow::Resul
             &Patch::Merge(wrong),
         )
         .await?;
-    wait_until("it is put right", PATIENCE, async || {
+    wait_until("it is put right", WAIT_TIMEOUT, async || {
         let class = json!(stage.classes().get("windows-20348-v2").await?);
         let build = &class["scheduling"]["nodeSelector"]["node.kubernetes.io/windows-build"];
         Ok((build == "10.0.20348").then_some(()))
@@ -99,7 +103,7 @@ async fn classes_of_others_are_not_touched_and_ours_come_back() -> anyhow::Resul
     stage.remove_node("w").await?;
     stage.has_classes(&["windows-20348"]).await?;
     assert_eq!(stage.classes().get("windows-20348").await?.handler, "mine");
-    wait_until("nothing is counted", PATIENCE, async || {
+    wait_until("nothing is counted", WAIT_TIMEOUT, async || {
         let metrics = stage.metrics();
         let none = "medley_placement_runtime_classes{state=\"served\"} 0";
         Ok(metrics.contains(none).then_some(()))
@@ -110,7 +114,7 @@ async fn classes_of_others_are_not_touched_and_ours_come_back() -> anyhow::Resul
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_without_a_handler_that_others_have_is_told() -> anyhow::Result<()> {
+async fn missing_runtime_handler_emits_event() -> anyhow::Result<()> {
     let stage = Stage::new(
         "
 pools:
@@ -120,8 +124,13 @@ pools:
     )
     .await?;
     stage.has_classes(&["windows-20348"]).await?;
-    let said = stage.told("late-1", "RuntimeHandlerMissing").await?;
-    assert!(said.contains("runhcs-wcow-hypervisor-17763"), "{said}");
+    let message = stage
+        .wait_for_event("late-1", "RuntimeHandlerMissing")
+        .await?;
+    assert!(
+        message.contains("runhcs-wcow-hypervisor-17763"),
+        "{message}"
+    );
     let metrics = stage.metrics();
     assert!(
         metrics.contains("medley_placement_runtime_classes{state=\"withheld\"} 2"),

@@ -1,29 +1,29 @@
-//! What nodes do with images that are not for them, in the words of real ones.
+//! How nodes handle images for other platforms, with the messages of real ones.
 
 use kube::api::PostParams;
 use serde_json::json;
 
-use crate::stage::{Stage, waits_for};
+use crate::stage::{Stage, waiting_reason};
 
-/// A node by name: nobody asks whether the pod fits.
+/// Binds a pod to a node, bypassing the scheduler.
 fn on(node: &str) -> serde_json::Value {
     json!({ "nodeName": node })
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_image_that_is_not_for_the_node_is_refused() -> anyhow::Result<()> {
+async fn image_for_another_platform_is_not_pulled() -> anyhow::Result<()> {
     let stage = Stage::mixed().await?;
     stage.run("wrong", "arm64-only", on("amd-1")).await?;
-    let said = stage.told("wrong", "Failed").await?;
+    let message = stage.wait_for_event("wrong", "Failed").await?;
     let why = [
         "failed to pull and unpack image",
         "no match for platform in manifest sha256:",
     ];
-    let told = why.iter().all(|part| said.contains(part));
-    assert!(told || said == "Error: ErrImagePull", "{said}");
+    let explained = why.iter().all(|part| message.contains(part));
+    assert!(explained || message == "Error: ErrImagePull", "{message}");
     let pod = stage
         .until("wrong", "it is pulled again later", |pod| {
-            waits_for(pod) == "ImagePullBackOff"
+            waiting_reason(pod) == "ImagePullBackOff"
         })
         .await?;
     let message = &pod["status"]["containerStatuses"][0]["state"]["waiting"]["message"];
@@ -34,20 +34,20 @@ async fn an_image_that_is_not_for_the_node_is_refused() -> anyhow::Result<()> {
     );
     stage.run("right", "arm64-only", on("arm-1")).await?;
     assert_eq!(stage.runs_on("right").await?, "arm-1");
-    // Of several the right one is there.
+    // An index with several platforms includes the right one.
     for node in ["amd-1", "arm-1"] {
         stage
             .run(&format!("any-{node}"), "everywhere", on(node))
             .await?;
         stage.runs_on(&format!("any-{node}")).await?;
     }
-    // Linux on Windows, and the other way round.
+    // Linux on Windows, and vice versa.
     stage.run("linux", "everywhere", on("win2022-1")).await?;
     stage.run("windows", "windows", on("amd-1")).await?;
     for name in ["linux", "windows"] {
         stage
             .until(name, "it is refused", |pod| {
-                ["ErrImagePull", "ImagePullBackOff"].contains(&waits_for(pod))
+                ["ErrImagePull", "ImagePullBackOff"].contains(&waiting_reason(pod))
             })
             .await?;
     }
@@ -55,14 +55,14 @@ async fn an_image_that_is_not_for_the_node_is_refused() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A runtime compares the entries of an index with its node, but not an image that stands alone.
+/// A runtime compares the entries of an index with its node, but not a single image.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_image_that_stands_alone_is_pulled_and_dies() -> anyhow::Result<()> {
+async fn single_image_for_another_platform_is_pulled_and_fails() -> anyhow::Result<()> {
     let stage = Stage::mixed().await?;
     stage.run("wrong", "amd64-only", on("arm-1")).await?;
     let pod = stage
         .until("wrong", "it dies again and again", |pod| {
-            waits_for(pod) == "CrashLoopBackOff"
+            waiting_reason(pod) == "CrashLoopBackOff"
         })
         .await?;
     let end = &pod["status"]["containerStatuses"][0]["lastState"]["terminated"];
@@ -74,12 +74,12 @@ async fn an_image_that_stands_alone_is_pulled_and_dies() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_there_is_refused_and_what_nobody_knows_runs() -> anyhow::Result<()> {
+async fn missing_image_fails_and_unknown_platform_runs() -> anyhow::Result<()> {
     let stage = Stage::mixed().await?;
     stage.run("typo", "no-such", on("amd-1")).await?;
     let pod = stage
         .until("typo", "it is refused", |pod| {
-            waits_for(pod) == "ImagePullBackOff"
+            waiting_reason(pod) == "ImagePullBackOff"
         })
         .await?;
     let message = &pod["status"]["containerStatuses"][0]["state"]["waiting"]["message"];
@@ -100,7 +100,7 @@ async fn what_is_not_there_is_refused_and_what_nobody_knows_runs() -> anyhow::Re
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_handler_that_the_node_lacks_starts_no_pod() -> anyhow::Result<()> {
+async fn missing_handler_starts_no_pod() -> anyhow::Result<()> {
     let stage = Stage::mixed().await?;
     let kata = json!({ "metadata": { "name": "kata" }, "handler": "kata-qemu" });
     let kata = serde_json::from_value(kata)?;
@@ -111,9 +111,9 @@ async fn a_handler_that_the_node_lacks_starts_no_pod() -> anyhow::Result<()> {
     let mut spec = on("amd-1");
     spec["runtimeClassName"] = json!("kata");
     stage.run("boxed", "everywhere", spec).await?;
-    // A kubelet that has not heard of the class yet says so first, and tries again.
+    // A kubelet that has not seen the class yet reports that first, and retries.
     stage
-        .told_that(
+        .wait_for_message(
             "boxed",
             "FailedCreatePodSandBox",
             "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to get sandbox runtime: no runtime for \"kata-qemu\" is configured",

@@ -1,4 +1,4 @@
-//! A cluster with nodes that are not alike, a registry, and Medley.
+//! A heterogeneous cluster, a registry, and Medley.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -18,12 +18,12 @@ use testkit::{TestCluster, wait_until};
 
 use crate::ours::{NAMESPACE, Ours};
 
-/// How long anything may take.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
-/// Containers start in no time, and images are pulled again soon.
-const FAST: f64 = 100.0;
+/// Upper bound of every wait.
+pub(crate) const WAIT_TIMEOUT: Duration = Duration::from_mins(2);
+/// Speed of the simulation: containers start at once, and image pulls are retried soon.
+const SIMULATION_SPEED: f64 = 100.0;
 
-/// Two builds of Windows, as the demo taints them, and two architectures of Linux.
+/// Two Windows builds, tainted as in the demo, and two Linux architectures.
 pub(crate) const MIXED: &str = "
 pools:
   - {name: amd, arch: amd64}
@@ -50,17 +50,17 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// The mixed fleet, and our controller at work.
+    /// The mixed fleet, and our controller.
     pub(crate) async fn mixed() -> anyhow::Result<Self> {
         Self::new(MIXED).await
     }
 
-    /// A fleet, and our controller at work.
+    /// A fleet, and our controller.
     pub(crate) async fn new(fleet: &str) -> anyhow::Result<Self> {
         let cluster = TestCluster::start().await?;
         let client = cluster.client();
         let namespace = cluster.namespace("windows").await?;
-        // On a cluster without controllers nobody makes it, and pods need it.
+        // The test server runs no controller that creates it, and pods need it.
         let account = serde_json::from_value(json!({ "metadata": { "name": "default" } }))?;
         let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &namespace);
         if let Err(error) = accounts.create(&PostParams::default(), &account).await {
@@ -71,7 +71,7 @@ impl Stage {
         let others = Manager::new(client.clone());
         let options = Options {
             fleet: Some(Fleet::parse(fleet)?),
-            speed: FAST,
+            speed: SIMULATION_SPEED,
             registry: true,
             ..Options::new(client)
         };
@@ -88,7 +88,7 @@ impl Stage {
         Ok(stage)
     }
 
-    /// Takes away the taint the server gives new nodes, because no controller here would.
+    /// Removes the taint of new nodes, which no controller here would remove.
     async fn settle(&self) -> anyhow::Result<()> {
         let nodes: Api<Node> = Api::all(self.client());
         for node in nodes.list(&ListParams::default()).await? {
@@ -107,7 +107,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Has our controller work; the one before is stopped.
+    /// Starts our controller, after stopping the previous one.
     pub(crate) async fn work(&self) -> anyhow::Result<()> {
         let jobs = [Job::RuntimeClasses];
         self.ours.work(&self.cluster, &jobs, None).await
@@ -127,7 +127,7 @@ impl Stage {
         self.ours.metrics()
     }
 
-    /// An image of the registry.
+    /// The reference of an image in the registry.
     pub(crate) fn image(&self, name: &str) -> String {
         format!("{}/apps/{name}:{APP_TAG}", self.registry)
     }
@@ -140,7 +140,7 @@ impl Stage {
         Api::all(self.client())
     }
 
-    /// Makes a pod with one container.
+    /// Creates a pod with one container.
     pub(crate) async fn run(
         &self,
         name: &str,
@@ -152,27 +152,27 @@ impl Stage {
             .await
     }
 
-    /// Makes a pod.
+    /// Creates a pod.
     pub(crate) async fn make(&self, pod: Value) -> anyhow::Result<Pod> {
         let pod = serde_json::from_value(pod)?;
         Ok(self.pods().create(&PostParams::default(), &pod).await?)
     }
 
-    /// Waits until a pod is as told, and shows it.
+    /// Waits until a pod fulfils the condition; returns it.
     pub(crate) async fn until(
         &self,
         name: &str,
         what: &str,
         holds: impl Fn(&Value) -> bool,
     ) -> anyhow::Result<Value> {
-        wait_until(&format!("pod {name}: {what}"), PATIENCE, async || {
+        wait_until(&format!("pod {name}: {what}"), WAIT_TIMEOUT, async || {
             let pod = json!(self.pods().get(name).await?);
             Ok(holds(&pod).then_some(pod))
         })
         .await
     }
 
-    /// Waits until a pod runs, and says where.
+    /// Waits until a pod runs; returns its node.
     pub(crate) async fn runs_on(&self, name: &str) -> anyhow::Result<String> {
         let pod = self
             .until(name, "it runs", |pod| pod["status"]["phase"] == "Running")
@@ -181,45 +181,49 @@ impl Stage {
         Ok(node.unwrap_or_default().to_owned())
     }
 
-    /// Takes a pod away at once.
+    /// Deletes a pod without grace period.
     pub(crate) async fn remove(&self, name: &str) -> anyhow::Result<()> {
         let now = DeleteParams::default().grace_period(0);
         self.pods().delete(name, &now).await?;
         Ok(())
     }
 
-    /// Takes a node away.
+    /// Deletes a node.
     pub(crate) async fn remove_node(&self, name: &str) -> anyhow::Result<()> {
         let nodes: Api<Node> = Api::all(self.client());
         nodes.delete(name, &DeleteParams::default()).await?;
         Ok(())
     }
 
-    /// Waits until there are just these classes.
+    /// Waits until exactly these classes exist.
     pub(crate) async fn has_classes(&self, wanted: &[&str]) -> anyhow::Result<()> {
         let wanted: BTreeSet<String> = wanted.iter().map(|&name| name.to_owned()).collect();
-        wait_until(&format!("classes are {wanted:?}"), PATIENCE, async || {
-            let classes = self.classes().list(&ListParams::default()).await?;
-            let names: BTreeSet<String> = classes.iter().map(ResourceExt::name_any).collect();
-            Ok((names == wanted).then_some(()))
-        })
+        wait_until(
+            &format!("classes are {wanted:?}"),
+            WAIT_TIMEOUT,
+            async || {
+                let classes = self.classes().list(&ListParams::default()).await?;
+                let names: BTreeSet<String> = classes.iter().map(ResourceExt::name_any).collect();
+                Ok((names == wanted).then_some(()))
+            },
+        )
         .await
     }
 
-    /// Waits until there is an event about something with this reason, and shows its message.
-    pub(crate) async fn told(&self, about: &str, reason: &str) -> anyhow::Result<String> {
+    /// Waits for an event about an object; returns its message.
+    pub(crate) async fn wait_for_event(&self, about: &str, reason: &str) -> anyhow::Result<String> {
         self.event(about, reason, |_| true).await
     }
 
-    /// Waits until this is told in these words, whatever was told before.
-    pub(crate) async fn told_that(
+    /// Waits for an event with this message.
+    pub(crate) async fn wait_for_message(
         &self,
         about: &str,
         reason: &str,
         words: &str,
     ) -> anyhow::Result<()> {
-        let said = self.event(about, reason, |message| message == words);
-        said.await.map(drop)
+        let message = self.event(about, reason, |message| message == words);
+        message.await.map(drop)
     }
 
     async fn event(
@@ -229,21 +233,25 @@ impl Stage {
         is_meant: impl Fn(&str) -> bool,
     ) -> anyhow::Result<String> {
         let events: Api<Event> = Api::all(self.client());
-        wait_until(&format!("{about} is told {reason}"), PATIENCE, async || {
-            let all = events.list(&ListParams::default()).await?;
-            let found = all.into_iter().filter(|event| {
-                event.involved_object.name.as_deref() == Some(about)
-                    && event.reason.as_deref() == Some(reason)
-            });
-            let mut messages = found.map(|event| event.message.unwrap_or_default());
-            Ok(messages.find(|message| is_meant(message)))
-        })
+        wait_until(
+            &format!("event {reason} about {about}"),
+            WAIT_TIMEOUT,
+            async || {
+                let all = events.list(&ListParams::default()).await?;
+                let found = all.into_iter().filter(|event| {
+                    event.involved_object.name.as_deref() == Some(about)
+                        && event.reason.as_deref() == Some(reason)
+                });
+                let mut messages = found.map(|event| event.message.unwrap_or_default());
+                Ok(messages.find(|message| is_meant(message)))
+            },
+        )
         .await
     }
 }
 
-/// What the first container of a pod waits for, or how it ended last.
-pub(crate) fn waits_for(pod: &Value) -> &str {
+/// The waiting reason of a pod's first container, or its last termination reason.
+pub(crate) fn waiting_reason(pod: &Value) -> &str {
     let reason = &pod["status"]["containerStatuses"][0]["state"]["waiting"]["reason"];
     reason.as_str().unwrap_or_default()
 }

@@ -1,13 +1,13 @@
-//! The stories of the proposal.
+//! User stories of the proposal.
 
 use std::collections::BTreeMap;
 
 use placement::runtime_classes;
-use placement::{Cluster, Decision, Knowledge, Moment, RuntimeClass, Settings, decide};
+use placement::{Cluster, Decision, Inspection, Moment, RuntimeClass, Settings, decide};
 use serde_json::{Value, json};
 use testkit::wait_until;
 
-use crate::stage::{PATIENCE, Stage, waits_for};
+use crate::stage::{Stage, WAIT_TIMEOUT, waiting_reason};
 
 const CLASSES: [&str; 4] = [
     "windows-17763",
@@ -16,9 +16,9 @@ const CLASSES: [&str; 4] = [
     "windows-20348-hyperv",
 ];
 
-/// Story 1: one line in a pod says which Windows, and selectors and tolerations come with it.
+/// Story 1: one line in a pod selects the Windows build; the class adds node selector and tolerations.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_class_takes_a_pod_to_its_build() -> anyhow::Result<()> {
+async fn class_schedules_pod_to_its_build() -> anyhow::Result<()> {
     let stage = Stage::mixed().await?;
     stage.has_classes(&CLASSES).await?;
     for (class, node) in [
@@ -39,9 +39,9 @@ async fn a_class_takes_a_pod_to_its_build() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Story 2: the older Windows on the newer nodes, in a virtual machine; and when the old nodes are gone.
+/// Story 2: the older Windows on newer nodes, in a virtual machine; also after the old nodes are removed.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_older_build_moves_to_newer_nodes() -> anyhow::Result<()> {
+async fn older_build_moves_to_newer_nodes() -> anyhow::Result<()> {
     let stage = Stage::mixed().await?;
     stage.has_classes(&CLASSES).await?;
     let hyper_v = json!({ "runtimeClassName": "windows-17763-hyperv" });
@@ -51,16 +51,18 @@ async fn an_older_build_moves_to_newer_nodes() -> anyhow::Result<()> {
     stage.run("old", "windows", old.clone()).await?;
     assert_eq!(stage.runs_on("old").await?, "win2019-1");
 
-    // The last node goes. A class that is in use stays and says so, and its successor has another name:
-    // the handler of a class cannot be changed.
+    // The last node is removed. A class in use is kept with an annotation, and its successor has another name: the
+    // handler of a class is immutable.
     stage.remove_node("win2019-1").await?;
     let after = [&CLASSES[..], &["windows-17763-v2"]].concat();
     stage.has_classes(&after).await?;
-    let said = stage.told("windows-17763", "RuntimeClassKept").await?;
-    assert!(said.contains("1 pod uses it"), "{said}");
+    let message = stage
+        .wait_for_event("windows-17763", "RuntimeClassKept")
+        .await?;
+    assert!(message.contains("1 pod uses it"), "{message}");
     let kept = stage.classes().get("windows-17763").await?;
     let why = kept.metadata.annotations.unwrap_or_default();
-    assert_eq!(why["medley.dev/placement-reason"], said);
+    assert_eq!(why["medley.dev/placement-reason"], message);
     stage
         .run(
             "next",
@@ -70,20 +72,20 @@ async fn an_older_build_moves_to_newer_nodes() -> anyhow::Result<()> {
         .await?;
     assert_eq!(stage.runs_on("next").await?, "win2022-1");
 
-    // With the last pod the class goes, too.
+    // The class is deleted after its last pod.
     stage.remove("old").await?;
     stage.has_classes(&after[1..]).await?;
     stage.end().await;
     Ok(())
 }
 
-/// Story 2, when nobody uses the old class any more: the same name, on the new nodes.
+/// Story 2, with the old class unused: the same name, on the new nodes.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_name_that_nobody_uses_goes_on_under_hyper_v() -> anyhow::Result<()> {
+async fn unused_class_name_moves_to_hyper_v() -> anyhow::Result<()> {
     let stage = Stage::mixed().await?;
     stage.has_classes(&CLASSES).await?;
     stage.remove_node("win2019-1").await?;
-    wait_until("the class has another handler", PATIENCE, async || {
+    wait_until("the class has another handler", WAIT_TIMEOUT, async || {
         let class = stage.classes().get_opt("windows-17763").await?;
         let handler = class.map(|class| class.handler);
         Ok((handler.as_deref() == Some("runhcs-wcow-hypervisor-17763")).then_some(()))
@@ -101,10 +103,10 @@ async fn a_name_that_nobody_uses_goes_on_under_hyper_v() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Story 3: of an index, the entry that the handler is for. An image for the older Windows alone runs under
-/// the class for it on the very node that refuses it otherwise.
+/// Story 3: the handler selects the entry of an index. An image for the older Windows only runs under its class on the
+/// node that otherwise rejects it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_handler_chooses_from_an_index() -> anyhow::Result<()> {
+async fn handler_selects_index_entry() -> anyhow::Result<()> {
     let stage = Stage::new(
         "
 pools:
@@ -115,7 +117,7 @@ pools:
     stage
         .has_classes(&["windows-17763", "windows-17763-hyperv", "windows-26200"])
         .await?;
-    // A host after 2025 runs no image of 2019 or 2022 without Hyper-V, and with the class just that one.
+    // A host newer than 2025 runs images of 2019 and 2022 only under Hyper-V, with their class.
     for class in ["windows-26200", "windows-17763"] {
         stage
             .run(class, "windows", json!({ "runtimeClassName": class }))
@@ -126,9 +128,9 @@ pools:
     Ok(())
 }
 
-/// Without Medley a pod goes where there is room, and stays there in vain; placed, it runs.
+/// Without Medley a pod is scheduled to any node with capacity and may fail there; with placement it runs.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_placed_pod_runs_where_an_unplaced_one_does_not() -> anyhow::Result<()> {
+async fn placed_pod_runs_where_unplaced_pod_fails() -> anyhow::Result<()> {
     let stage = Stage::mixed().await?;
     stage.has_classes(&CLASSES).await?;
     let amd =
@@ -136,7 +138,7 @@ async fn a_placed_pod_runs_where_an_unplaced_one_does_not() -> anyhow::Result<()
     stage.run("unplaced", "arm64-only", amd).await?;
     let pod = stage
         .until("unplaced", "it is pulled in vain", |pod| {
-            waits_for(pod) == "ImagePullBackOff"
+            waiting_reason(pod) == "ImagePullBackOff"
         })
         .await?;
     assert_eq!(pod["spec"]["nodeName"], "amd-1");
@@ -159,7 +161,7 @@ async fn a_placed_pod_runs_where_an_unplaced_one_does_not() -> anyhow::Result<()
             .iter()
             .map(|it| it.parse())
             .collect::<Result<_, _>>()?;
-        let known = BTreeMap::from([(image, Knowledge::Platforms(platforms))]);
+        let known = BTreeMap::from([(image, Inspection::Platforms(platforms))]);
         let (cluster, classes) = seen(&stage).await?;
         let settings = Settings::default();
         let Decision::Place(placement) = decide(&pod, &known, &classes, &cluster, &settings) else {
@@ -173,7 +175,7 @@ async fn a_placed_pod_runs_where_an_unplaced_one_does_not() -> anyhow::Result<()
     Ok(())
 }
 
-/// What a decision is made of.
+/// Inputs of a placement decision.
 async fn seen(stage: &Stage) -> anyhow::Result<(Cluster, BTreeMap<String, RuntimeClass>)> {
     let nodes: kube::Api<k8s_openapi::api::core::v1::Node> = kube::Api::all(stage.client());
     let nodes = nodes.list(&kube::api::ListParams::default()).await?;

@@ -1,4 +1,4 @@
-//! Authorities in a Secret.
+//! The shared CAs, in a Secret.
 
 use std::collections::BTreeMap;
 
@@ -9,23 +9,23 @@ use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
 use tracing::{info, warn};
 
-use super::{Authority, Turn, bundle, shared, signer, turn};
+use super::{Authority, RotationStep, bundle, rotation_step, shared, signer};
 use crate::error::Error;
 
-/// What may be known to anybody: the certificates to trust.
-const BUNDLE: &str = "ca.crt";
-/// The authorities with their keys, as JSON.
-const AUTHORITIES: &str = "authorities.json";
-/// How often to look again when another replica was faster.
-const TRIES: usize = 5;
+/// Key of the Secret: the certificates, which are public.
+const BUNDLE_KEY: &str = "ca.crt";
+/// Key of the Secret: the CAs with their private keys, as JSON.
+const AUTHORITIES_KEY: &str = "authorities.json";
+/// Attempts of a write that conflicts with other replicas.
+const MAX_WRITE_ATTEMPTS: usize = 5;
 
-/// Keeps the authorities that replicas share.
+/// The CAs that replicas share.
 #[derive(Clone)]
 pub struct Authorities {
     secrets: Api<Secret>,
     namespace: String,
     name: String,
-    /// Whom certificates are for.
+    /// Subject alternative names of certificates.
     names: Vec<String>,
     known: Vec<Authority>,
 }
@@ -37,7 +37,7 @@ impl std::fmt::Debug for Authorities {
 }
 
 impl Authorities {
-    /// Reads the authorities of a Secret, or makes the first one. Certificates are for these names.
+    /// Reads the CAs of a Secret, or creates the first one. Certificates are issued for these names.
     pub async fn open(
         client: Client,
         namespace: &str,
@@ -51,64 +51,64 @@ impl Authorities {
             names,
             known: Vec::new(),
         };
-        authorities.look(Timestamp::now()).await?;
+        authorities.rotate(Timestamp::now()).await?;
         Ok(authorities)
     }
 
-    /// Whom certificates are for.
+    /// Subject alternative names of certificates.
     pub(crate) fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// What the API server has to trust, in PEM.
+    /// The certificates that the API server has to trust, in PEM.
     pub fn bundle(&self) -> String {
         bundle(&self.known)
     }
 
-    /// The authority that signs now.
+    /// The CA that signs now.
     pub(crate) fn signer(&self, now: Timestamp) -> Option<&Authority> {
         signer(&self.known, now)
     }
 
-    /// Reads what is kept, and makes or drops authorities if it is time to.
-    pub(crate) async fn look(&mut self, now: Timestamp) -> Result<(), Error> {
-        for _ in 0..TRIES {
+    /// Reads the Secret, and creates or drops CAs when due.
+    pub(crate) async fn rotate(&mut self, now: Timestamp) -> Result<(), Error> {
+        for _ in 0..MAX_WRITE_ATTEMPTS {
             let found = self
                 .secrets
                 .get_opt(&self.name)
                 .await
                 .map_err(|error| self.failed("reading", error))?;
             let before = found.as_ref().map(read).unwrap_or_default();
-            let Turn { mut kept, another } = turn(before.clone(), now);
+            let RotationStep { mut kept, another } = rotation_step(before.clone(), now);
             if another {
                 kept.push(shared(now)?);
             }
             if kept == before || self.write(found, &kept).await? {
                 if another {
-                    info!(secret = self.name, "made an authority for certificates");
+                    info!(secret = self.name, "created a CA for serving certificates");
                 }
                 self.known = kept;
                 return Ok(());
             }
         }
         Err(runtime::Error::Late(format!(
-            "others keep changing Secret {}/{}; tried {TRIES} times",
+            "Secret {}/{} was modified by other replicas during {MAX_WRITE_ATTEMPTS} attempts",
             self.namespace, self.name
         ))
         .into())
     }
 
-    /// Writes what is kept; false if somebody else was faster.
+    /// Writes the Secret; false if another replica wrote it since it was read.
     async fn write(&self, found: Option<Secret>, kept: &[Authority]) -> Result<bool, Error> {
         let json = serde_json::to_vec(kept)
             .map_err(|error| self.failed("writing", kube::Error::SerdeError(error)))?;
         let data = BTreeMap::from([
-            (BUNDLE.to_owned(), ByteString(bundle(kept).into_bytes())),
-            (AUTHORITIES.to_owned(), ByteString(json)),
+            (BUNDLE_KEY.to_owned(), ByteString(bundle(kept).into_bytes())),
+            (AUTHORITIES_KEY.to_owned(), ByteString(json)),
         ]);
         let params = PostParams::default();
         let written = if let Some(mut secret) = found {
-            // The version that was read goes along: whoever was faster is not overwritten.
+            // The resourceVersion that was read is sent along, so that a write of another replica is not overwritten.
             secret.data = Some(data);
             self.secrets.replace(&self.name, &params, &secret).await
         } else {
@@ -137,13 +137,17 @@ impl Authorities {
     }
 }
 
-/// The authorities of a Secret; none if they cannot be read, so that there will be new ones.
+/// The CAs of a Secret; none if they cannot be decoded, so that new ones are created.
 fn read(secret: &Secret) -> Vec<Authority> {
-    let Some(json) = secret.data.as_ref().and_then(|data| data.get(AUTHORITIES)) else {
+    let Some(json) = secret
+        .data
+        .as_ref()
+        .and_then(|data| data.get(AUTHORITIES_KEY))
+    else {
         return Vec::new();
     };
     serde_json::from_slice(&json.0).unwrap_or_else(|error| {
-        warn!(%error, "what the Secret holds are no authorities; making a new one");
+        warn!(%error, "cannot decode the CAs in the Secret; creating a new one");
         Vec::new()
     })
 }

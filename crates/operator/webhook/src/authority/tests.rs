@@ -7,7 +7,7 @@ fn at(hours: i64) -> Timestamp {
     Timestamp::UNIX_EPOCH + SignedDuration::from_hours(1_000_000 + hours)
 }
 
-/// An authority by the hour it was made in.
+/// A CA by the hour of its creation.
 fn made(hours: i64) -> Authority {
     made_at(at(hours))
 }
@@ -17,12 +17,12 @@ fn made_at(now: Timestamp) -> Authority {
         "certificate": format!("certificate of {now}\n"),
         "key": "secret",
         "made": now,
-        "expires": now + LIFE,
+        "expires": now + CA_LIFETIME,
     });
     serde_json::from_value(kept).expect("what is kept in the Secret is read from there")
 }
 
-/// A year has 8760 hours, a third of it is 2928 as days are counted.
+/// A year has 8760 hours; a third of it is 2928, counted in days.
 #[rstest]
 #[case::nothing_yet(&[], 0, &[], true)]
 #[case::just_made(&[0], 0, &[0], false)]
@@ -35,7 +35,7 @@ fn made_at(now: Timestamp) -> Authority {
 #[case::nobody_looked_for_years(&[0], 20_000, &[], true)]
 #[case::two_were_made_at_once(&[0, 0], 3, &[0], false)]
 #[case::a_clock_went_back(&[100], 0, &[100], false)]
-fn authorities_come_and_go(
+fn cas_are_created_and_dropped_in_time(
     #[case] there: &[i64],
     #[case] now: i64,
     #[case] kept: &[i64],
@@ -43,28 +43,31 @@ fn authorities_come_and_go(
 ) {
     let there = there.iter().copied().map(made).collect();
     let kept = kept.iter().copied().map(made).collect();
-    assert_eq!(turn(there, at(now)), Turn { kept, another });
+    assert_eq!(
+        rotation_step(there, at(now)),
+        RotationStep { kept, another }
+    );
 }
 
 #[rstest]
 #[case::the_first_signs_at_once(&[0], 0, 0)]
 #[case::nobody_has_heard_of_the_next(&[0, 5833], 5833, 0)]
 #[case::everybody_has(&[0, 5833], 5834, 5833)]
-fn whoever_everybody_knows_signs(#[case] there: &[i64], #[case] now: i64, #[case] expected: i64) {
+fn newest_propagated_ca_signs(#[case] there: &[i64], #[case] now: i64, #[case] expected: i64) {
     let there: Vec<_> = there.iter().copied().map(made).collect();
     assert_eq!(signer(&there, at(now)), Some(&made(expected)));
 }
 
-/// Through ten years, looked at every half hour: whoever signs is trusted, and was for long enough.
+/// Through ten years, checked every half hour: the signing CA is trusted, and has been for long enough.
 #[test]
-fn whoever_signs_has_been_trusted_before() {
+fn signing_ca_was_trusted_for_long_enough() {
     let mut all: Vec<Authority> = Vec::new();
     let mut signing: Option<Authority> = None;
     let mut followed = 0;
     for half_hours in 0..10 * 8760 * 2 {
         let now = at(0) + SignedDuration::from_mins(30 * half_hours);
         let before = all.clone();
-        let Turn { kept, another } = turn(all, now);
+        let RotationStep { kept, another } = rotation_step(all, now);
         all = kept;
         if another {
             all.push(made_at(now));
@@ -74,7 +77,7 @@ fn whoever_signs_has_been_trusted_before() {
         if next != signing {
             if let Some(former) = &signing {
                 followed += 1;
-                // What the former one signed is trusted until everybody has a new certificate.
+                // Certificates of the previous CA are trusted until all replicas have new ones.
                 assert!(all.contains(former), "{now}");
                 assert!(before.contains(next.as_ref().unwrap_or(former)), "{now}");
             }
@@ -86,6 +89,6 @@ fn whoever_signs_has_been_trusted_before() {
 }
 
 #[test]
-fn keys_are_not_shown() {
+fn private_keys_are_not_logged() {
     assert!(!format!("{:?}", made(0)).contains("secret"));
 }

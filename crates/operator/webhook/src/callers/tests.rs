@@ -38,7 +38,7 @@ fn authorities(pem: &str, names: &[&str]) -> Authorities {
 )]
 #[case::empty(json!({}), &["kube-apiserver"], None)]
 #[case::blank(json!({ PROXY_CA: " \n" }), &[], None)]
-fn config_map_says_who_api_servers_are(
+fn config_map_names_api_servers(
     #[case] map: Value,
     #[case] names: &[&str],
     #[case] expected: Option<Authorities>,
@@ -48,7 +48,7 @@ fn config_map_says_who_api_servers_are(
 }
 
 #[test]
-fn authority_of_all_clients_needs_a_name() {
+fn client_ca_requires_a_name() {
     let map = data(json!({ PROXY_CA: "C\n", PROXY_NAMES: "[]", CLIENT_CA: "C" }));
     let error = from_config_map(&map, &[]).unwrap_err();
     assert!(error.contains("--client-name"), "{error}");
@@ -58,7 +58,7 @@ fn authority_of_all_clients_needs_a_name() {
 }
 
 #[test]
-fn callers_are_unverified_unless_something_verifies_them() {
+fn callers_are_unverified_without_client_ca() {
     let open = Callers::new(ClientVerification::default());
     assert_eq!(open.identify(None), Ok(Caller::Unverified));
     assert_eq!(open.readiness(), Ok("no caller can be verified"));

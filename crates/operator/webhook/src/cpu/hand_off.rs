@@ -1,13 +1,14 @@
-//! The update that hands an instance to virt-handler: it carries the model that was chosen.
+//! The update that hands an instance to virt-handler: it carries the chosen model.
 //!
-//! virt-controller writes the node and the phase `Scheduled` in one update, made when the launcher pod is
-//! ready on its node. Nobody can start the machine before that update, and nobody ever sees it without
-//! the model. virt-controller itself makes the request, so that KubeVirt's own check, which lets nobody
-//! else change the spec of an instance, lets it pass.
+//! virt-controller writes the node and the phase `Scheduled` in one update, when the launcher pod is ready on its node.
+//! virt-handler cannot start the virtual machine before that update, and never sees it without the model. The request
+//! is virt-controller's own, so KubeVirt's webhook, which allows only KubeVirt to change the spec of an instance,
+//! admits it.
 
 use api::kubevirt::{VirtualMachineInstance, phases};
 use cpu_models::names::{
-    ASKED_ANNOTATION, BEST_MATCH_MODEL, MODEL_ANNOTATION, NODE_ANNOTATION, REASON_ANNOTATION,
+    BEST_MATCH_MODEL, MODEL_ANNOTATION, NODE_ANNOTATION, REASON_ANNOTATION,
+    REQUESTED_MODEL_ANNOTATION,
 };
 use cpu_models::{Machine, decide};
 use k8s_openapi::api::core::v1::Node;
@@ -19,23 +20,23 @@ use tracing::info;
 use super::CpuModels;
 use crate::review::{Refusal, allowed, read_object};
 
-/// The phases in which an instance belongs to virt-handler.
+/// Phases in which virt-handler owns an instance.
 pub(super) const PHASES: [&str; 3] = [phases::SCHEDULED, phases::RUNNING, "Unknown"];
 
 /// Whether an instance has been handed over.
-pub(super) fn is_over(object: &Value) -> bool {
+pub(super) fn is_handed_over(object: &Value) -> bool {
     let phase = object.pointer("/status/phase").and_then(Value::as_str);
     phase.is_some_and(|phase| PHASES.contains(&phase))
 }
 
-/// What is recorded of a choice.
+/// A choice as recorded in annotations.
 struct Choice {
     model: String,
     node: String,
     reason: String,
 }
 
-/// Gives an instance its model as it is handed over.
+/// Sets the model of an instance that is being handed over.
 pub(super) async fn review(
     models: &CpuModels,
     old: Option<&Value>,
@@ -45,7 +46,10 @@ pub(super) async fn review(
     if instance.spec.model() != Some(BEST_MATCH_MODEL) {
         return Ok(allowed(Vec::new(), Vec::new()));
     }
-    let choice = match old.filter(|old| is_over(old)).and_then(chosen_before) {
+    let choice = match old
+        .filter(|old| is_handed_over(old))
+        .and_then(chosen_before)
+    {
         Some(before) => before,
         None => choose(models, &instance).await?,
     };
@@ -59,16 +63,16 @@ pub(super) async fn review(
     Ok(allowed(patch(new, &choice), Vec::new()))
 }
 
-/// What was chosen for an instance earlier: once is enough, whoever wrote the spec over.
+/// An earlier choice, which stays even if the spec was overwritten.
 fn chosen_before(old: &Value) -> Option<Choice> {
-    let said = |name: &str| {
-        let said = old["metadata"]["annotations"][name].as_str();
-        said.map(str::to_owned)
+    let annotation = |name: &str| {
+        let annotation = old["metadata"]["annotations"][name].as_str();
+        annotation.map(str::to_owned)
     };
     Some(Choice {
-        model: said(MODEL_ANNOTATION)?,
-        node: said(NODE_ANNOTATION)?,
-        reason: said(REASON_ANNOTATION)?,
+        model: annotation(MODEL_ANNOTATION)?,
+        node: annotation(NODE_ANNOTATION)?,
+        reason: annotation(REASON_ANNOTATION)?,
     })
 }
 
@@ -78,7 +82,7 @@ async fn choose(models: &CpuModels, instance: &VirtualMachineInstance) -> Result
     let known = watch.index().contains(node);
     if !known && exists(models, node).await? {
         return Err(Refusal::later(format!(
-            "Node {node} was made a moment ago and is not known here yet; ask again"
+            "Node {node} was just created and is not in the cache yet; retry the request"
         )));
     }
     let settings = watch.settings();
@@ -91,24 +95,24 @@ async fn choose(models: &CpuModels, instance: &VirtualMachineInstance) -> Result
     })
 }
 
-/// Whether there is a node of this name, by the API server itself.
+/// Whether a node exists, read from the API server.
 async fn exists(models: &CpuModels, name: &str) -> Result<bool, Refusal> {
     if name.is_empty() {
         return Ok(false);
     }
     let api: Api<Node> = Api::all(models.client.clone());
-    let found = api.get_metadata(name).await.or_absent();
+    let found = api.get_metadata(name).await.not_found_as_none();
     let found = found.map_err(|error| {
         Refusal::later(runtime::Error::api(format!("get node {name}"))(error).to_string())
     })?;
     Ok(found.is_some())
 }
 
-/// The changes that give an instance its model.
+/// The patches that set the model of an instance.
 fn patch(object: &Value, choice: &Choice) -> Vec<Value> {
     let mut annotations = object["metadata"]["annotations"].clone();
     for (name, value) in [
-        (ASKED_ANNOTATION, BEST_MATCH_MODEL),
+        (REQUESTED_MODEL_ANNOTATION, BEST_MATCH_MODEL),
         (MODEL_ANNOTATION, &choice.model),
         (NODE_ANNOTATION, &choice.node),
         (REASON_ANNOTATION, &choice.reason),
@@ -118,7 +122,7 @@ fn patch(object: &Value, choice: &Choice) -> Vec<Value> {
     let add = |path: &str, value: Value| json!({ "op": "add", "path": path, "value": value });
     vec![
         add("/spec/domain/cpu/model", json!(choice.model)),
-        // A stock KubeVirt prunes it; one that knows the field keeps it.
+        // KubeVirt releases without this status field prune it.
         add("/status/prefferedModel", json!(choice.model)),
         add("/metadata/annotations", annotations),
     ]

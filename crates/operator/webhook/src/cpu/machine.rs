@@ -1,4 +1,4 @@
-//! Machines and instances as people make them: they are told what will not work.
+//! Virtual machines and instances at creation: warnings.
 
 use api::kubevirt::{VirtualMachineInstance, VirtualMachineInstanceSpec};
 use cpu_models::Machine;
@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 use super::CpuModels;
 use crate::review::{Refusal, allowed, read_object};
 
-/// Warns if a machine leaves the choice of its model to Medley and none will do, and refuses what KubeVirt
-/// would refuse. `path` is where the spec of the instance is.
+/// Warns if a virtual machine leaves the choice of its model to Medley and none fits, and denies what KubeVirt would
+/// deny.
+/// `path` is the path of the instance spec.
 pub(super) async fn review(
     models: &CpuModels,
     object: &Value,
@@ -42,7 +43,7 @@ pub(super) async fn review(
     ))
 }
 
-/// What KubeVirt says of arm64, where there is no choice.
+/// KubeVirt's error for arm64, which supports host-passthrough only.
 fn unsupported(path: &str) -> Value {
     let field = format!(
         "{}.domain.cpu.model",

@@ -1,4 +1,4 @@
-//! Launcher pods: those that start a machine, and the targets of its migrations.
+//! Launcher pods: those that start a virtual machine, and the targets of its migrations.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::CpuModels;
 use crate::review::{Refusal, allowed, denied, read_object};
 
-/// Has a launcher pod ask for nodes that can run its machine.
+/// Makes a launcher pod select nodes that can run its virtual machine.
 pub(super) async fn review(
     models: &CpuModels,
     namespace: &str,
@@ -23,38 +23,40 @@ pub(super) async fn review(
 ) -> Result<Value, Refusal> {
     let pod: Pod = read_object(object)?;
     let spec = pod.spec.as_ref();
-    let asked = Placement {
+    let requested = Placement {
         node_selector: spec
             .and_then(|spec| spec.node_selector.clone())
             .unwrap_or_default(),
         affinity: spec.and_then(|spec| spec.affinity.clone()),
     };
     let settled = if pod.labels().contains_key(labels::MIGRATION) {
-        target(models, namespace, &pod, asked.clone()).await?
+        target(models, namespace, &pod, requested.clone()).await?
     } else {
-        Ok(launcher::initial(asked.clone()))
+        Ok(launcher::initial(requested.clone()))
     };
     Ok(match settled {
-        Ok(settled) => allowed(changes(&asked, &settled), Vec::new()),
+        Ok(settled) => allowed(changes(&requested, &settled), Vec::new()),
         Err(error) => denied(&error.to_string()),
     })
 }
 
-/// What the target of a migration asks for. A pod whose machine is unknown, or has no model yet, is left
-/// as it is, but for the label that no node has.
+/// Node selection of a migration target. A pod whose instance is unknown or has no model yet is left unchanged, except
+/// for the label that no node has.
 async fn target(
     models: &CpuModels,
     namespace: &str,
     pod: &Pod,
-    mut asked: Placement,
+    mut requested: Placement,
 ) -> Result<Result<Placement, launcher::TargetError>, Refusal> {
     let instance = instance(models, namespace, pod).await?;
     let model = instance.as_ref().and_then(recorded);
     let (Some(instance), Some(model)) = (&instance, model) else {
-        if launcher::is_undecided(&asked.node_selector) {
-            asked.node_selector.remove(&launcher::impossible_label());
+        if launcher::is_undecided(&requested.node_selector) {
+            requested
+                .node_selector
+                .remove(&launcher::best_match_label());
         }
-        return Ok(Ok(asked));
+        return Ok(Ok(requested));
     };
     let node = instance.node_name().unwrap_or_default();
     let selector = source_pod(models, namespace, instance, node).await?;
@@ -67,10 +69,10 @@ async fn target(
         labels: &labels.collect(),
         node_selector: &selector,
     };
-    Ok(launcher::target(asked, model, source))
+    Ok(launcher::target(requested, model, source))
 }
 
-/// The machine that a pod is for. A namesake of it does not count.
+/// The instance of a pod; another one of the same name does not count.
 async fn instance(
     models: &CpuModels,
     namespace: &str,
@@ -84,7 +86,7 @@ async fn instance(
         return Ok(None);
     };
     let api: Api<VirtualMachineInstance> = Api::namespaced(models.client.clone(), namespace);
-    let found = api.get(name).await.or_absent().map_err(|error| {
+    let found = api.get(name).await.not_found_as_none().map_err(|error| {
         let operation = format!("get VirtualMachineInstance {namespace}/{name}");
         Refusal::later(runtime::Error::api(operation)(error).to_string())
     })?;
@@ -92,7 +94,7 @@ async fn instance(
     Ok(found.filter(|found| uid.is_none_or(|uid| found.metadata.uid.as_ref() == Some(uid))))
 }
 
-/// The labels that the pod asks for which runs a machine now.
+/// Node selector of the pod that runs the instance now.
 async fn source_pod(
     models: &CpuModels,
     namespace: &str,
@@ -115,7 +117,7 @@ async fn source_pod(
     Ok(selector.unwrap_or_default())
 }
 
-/// The changes that have a pod ask for something else.
+/// The patches of a pod's node selection.
 fn changes(old: &Placement, new: &Placement) -> Vec<Value> {
     fn change(path: &str, differs: bool, value: &impl Serialize) -> Option<Value> {
         differs.then(|| json!({ "op": "add", "path": path, "value": value }))

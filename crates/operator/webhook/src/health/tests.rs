@@ -11,7 +11,7 @@ async fn ask(health: &Health, path: &str) -> (StatusCode, String) {
 }
 
 #[tokio::test]
-async fn webhook_without_a_certificate_lives_and_is_not_ready() {
+async fn webhook_without_certificate_is_live_but_not_ready() {
     let health = Health::default();
     for path in ["/livez", "/healthz"] {
         assert_eq!(ask(&health, path).await, (StatusCode::OK, "ok".to_owned()));
@@ -29,7 +29,7 @@ async fn webhook_without_a_certificate_lives_and_is_not_ready() {
 
 #[rstest]
 #[case(
-    Registration::NotOurs,
+    Registration::Unmanaged,
     "[+]registration ok: not managed by this process"
 )]
 #[case(Registration::Current, "[+]registration ok")]
@@ -39,7 +39,7 @@ async fn webhook_without_a_certificate_lives_and_is_not_ready() {
 )]
 #[case(Registration::Wrong("odd".to_owned()), "[-]registration failed: odd")]
 #[tokio::test]
-async fn registration_is_named(#[case] registration: Registration, #[case] expected: &str) {
+async fn readyz_reports_registration(#[case] registration: Registration, #[case] expected: &str) {
     let health = Health::default();
     health.register(registration);
     let (_, text) = ask(&health, "/readyz?verbose").await;

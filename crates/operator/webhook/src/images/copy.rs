@@ -1,4 +1,4 @@
-//! DataVolumes that are copies of what is in another namespace: whoever makes one has to be allowed to.
+//! DataVolumes that clone from another namespace: the creator needs permission.
 
 use api::cdi::{DataSource, DataVolume};
 use golden_images::cdi::{access, copy};
@@ -6,18 +6,18 @@ use kube::Client;
 use serde_json::Value;
 
 use super::machine::get;
-use super::{Asked, read};
+use super::{ImageRequest, read};
 use crate::review::{Refusal, allowed, denied};
 
-/// Refuses a copy from another namespace that its maker may not make, in the words of CDI.
+/// Denies a clone from another namespace that its creator may not make, with CDI's message.
 ///
-/// What is not known yet is asked again by the operator, about the service account of the namespace.
-pub(super) async fn review(client: &Client, asked: &Asked) -> Result<Value, Refusal> {
+/// A source that does not exist yet is checked later by the controller, for the service account of the namespace.
+pub(super) async fn review(client: &Client, request: &ImageRequest) -> Result<Value, Refusal> {
     let passed = || Ok(allowed(Vec::new(), Vec::new()));
-    if asked.old.is_some() {
+    if request.old.is_some() {
         return passed();
     }
-    let volume: DataVolume = read(&asked.new)?;
+    let volume: DataVolume = read(&request.new)?;
     if !copy::is_copy(&volume) {
         return passed();
     }
@@ -31,9 +31,9 @@ pub(super) async fn review(client: &Client, asked: &Asked) -> Result<Value, Refu
     let Some(there) = copy::elsewhere(&original, &volume) else {
         return passed();
     };
-    let user = &asked.user;
+    let user = &request.user;
     let rights = access::rights(&original);
-    let may = runtime::access::may_any(client, &user.subject(), rights).await;
+    let may = runtime::access::is_allowed_any(client, &user.subject(), rights).await;
     let may = may.map_err(|error| Refusal {
         code: 500,
         message: error.to_string(),

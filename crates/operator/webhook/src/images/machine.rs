@@ -1,10 +1,10 @@
-//! Virtual machines: for what they start from, or told that they are not.
+//! Virtual machines: the architecture of the image they start from.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::cdi::{DataSource, DataSourceRef, DataVolume, Named, labels};
 use golden_images::action::{label, named};
-use golden_images::vm::{Facts, decide, references};
+use golden_images::vm::{VmInputs, decide, references};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::review::{Refusal, allowed};
 
-/// Sets the architecture of a machine that names none, and tells what will not work.
+/// Sets the architecture of a virtual machine that names none, and warns about mismatches.
 pub(super) async fn review(client: &Client, machine: &Value) -> Result<Value, Refusal> {
     let namespace = machine["metadata"]["namespace"].as_str();
     let namespace = namespace.unwrap_or_default();
@@ -35,21 +35,21 @@ pub(super) async fn review(client: &Client, machine: &Value) -> Result<Value, Re
     let mut volumes = BTreeMap::new();
     for name in &from.volumes {
         let claim = get::<PersistentVolumeClaim>(client, name).await?;
-        let mut said = claim.and_then(|it| architecture(&it));
-        if said.is_none() {
+        let mut label = claim.and_then(|it| architecture(&it));
+        if label.is_none() {
             let import = get::<DataVolume>(client, name).await?;
-            said = import.and_then(|it| architecture(&it));
+            label = import.and_then(|it| architecture(&it));
         }
-        if let Some(said) = said {
-            volumes.insert(name.clone(), said);
+        if let Some(label) = label {
+            volumes.insert(name.clone(), label);
         }
     }
-    let decision = decide(&Facts {
+    let decision = decide(&VmInputs {
         machine,
         namespace,
         sources: &|name| sources.get(name),
         volumes: &|name| volumes.get(name).map(String::as_str),
-        // A machine of which nothing is known gets what KubeVirt gives it.
+        // Without a known source, KubeVirt's default applies.
         default: None,
         nodes: &BTreeSet::new(),
     });
@@ -66,14 +66,14 @@ fn architecture<K: Resource>(object: &K) -> Option<String> {
     label(object.meta(), labels::ARCHITECTURE).map(str::to_owned)
 }
 
-/// An object, if it is there; so is none whose kind is not installed.
+/// Gets an object; `None` if it does not exist or its kind is not installed.
 pub(super) async fn get<K>(client: &Client, of: &Named) -> Result<Option<K>, Refusal>
 where
     K: runtime::Kind<DynamicType = ()> + Resource<Scope = NamespaceResourceScope>,
 {
     let api: Api<K> = Api::namespaced(client.clone(), &of.namespace);
     let what = format!("getting {} {}/{}", K::kind(&()), of.namespace, of.name);
-    let found = api.get(&of.name).await.or_absent();
+    let found = api.get(&of.name).await.not_found_as_none();
     found.map_err(|error| Refusal {
         code: 500,
         message: runtime::Error::api(what)(error).to_string(),

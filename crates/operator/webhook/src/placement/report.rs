@@ -1,8 +1,8 @@
-//! Numbers.
+//! Metrics.
 
 use std::time::Duration;
 
-use cluster_view::placement::{Registries, Traffic};
+use cluster_view::placement::{Registries, RegistryMetrics};
 use prometheus_client::encoding::EncodeLabelSet;
 use runtime::metrics::{Counter, Described, Family, Histograms, Metrics};
 
@@ -16,11 +16,11 @@ struct Cache {
     cache: &'static str,
 }
 
-/// Counts.
+/// Metrics of pod admission.
 pub(super) struct Report {
     answers: Histograms<Outcome>,
-    looks: Family<Cache, Counter>,
-    traffic: Traffic,
+    images: Family<Cache, Counter>,
+    traffic: RegistryMetrics,
 }
 
 impl Report {
@@ -28,35 +28,35 @@ impl Report {
         Self {
             answers: metrics.seconds(
                 "placement_admission_duration_seconds",
-                "How long it took to say what becomes of a pod that is made, by what became of it",
+                "Time to answer the admission review of a pod, by outcome",
             ),
-            looks: metrics.counter(
+            images: metrics.counter(
                 "placement_image_lookups",
-                "Images of pods that are made, by whether it was known what they are for",
+                "Images of admitted pods, by whether their platforms were known",
             ),
-            traffic: Traffic::new(metrics),
+            traffic: RegistryMetrics::new(metrics),
         }
     }
 
-    /// A pod was answered about.
-    pub(super) fn answered(&self, outcome: &'static str, took: Duration) {
+    /// Records an answered review.
+    pub(super) fn record_answer(&self, outcome: &'static str, took: Duration) {
         let seconds = self.answers.get_or_create(&Outcome { outcome });
         seconds.observe(took.as_secs_f64());
     }
 
-    /// It was known, or not, what an image is for.
-    pub(super) fn looked(&self, known: bool) {
+    /// Counts an image by whether its platforms were known.
+    pub(super) fn count_image(&self, known: bool) {
         let cache = if known { "hit" } else { "miss" };
-        self.looks.get_or_create(&Cache { cache }).inc();
+        self.images.get_or_create(&Cache { cache }).inc();
     }
 
-    /// How often registries were asked.
+    /// Updates the registry counters.
     pub(super) fn traffic(&self, registries: &Registries) {
         self.traffic.tell(registries);
     }
 }
 
-/// What is told, besides what every process tells.
+/// Metrics of pod admission besides the common ones.
 pub(crate) fn described() -> Vec<Described> {
     let metrics = Metrics::default();
     let common = metrics.described();

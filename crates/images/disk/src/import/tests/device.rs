@@ -1,8 +1,7 @@
 //! Block devices: real ones, as loop devices.
 //!
-//! They need root. Who has to do without says so, as `cargo xtask test` does where it is told apart: with
-//! `MEDLEY_TEST_WITHOUT_DEVICES=1` the tests take a file for a device, which shows what is decided, but
-//! not what the kernel does.
+//! They need root and loop devices. With `MEDLEY_TEST_WITHOUT_DEVICES=1`, which `cargo xtask test` sets where there are none,
+//! the tests use a file instead: that shows the decisions, but not the behaviour of the kernel.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -103,7 +102,7 @@ fn image(folder: &Folder, raw: &Path, format: &str) -> Vec<u8> {
 #[case::qcow2("qcow2", 20 * MIB, 1)]
 #[case::compressed("qcow2 -c", 20 * MIB, 1)]
 #[case::grown("grown", 30 * MIB, 2)]
-fn a_device_gets_the_disk_and_keeps_what_is_behind_it(
+fn device_keeps_bytes_behind_the_disk(
     #[case] format: &str,
     #[case] size: usize,
     #[case] passes: u32,
@@ -119,7 +118,7 @@ fn a_device_gets_the_disk_and_keeps_what_is_behind_it(
     let imported = registry.import(&mut device.sink(None)).unwrap();
     let found = device.read();
     assert!(found[..size] == expected, "another disk");
-    // Nobody knows beforehand how much of the device a compressed disk takes: all of it is blank.
+    // How much of the device a compressed disk takes is not known beforehand: all of it is blank.
     let behind = if format == "raw.gz" { 0 } else { 0xa5 };
     assert!(found[size..].iter().all(|byte| *byte == behind));
     assert_eq!(found.len(), 40 * MIB);
@@ -133,7 +132,7 @@ fn a_device_gets_the_disk_and_keeps_what_is_behind_it(
 #[rstest]
 #[case::the_device_is_too_small(10 * MIB, None)]
 #[case::less_is_wanted(40 * MIB, Some(10 << 20))]
-fn what_does_not_fit_leaves_a_device_alone(#[case] size: usize, #[case] limit: Option<u64>) {
+fn too_large_disk_does_not_touch_the_device(#[case] size: usize, #[case] limit: Option<u64>) {
     let folder = Folder::new();
     let raw = folder.raw("disk.raw", 20 * MIB, 31);
     let file = image(&folder, &raw, "qcow2");

@@ -37,7 +37,7 @@ fn another_length_is_not_the_layer(#[case] how: fn(&mut Vec<u8>)) {
 #[rstest]
 #[case::first(0)]
 #[case::middle(3000)]
-fn a_damaged_layer_is_told_by_its_digest_and_not_by_its_content(#[case] at: usize) {
+fn damaged_layer_is_reported_as_digest_mismatch(#[case] at: usize) {
     let mut registry = registry();
     damage(&mut registry, |blob| blob[at] ^= 0x55);
     let error = registry.import(&mut MemorySink::new(None)).unwrap_err();
@@ -90,7 +90,7 @@ fn a_layer_without_a_disk_is_verified_as_well() {
 }
 
 #[test]
-fn a_broken_connection_says_where() {
+fn read_error_names_the_offset() {
     let mut registry = registry();
     registry.breaks_at = Some(700);
     let error = registry.import(&mut MemorySink::new(None)).unwrap_err();
@@ -151,7 +151,7 @@ fn bombs_do_not_go_off() {
         )
         .unwrap_err();
     assert_eq!(error.reason(), "Bomb");
-    // Wrapped once more than anybody does.
+    // Compressed once more than the limit.
     let once = pack(Packing::Gzip, b"disk");
     let thrice = pack(Packing::Gzip, &pack(Packing::Gzip, &once));
     let mut registry = Registry::with(&[("disk/a", &thrice)], Packing::Gzip);
@@ -160,7 +160,7 @@ fn bombs_do_not_go_off() {
 }
 
 #[test]
-fn who_looks_on_can_end_it() {
+fn observer_can_cancel_the_import() {
     let mut registry = registry();
     registry.blobs.clear();
     registry.layers.clear();
@@ -201,7 +201,7 @@ fn an_empty_file_is_an_empty_disk() {
 }
 
 #[test]
-fn a_device_asks_for_another_pass_and_says_so_if_there_is_none() {
+fn device_needs_another_pass_or_fails() {
     let folder = Folder::new();
     let raw = folder.raw("disk.raw", 20 << 20, 31);
     let image = folder.convert(&raw, "disk.qcow2", &["-o", "cluster_size=16k"]);

@@ -149,7 +149,7 @@ impl Source for Registry {
     }
 }
 
-/// Remembers what it was told; every look at its clock is 50 ms later.
+/// Records notifications; every reading of its clock is 50 ms later.
 #[derive(Default)]
 pub(super) struct Log {
     pub(super) clock: Duration,

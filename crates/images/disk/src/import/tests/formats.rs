@@ -13,7 +13,7 @@ use crate::sink::{FileSink, MemorySink};
 use crate::unpack::Packing;
 
 #[rstest]
-fn any_layer_any_format_one_disk(
+fn all_layer_and_disk_formats_give_the_same_disk(
     #[values(Packing::Plain, Packing::Gzip, Packing::Zstd, Packing::Xz)] packing: Packing,
     #[values(
         "raw",
@@ -99,7 +99,7 @@ fn raw_disks_are_filled_up_to_a_sector_as_qemu_does(#[case] size: usize) {
 }
 
 #[test]
-fn a_layer_of_less_than_512_bytes_is_a_layer() {
+fn layer_below_512_bytes_is_accepted() {
     let mut registry = Registry::with(&[("disk/disk.img", &vec![0; 100_000])], Packing::Zstd);
     assert!(registry.layers[0].size.unwrap() < 512);
     let mut sink = MemorySink::new(None);
@@ -111,7 +111,7 @@ fn a_layer_of_less_than_512_bytes_is_a_layer() {
 }
 
 #[test]
-fn the_upper_layer_wins_and_those_below_are_not_fetched() {
+fn upper_layer_wins_and_lower_ones_are_not_fetched() {
     let mut registry = Registry::with(&[("disk/disk.img", b"old")], Packing::Gzip);
     let upper = archive(&[("./disk/disk.img", b"new")]);
     registry.push(pack(Packing::Zstd, &upper), &upper);
@@ -158,7 +158,7 @@ fn an_artifact_is_the_disk_itself() {
 }
 
 #[test]
-fn a_file_that_nobody_knows_the_digest_of_gets_one() {
+fn digest_of_an_unverified_file_is_computed() {
     let folder = Folder::new();
     let raw = std::fs::read(folder.raw("disk.raw", 2 << 20, 9)).unwrap();
     let mut registry = Registry::default();
@@ -171,7 +171,7 @@ fn a_file_that_nobody_knows_the_digest_of_gets_one() {
     layer.size = None;
     layer.digest = Digest::sha256(b"a name");
     registry.blobs.insert(layer.digest.to_string(), blob);
-    // Whoever promises a digest has to keep it.
+    // A stated digest has to match.
     let error = registry.import(&mut MemorySink::new(None)).unwrap_err();
     assert_eq!(error.reason(), "DigestMismatch");
     registry.layers[0].is_verified = false;
@@ -202,7 +202,7 @@ fn other_formats_are_named(#[case] format: &str) {
 }
 
 #[test]
-fn a_file_is_sparse_and_progress_is_told() {
+fn file_is_sparse_and_progress_is_reported() {
     let folder = Folder::new();
     let image = folder.create("disk.qcow2", "", "300M");
     crate::qcow2::tests::fixture::qemu_io(

@@ -1,4 +1,4 @@
-//! A process that was killed goes on where it can.
+//! Imports of a killed process are resumed where possible.
 
 use platform::Digest;
 use rstest::rstest;
@@ -86,7 +86,7 @@ fn from_the_last_checkpoint_on(
 }
 
 #[test]
-fn what_comes_after_a_checkpoint_is_verified() {
+fn data_after_a_checkpoint_is_verified() {
     let disk: Vec<u8> = (0..2_000_000_u32).map(|n| (n % 241) as u8).collect();
     let tar = archive(&[("disk/disk.img", &disk)]);
     let mut registry = Registry::default();
@@ -154,7 +154,7 @@ fn packed_and_without_a_diff_id_there_is_no_checkpoint() {
     assert!(log.checkpoints.is_empty());
 }
 
-/// A file on a web server: it has no diff-id, and a digest only if somebody says one.
+/// A file on a web server: it has no diff-id, and a digest only if it is configured.
 #[rstest]
 fn a_plain_file_goes_on_and_is_verified_as_a_whole(
     #[values(true, false)] is_verified: bool,

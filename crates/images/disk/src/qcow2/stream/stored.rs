@@ -1,4 +1,4 @@
-//! A stream that is stored to go on later.
+//! The state of a stream in a checkpoint.
 
 use std::collections::BTreeSet;
 
@@ -10,10 +10,10 @@ use super::{Running, Stream};
 use crate::canvas::Canvas;
 use crate::error::Error;
 
-/// Items of a plan that are stored: a checkpoint stays below some megabytes.
-const MOST_STORED: usize = 1 << 15;
+/// Upper bound of stored items: a checkpoint stays below some megabytes.
+const MAX_STORED_ITEMS: usize = 1 << 15;
 
-/// What a stream needs to go on later.
+/// The state of a stream, to resume from.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct State {
     header: Header,
@@ -31,10 +31,10 @@ pub(crate) struct State {
 }
 
 impl Stream {
-    /// The state, after all that is under way has reached the target. None in another pass, or if
-    /// it would be too much to be stored.
+    /// The state, after all data in flight has reached the target. `None` in a later pass, or if it
+    /// would be too large.
     pub(crate) fn state(&mut self, canvas: &mut Canvas<'_>) -> Result<Option<State>, Error> {
-        if self.pass > 1 || self.plan.len() + self.missing.len() > MOST_STORED {
+        if self.pass > 1 || self.plan.len() + self.missing.len() > MAX_STORED_ITEMS {
             return Ok(None);
         }
         while let Some(answer) = self.inflater.answer()? {
@@ -61,8 +61,8 @@ impl Stream {
         }))
     }
 
-    /// Goes on from a state. What was only in memory of what could not be parked is gone; if it is
-    /// needed, another pass brings it.
+    /// Resumes from a state. Clusters kept only in memory are lost; if they are needed, another pass
+    /// reads them.
     pub(crate) fn resume(state: State, threads: usize) -> Self {
         let mut stream = Self::new(state.header, threads);
         stream.l1 = state.l1;

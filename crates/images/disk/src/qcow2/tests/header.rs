@@ -55,7 +55,7 @@ fn refused(#[case] at: usize, #[case] value: u32, #[case] expected: Qcow2Error) 
 }
 
 #[test]
-fn a_size_that_no_table_can_map_is_refused() {
+fn unmappable_size_is_rejected() {
     let mut head = valid();
     put64(&mut head, 24, u64::MAX);
     assert!(matches!(
@@ -65,7 +65,7 @@ fn a_size_that_no_table_can_map_is_refused() {
 }
 
 #[test]
-fn every_cut_of_a_header_is_an_error() {
+fn truncated_header_is_an_error() {
     let head = valid();
     for length in 0..105 {
         assert!(Header::parse(&head[..length]).is_err(), "{length}");
@@ -73,7 +73,7 @@ fn every_cut_of_a_header_is_an_error() {
 }
 
 #[test]
-fn a_dirty_or_corrupt_image_is_read_as_qemu_does_and_says_so() {
+fn dirty_or_corrupt_image_is_read_and_flagged() {
     let mut head = valid();
     put32(&mut head, 76, 3);
     let header = Header::parse(&head).unwrap();
@@ -81,7 +81,7 @@ fn a_dirty_or_corrupt_image_is_read_as_qemu_does_and_says_so() {
 }
 
 #[test]
-fn what_qemu_img_creates_is_understood() {
+fn images_of_qemu_img_are_parsed() {
     let folder = Folder::new();
     let image = folder.create(
         "disk.qcow2",

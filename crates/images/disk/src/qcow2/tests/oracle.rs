@@ -118,10 +118,10 @@ fn the_l1_table_of_a_grown_disk_comes_last(#[case] arguments: &[&str]) {
 #[rstest]
 #[case::tables_first(true)]
 #[case::tables_last(false)]
-fn more_disorder_than_is_waited_for_takes_no_more_memory(#[case] tables_first: bool) {
+fn memory_is_bounded_for_fragmented_images(#[case] tables_first: bool) {
     let folder = Folder::new();
     let image = folder.path("disk.qcow2");
-    let clusters = 3 * super::super::plan::MOST as u64;
+    let clusters = 3 * super::super::plan::MAX_ITEMS as u64;
     std::fs::write(&image, shuffled(clusters, tables_first)).unwrap();
     let (file, device) = agrees(&folder, &image);
     assert_eq!(file.disk[512..516], [0, 0, 0, 2]);
@@ -130,12 +130,12 @@ fn more_disorder_than_is_waited_for_takes_no_more_memory(#[case] tables_first: b
     // What comes last finds these few megabytes still in memory.
     assert_eq!(device.passes, if tables_first { 3 } else { 1 });
     // More passes bring more.
-    let larger = 5 * super::super::plan::MOST as u64;
+    let larger = 5 * super::super::plan::MAX_ITEMS as u64;
     std::fs::write(&image, shuffled(larger, tables_first)).unwrap();
     let (_, device) = agrees(&folder, &image);
     assert!((2..=8).contains(&device.passes), "{}", device.passes);
     // What they all would not bring is refused after the first, where there is no room to park.
-    let image = shuffled(20 * super::super::plan::MOST as u64, tables_first);
+    let image = shuffled(20 * super::super::plan::MAX_ITEMS as u64, tables_first);
     let error = decode(&image, &mut MemorySink::device(1 << 30), 65_536, 0).err();
     assert!(
         matches!(
@@ -183,7 +183,7 @@ fn a_base_that_was_compressed_and_then_written_to() {
 }
 
 #[test]
-fn a_cluster_mapped_twice_is_had_by_another_pass() {
+fn cluster_mapped_twice_needs_another_pass() {
     // Two L2 tables; the data that both map lies between them.
     let folder = Folder::new();
     let image = folder.create("disk.qcow2", "cluster_size=512", "64k");
@@ -214,7 +214,7 @@ fn a_cluster_mapped_twice_is_had_by_another_pass() {
 }
 
 #[test]
-fn a_truncated_image_is_not_a_disk_of_zeros() {
+fn truncated_image_is_rejected() {
     let folder = Folder::new();
     let raw = folder.raw("disk.raw", 3 << 20, 7);
     let image = folder.convert(&raw, "disk.qcow2", &[]);

@@ -41,7 +41,7 @@ fn described(flag: u8, about: &[u8], after: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn sizes_up_to_the_greatest_number_are_no_overflow() {
+fn largest_sizes_do_not_overflow() {
     for size in [u64::MAX, u64::MAX - 1, u64::MAX - 511, 1 << 63] {
         let archive = [sized(b'0', base_256(size)), vec![7; 1024]].concat();
         let mut reader = Reader::default();
@@ -67,7 +67,7 @@ fn sizes_up_to_the_greatest_number_are_no_overflow() {
 }
 
 #[test]
-fn names_longer_than_any_path_are_refused() {
+fn names_longer_than_path_max_are_rejected() {
     let long = vec![b'n'; MAX_NAME + 1];
     let file = block("x", b'0', 0);
     let link = block("x", b'2', 0);
@@ -99,7 +99,7 @@ fn extended_headers_have_a_limit() {
 }
 
 #[test]
-fn ambiguous_descriptions_are_refused() {
+fn ambiguous_headers_are_rejected() {
     let file = block("x", b'0', 0);
     let pax = |records: &[(&str, &[u8])]| with_pax(records, b"");
     let long = |name: &[u8]| described(b'L', name, b"");

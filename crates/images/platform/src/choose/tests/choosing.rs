@@ -75,7 +75,7 @@ fn nothing(#[case] index: &[&str], #[case] matcher: Matcher, #[case] category: &
 }
 
 #[test]
-fn a_missing_architecture_says_what_there_is() {
+fn missing_architecture_lists_the_available_ones() {
     let mut registry = Registry::default();
     let entries = ["linux/s390x", "linux/amd64", "linux/amd64"]
         .map(|platform| stated(&Digest::sha256(platform.as_bytes()), platform));
@@ -160,7 +160,7 @@ fn entries_without_a_platform_are_the_last_resort() {
     );
 }
 
-/// A platform that says nothing is none.
+/// An empty platform counts as missing.
 #[test]
 fn empty_platforms_are_read_from_the_config() {
     let mut registry = Registry::default();
@@ -191,7 +191,7 @@ fn indexes_in_indexes_are_opened_in_their_turn() {
         (registry.fetched, why.category()),
         (3, "ArchitectureNotFound")
     );
-    // One whose platform is for somebody else is not opened.
+    // An index with a platform that does not match is not opened.
     let mut entry = nested(&inner);
     entry["platform"] = json!({ "os": "windows", "architecture": "amd64" });
     let root = registry.index(&[entry]);
@@ -204,9 +204,9 @@ fn indexes_in_indexes_are_opened_in_their_turn() {
     );
 }
 
-/// Neither what a registry says of it nor what the entry says has to be true.
+/// Neither the Content-Type nor the media type of the entry has to be right.
 #[test]
-fn an_entry_without_a_type_is_what_it_turns_out_to_be() {
+fn entry_without_a_type_is_detected_by_its_content() {
     let mut registry = Registry::default();
     let image = registry.image("a", "linux/arm64");
     let inner = registry.index(&[stated(&image, "linux/arm64")]);
@@ -330,7 +330,7 @@ fn an_artifact_is_no_image() {
 }
 
 #[test]
-fn what_is_missing_is_gone_around_or_told() {
+fn missing_documents_are_skipped_or_reported() {
     let mut registry = Registry::default();
     let gone = Digest::sha256(b"gone");
     let image = registry.image("a", "linux/amd64");
@@ -356,7 +356,7 @@ fn what_is_missing_is_gone_around_or_told() {
 }
 
 #[test]
-fn what_was_not_asked_for_changes_nothing() {
+fn unrequested_documents_are_ignored() {
     let mut registry = Registry::default();
     let image = registry.image("a", "linux/amd64");
     let root = registry.index(&[silent(&image)]);

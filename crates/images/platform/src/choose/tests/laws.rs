@@ -147,7 +147,7 @@ proptest! {
         }
     }
 
-    /// Whatever it is told, a walk ends; and told the same, it ends the same.
+    /// A walk terminates for any input, and equal input gives an equal result.
     #[test]
     fn every_walk_ends(root in document(), answers in prop::collection::vec(document(), 1..5), config in prop::sample::select(&PLATFORMS[..]), matcher in wanted(), miss in 0..5usize) {
         let run = || {

@@ -1,4 +1,4 @@
-//! What has to run once Medley is installed: namespace, rights, operator, leader, and admission.
+//! Checks of an installed Medley: namespace, RBAC, operator, leader election and admission.
 
 use base64::Engine as _;
 use jiff::SignedDuration;
@@ -7,78 +7,82 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::LeaseSpec;
 use manifests::{ACCOUNT, Job, LEASE, WEBHOOK};
 
-use super::super::facts::{Account, Facts, Seen};
+use super::super::inputs::{Account, CheckInputs, Observed};
 use super::{Finding, State, listed};
 
-const RIGHTS: &str = "Rights";
+const PERMISSIONS: &str = "Rights";
 const OPERATOR: &str = "Operator";
 const ADMISSION: &str = "Admission";
 
-/// A lease that was not renewed for so many times its length is nobody's. Clocks need not agree, but nearly.
+/// A lease counts as abandoned when it was not renewed for this many lease durations. The margin
+/// allows for clock skew between this machine and the node of the leader.
 const STALE: i32 = 4;
 
-fn namespace(facts: &Facts) -> Finding {
-    let title = format!("namespace {} is there", facts.namespace);
+fn namespace(inputs: &CheckInputs) -> Finding {
+    let title = format!("namespace {} exists", inputs.namespace);
     let finding = |state| Finding::new("namespace", OPERATOR, title.clone(), state);
-    match &facts.namespace_exists {
+    match &inputs.namespace_exists {
         Ok(true) => finding(State::Ok),
-        Ok(false) => finding(State::Failed).says("it is not").hint(
+        Ok(false) => finding(State::Failed).with_message("it does not exist").hint(
             "medley manifests | kubectl apply --server-side -f -; or name another with --namespace",
         ),
-        Err(why) => Finding::unseen("namespace", OPERATOR, title.clone(), why),
+        Err(why) => Finding::unreadable("namespace", OPERATOR, title.clone(), why),
     }
 }
 
-pub(super) fn rights(facts: &Facts) -> Vec<Finding> {
-    let accounts = facts.accounts.iter();
+pub(super) fn permissions(inputs: &CheckInputs) -> Vec<Finding> {
+    let accounts = inputs.accounts.iter();
     accounts
         .flat_map(|account| [enough(account), no_more(account)])
         .collect()
 }
 
 fn enough(account: &Account) -> Finding {
-    let title = format!("{} may do what its jobs take", account.name);
-    let finding = |state| Finding::new("rights", RIGHTS, title.clone(), state);
+    let title = format!(
+        "{} has the permissions that its controllers need",
+        account.name
+    );
+    let finding = |state| Finding::new("rights", PERMISSIONS, title.clone(), state);
     match &account.missing {
         Ok(missing) if missing.is_empty() => finding(State::Ok),
         Ok(missing) => finding(State::Failed)
-            .says(format!("it may not {}", listed(missing)))
+            .with_message(format!("it may not {}", listed(missing)))
             .hint("medley manifests --only rbac | kubectl apply --server-side -f -; with --controllers, if others run"),
-        Err(why) => Finding::unseen("rights", RIGHTS, title.clone(), why),
+        Err(why) => Finding::unreadable("rights", PERMISSIONS, title.clone(), why),
     }
 }
 
 fn no_more(account: &Account) -> Finding {
-    let title = format!("{} may do no more", account.name);
-    let finding = |state| Finding::new("rights-surplus", RIGHTS, title.clone(), state);
+    let title = format!("{} has no further permissions", account.name);
+    let finding = |state| Finding::new("rights-surplus", PERMISSIONS, title.clone(), state);
     match &account.surplus {
         Ok(surplus) if surplus.is_empty() => finding(State::Ok),
         Ok(surplus) => finding(State::Warning)
-            .says(listed(surplus))
-            .hint("delete the bindings, unless you made them on purpose"),
-        Err(why) => Finding::unseen("rights-surplus", RIGHTS, title.clone(), why),
+            .with_message(listed(surplus))
+            .hint("delete the bindings, unless you created them on purpose"),
+        Err(why) => Finding::unreadable("rights-surplus", PERMISSIONS, title.clone(), why),
     }
 }
 
-pub(super) fn operator(facts: &Facts) -> Vec<Finding> {
-    let deployment = deployment("operator", OPERATOR, ACCOUNT, &facts.operator, facts);
-    vec![namespace(facts), deployment, lease(facts)]
+pub(super) fn operator(inputs: &CheckInputs) -> Vec<Finding> {
+    let deployment = deployment("operator", OPERATOR, ACCOUNT, &inputs.operator, inputs);
+    vec![namespace(inputs), deployment, lease(inputs)]
 }
 
 fn deployment(
     id: &'static str,
     group: &'static str,
     name: &str,
-    there: &Seen<Option<Deployment>>,
-    facts: &Facts,
+    there: &Observed<Option<Deployment>>,
+    inputs: &CheckInputs,
 ) -> Finding {
     let title = format!("Deployment {name} is available");
     let finding = |state| Finding::new(id, group, title.clone(), state);
     let there = match there {
-        Err(why) => return Finding::unseen(id, group, title.clone(), why),
+        Err(why) => return Finding::unreadable(id, group, title.clone(), why),
         Ok(None) => {
             return finding(State::Failed)
-                .says(format!("it is not in namespace {}", facts.namespace))
+                .with_message(format!("it is not in namespace {}", inputs.namespace))
                 .hint("medley manifests | kubectl apply --server-side -f -; or name another with --namespace");
         }
         Ok(Some(there)) => there,
@@ -87,41 +91,44 @@ fn deployment(
     let status = there.status.clone().unwrap_or_default();
     let available = status.available_replicas.unwrap_or_default();
     let updated = status.updated_replicas.unwrap_or_default();
-    let says = format!("{available} of {wanted} are available, {updated} are as they should be");
-    let look = format!(
+    let availability =
+        format!("{available} of {wanted} replicas are available, {updated} are up to date");
+    let hint = format!(
         "kubectl -n {} describe pods -l app.kubernetes.io/name={name}",
-        facts.namespace
+        inputs.namespace
     );
     if available >= wanted && updated >= wanted && wanted > 0 {
-        finding(State::Ok).says(format!("{available} of {wanted}"))
+        finding(State::Ok).with_message(format!("{available} of {wanted}"))
     } else if available > 0 {
-        finding(State::Warning).says(says).hint(look)
+        finding(State::Warning)
+            .with_message(availability)
+            .hint(hint)
     } else {
-        finding(State::Failed).says(says).hint(look)
+        finding(State::Failed).with_message(availability).hint(hint)
     }
 }
 
-fn lease(facts: &Facts) -> Finding {
+fn lease(inputs: &CheckInputs) -> Finding {
     let title = format!("lease {LEASE} is held");
     let finding = |state| Finding::new("lease", OPERATOR, title.clone(), state);
-    let logs = format!("kubectl -n {} logs deployment/{ACCOUNT}", facts.namespace);
-    match &facts.lease {
-        Err(why) => Finding::unseen("lease", OPERATOR, title.clone(), why),
+    let logs = format!("kubectl -n {} logs deployment/{ACCOUNT}", inputs.namespace);
+    match &inputs.lease {
+        Err(why) => Finding::unreadable("lease", OPERATOR, title.clone(), why),
         Ok(None) => finding(State::Failed)
-            .says("it is not there: no operator has led yet")
+            .with_message("it does not exist: no operator has led yet")
             .hint(logs),
-        Ok(Some(lease)) => match held(lease, facts) {
-            Ok(holder) => finding(State::Ok).says(format!("by {holder}")),
-            Err(why) => finding(State::Failed).says(why).hint(logs),
+        Ok(Some(lease)) => match held(lease, inputs) {
+            Ok(holder) => finding(State::Ok).with_message(format!("by {holder}")),
+            Err(why) => finding(State::Failed).with_message(why).hint(logs),
         },
     }
 }
 
-/// Who holds a lease, or why nobody does.
-fn held(lease: &LeaseSpec, facts: &Facts) -> Result<String, String> {
+/// The holder of a lease, or why it has none.
+fn held(lease: &LeaseSpec, inputs: &CheckInputs) -> Result<String, String> {
     let holder = lease.holder_identity.clone().unwrap_or_default();
     if holder.is_empty() {
-        return Err("it was given back, and nobody has taken it".to_owned());
+        return Err("it was released, and no replica has acquired it".to_owned());
     }
     let renewed = lease.renew_time.as_ref().map(|it| it.0);
     let Some(renewed) = renewed else {
@@ -131,7 +138,7 @@ fn held(lease: &LeaseSpec, facts: &Facts) -> Result<String, String> {
         .lease_duration_seconds
         .unwrap_or(15)
         .saturating_mul(STALE);
-    let age = facts.now.duration_since(renewed);
+    let age = inputs.now.duration_since(renewed);
     if age > SignedDuration::from_secs(lasts.into()) {
         return Err(format!(
             "{holder} has not renewed it for {}",
@@ -141,32 +148,34 @@ fn held(lease: &LeaseSpec, facts: &Facts) -> Result<String, String> {
     Ok(holder)
 }
 
-pub(super) fn admission(facts: &Facts) -> Vec<Finding> {
-    if !facts.jobs.iter().any(|job| Job::CHECKED.contains(job)) {
+pub(super) fn admission(inputs: &CheckInputs) -> Vec<Finding> {
+    if !inputs.jobs.iter().any(|job| Job::CHECKED.contains(job)) {
         return Vec::new();
     }
     let mut findings = vec![deployment(
         "webhook",
         ADMISSION,
         WEBHOOK,
-        &facts.webhook,
-        facts,
+        &inputs.webhook,
+        inputs,
     )];
-    for (name, there) in &facts.registrations {
-        findings.push(registration(name, there, facts));
+    for (name, there) in &inputs.registrations {
+        findings.push(registration(name, there, inputs));
     }
-    for (service, ready) in &facts.endpoints {
-        let title = format!("Service {service} has somebody who answers");
+    for (service, ready) in &inputs.endpoints {
+        let title = format!("Service {service} has ready endpoints");
         let finding = |state| Finding::new("webhook-endpoints", ADMISSION, title.clone(), state);
         findings.push(match ready {
             Ok(0) => finding(State::Failed)
-                .says("no endpoint is ready: the API server refuses what has to be checked")
+                .with_message(
+                    "no endpoint is ready: the API server rejects objects that require admission",
+                )
                 .hint(format!(
                     "kubectl -n {} get pods,endpointslices -l app.kubernetes.io/name={WEBHOOK}",
-                    facts.namespace
+                    inputs.namespace
                 )),
-            Ok(count) => finding(State::Ok).says(format!("{count} ready")),
-            Err(why) => Finding::unseen("webhook-endpoints", ADMISSION, title.clone(), why),
+            Ok(count) => finding(State::Ok).with_message(format!("{count} ready")),
+            Err(why) => Finding::unreadable("webhook-endpoints", ADMISSION, title.clone(), why),
         });
     }
     findings
@@ -174,36 +183,35 @@ pub(super) fn admission(facts: &Facts) -> Vec<Finding> {
 
 fn registration(
     name: &str,
-    there: &Seen<Option<MutatingWebhookConfiguration>>,
-    facts: &Facts,
+    there: &Observed<Option<MutatingWebhookConfiguration>>,
+    inputs: &CheckInputs,
 ) -> Finding {
-    let title = format!("the API server is told to ask: {name}");
+    let title = format!("webhook configuration {name} is registered");
     let finding = |state| Finding::new("registrations", ADMISSION, title.clone(), state);
-    let logs = format!("kubectl -n {} logs deployment/{WEBHOOK}", facts.namespace);
+    let logs = format!("kubectl -n {} logs deployment/{WEBHOOK}", inputs.namespace);
     let hooks = match there {
-        Err(why) => return Finding::unseen("registrations", ADMISSION, title.clone(), why),
+        Err(why) => return Finding::unreadable("registrations", ADMISSION, title.clone(), why),
         Ok(None) => {
             return finding(State::Failed)
-                .says("there is no such MutatingWebhookConfiguration; the check makes it when it starts")
+                .with_message("there is no such MutatingWebhookConfiguration; the webhook creates it when it starts")
                 .hint(logs);
         }
         Ok(Some(there)) => there.webhooks.as_deref().unwrap_or_default(),
     };
     if hooks.is_empty() {
-        return finding(State::Failed).says("it has no webhooks").hint(logs);
+        return finding(State::Failed)
+            .with_message("it has no webhooks")
+            .hint(logs);
     }
     match hooks.iter().find(|hook| !has_authority(hook)) {
         Some(hook) => finding(State::Failed)
-            .says(format!(
-                "{} names no authority that could be trusted",
-                hook.name
-            ))
-            .hint("restart the check, or see what keeps its caBundle"),
-        None => finding(State::Ok).says(format!("{} webhooks", hooks.len())),
+            .with_message(format!("{} has no valid CA bundle", hook.name))
+            .hint("restart the webhook, or find the manager that owns its caBundle"),
+        None => finding(State::Ok).with_message(format!("{} webhooks", hooks.len())),
     }
 }
 
-/// Whether a certificate is named that the API server can trust.
+/// Whether the webhook carries a CA bundle with a PEM certificate.
 fn has_authority(hook: &MutatingWebhook) -> bool {
     let bundle = hook.client_config.ca_bundle.as_ref();
     bundle.is_some_and(|bundle| {

@@ -3,11 +3,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::super::facts::{Account, Policy, Version};
+use super::super::inputs::{Account, Policy, Version};
 use super::*;
 
-/// An installation where all is well, and everything of others is there.
-fn well() -> Facts {
+/// An installation without problems, with all third-party CRDs.
+fn healthy() -> CheckInputs {
     let now: Timestamp = "2026-01-01T00:00:10Z".parse().unwrap();
     let kinds = Job::ALL.iter().flat_map(|job| foreign(*job));
     let mut kinds: BTreeSet<String> = kinds.map(|(kind, _)| (*kind).to_owned()).collect();
@@ -19,7 +19,7 @@ fn well() -> Facts {
         there["status"] = json!({
             "conditions": [{ "type": "Established", "status": "True" }],
         });
-        // A server fills in what was not said.
+        // The API server fills in defaults.
         there["spec"]["versions"][0]["deprecated"] = json!(false);
         (name, Ok(Some(there)))
     });
@@ -35,7 +35,7 @@ fn well() -> Facts {
             "name": "approval.advisor.kubevirt.io",
             "admissionReviewVersions": ["v1"],
             "sideEffects": "None",
-            // A certificate in PEM, in base64.
+            // A PEM certificate in base64.
             "clientConfig": {
                 "service": { "namespace": "medley-system", "name": "medley-webhook" },
                 "caBundle": "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUIKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo=",
@@ -47,7 +47,7 @@ fn well() -> Facts {
         "leaseDurationSeconds": 15,
         "renewTime": "2026-01-01T00:00:08.000000Z",
     }));
-    Facts {
+    CheckInputs {
         now,
         pre: false,
         namespace: "medley-system".to_owned(),
@@ -82,13 +82,13 @@ fn well() -> Facts {
     }
 }
 
-/// What is not well, and how.
-fn trouble(facts: &Facts) -> Vec<(&'static str, State)> {
-    let findings = decide(facts);
+/// The findings that are not `Ok`, with their severity.
+fn problems(inputs: &CheckInputs) -> Vec<(&'static str, State)> {
+    let findings = decide(inputs);
     for finding in &findings {
-        let is_trouble = matches!(finding.state, State::Warning | State::Failed);
+        let is_problem = matches!(finding.state, State::Warning | State::Failed);
         assert!(
-            !is_trouble || (finding.hint.is_some() && !finding.message.is_empty()),
+            !is_problem || (finding.hint.is_some() && !finding.message.is_empty()),
             "{finding:?}"
         );
     }
@@ -97,22 +97,22 @@ fn trouble(facts: &Facts) -> Vec<(&'static str, State)> {
 }
 
 #[test]
-fn all_is_well_where_it_is() {
-    assert_eq!(trouble(&well()), []);
-    let before = Facts {
+fn healthy_installation_has_no_findings() {
+    assert_eq!(problems(&healthy()), []);
+    let before = CheckInputs {
         pre: true,
         namespace_exists: Ok(false),
         definitions: BTreeMap::new(),
-        ..well()
+        ..healthy()
     };
-    // What can be added is told.
-    assert_eq!(trouble(&before), [("monitoring", State::Off)]);
+    // Optional components are reported.
+    assert_eq!(problems(&before), [("monitoring", State::Off)]);
 }
 
 #[test]
-fn groups_are_told_once() {
+fn findings_of_a_group_are_adjacent() {
     for pre in [true, false] {
-        let findings = decide(&Facts { pre, ..well() });
+        let findings = decide(&CheckInputs { pre, ..healthy() });
         let mut groups: Vec<&str> = findings.iter().map(|it| it.group).collect();
         groups.dedup();
         let distinct: BTreeSet<&str> = groups.iter().copied().collect();
@@ -121,8 +121,8 @@ fn groups_are_told_once() {
 }
 
 #[test]
-fn whatever_is_wrong_is_told() {
-    type Change = fn(&mut Facts);
+fn every_problem_has_a_finding() {
+    type Change = fn(&mut CheckInputs);
     let cases: [(&str, State, Change); 18] = [
         ("version", State::Failed, |it| {
             it.version.number = Some((1, 29));
@@ -188,25 +188,25 @@ fn whatever_is_wrong_is_told() {
         }),
     ];
     for (id, state, change) in cases {
-        let mut facts = well();
-        change(&mut facts);
-        assert_eq!(trouble(&facts), [(id, state)]);
+        let mut inputs = healthy();
+        change(&mut inputs);
+        assert_eq!(problems(&inputs), [(id, state)]);
     }
 }
 
 #[test]
-fn before_an_installation_it_counts_who_installs() {
-    let facts = Facts {
+fn pre_check_depends_on_permissions_of_the_installer() {
+    let inputs = CheckInputs {
         pre: true,
         cannot_install: Ok(vec!["create namespaces".to_owned()]),
         may_escalate: Ok(false),
         namespace_exists: Ok(false),
         definitions: BTreeMap::new(),
         monitored: Ok(false),
-        ..well()
+        ..healthy()
     };
     assert_eq!(
-        trouble(&facts),
+        problems(&inputs),
         [
             ("install-rights", State::Failed),
             ("install-grants", State::Warning),
@@ -216,15 +216,15 @@ fn before_an_installation_it_counts_who_installs() {
 }
 
 #[test]
-fn what_others_have_not_installed_is_off() {
-    let facts = Facts {
+fn missing_third_party_crds_are_off() {
+    let inputs = CheckInputs {
         kinds: Ok(BTreeSet::new()),
         policies: Vec::new(),
         monitored: Ok(false),
-        ..well()
+        ..healthy()
     };
     assert_eq!(
-        trouble(&facts),
+        problems(&inputs),
         [
             ("jobs", State::Off),
             ("jobs", State::Off),
@@ -235,19 +235,19 @@ fn what_others_have_not_installed_is_off() {
 }
 
 #[test]
-fn nobody_is_asked_where_nothing_is_checked() {
-    let facts = Facts {
+fn webhook_is_not_checked_without_admission_jobs() {
+    let inputs = CheckInputs {
         jobs: [Job::Release].into(),
         webhook: Ok(None),
         registrations: BTreeMap::new(),
         endpoints: BTreeMap::new(),
-        ..well()
+        ..healthy()
     };
-    assert_eq!(trouble(&facts), []);
+    assert_eq!(problems(&inputs), []);
 }
 
 #[test]
-fn long_lists_are_cut() {
+fn long_lists_are_truncated() {
     let all: Vec<String> = (0..7).map(|it| it.to_string()).collect();
     assert_eq!(listed(&all), "0, 1, 2, 3, 4, and 2 more");
     assert_eq!(listed(&all[..2]), "0, 1");

@@ -1,10 +1,10 @@
-//! What can be approved, and what is written when it is.
+//! Which plans can be approved, and what an approval writes.
 
 use api::advisor::{Action, VirtPlatformConfig, names};
 use clap::Parser;
 use serde_json::{Value, json};
 
-use super::{Approving, Arguments};
+use super::{Arguments, PlanApproval};
 
 #[derive(Debug, Parser)]
 struct Line {
@@ -12,14 +12,14 @@ struct Line {
     arguments: Arguments,
 }
 
-/// What is different about a configuration.
+/// Modifies the sample configuration.
 type Change = fn(&mut Value);
 
 fn digest() -> String {
     format!("sha256:{}", "0123456789abcdef".repeat(4))
 }
 
-/// A configuration with a plan of two items, of which the second takes two fields.
+/// A configuration with a plan of two items, of which the second takes over two fields.
 fn config(change: impl FnOnce(&mut Value)) -> VirtPlatformConfig {
     let target = json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": "t" });
     let takeover = |path: &str, reclaimed: bool| json!({ "path": path, "manager": "kubectl-edit", "reclaimed": reclaimed });
@@ -42,7 +42,7 @@ fn config(change: impl FnOnce(&mut Value)) -> VirtPlatformConfig {
     serde_json::from_value(value).unwrap()
 }
 
-fn decide(config: &VirtPlatformConfig, flags: &[&str]) -> Result<Approving, String> {
+fn decide(config: &VirtPlatformConfig, flags: &[&str]) -> Result<PlanApproval, String> {
     let line = ["approve", "c"].iter().chain(flags);
     let line = Line::try_parse_from(line).map_err(|error| error.to_string())?;
     line.arguments
@@ -51,7 +51,7 @@ fn decide(config: &VirtPlatformConfig, flags: &[&str]) -> Result<Approving, Stri
 }
 
 #[test]
-fn what_is_not_up_to_date_is_refused() {
+fn stale_plan_cannot_be_approved() {
     let cases: [(Change, &str); 5] = [
         (|it| it["status"] = json!(null), "has no plan yet"),
         (
@@ -77,32 +77,32 @@ fn what_is_not_up_to_date_is_refused() {
         ),
     ];
     for (change, part) in cases {
-        let said = decide(&config(change), &["--take-over"]).unwrap_err();
-        assert!(said.contains(part), "{part} in {said}");
+        let refusal = decide(&config(change), &["--take-over"]).unwrap_err();
+        assert!(refusal.contains(part), "{part} in {refusal}");
     }
 }
 
 #[test]
 fn takeovers_need_consent() {
     let config = config(|_| ());
-    let said = decide(&config, &[]).unwrap_err();
+    let refusal = decide(&config, &[]).unwrap_err();
     for part in [
         "second:spec.a from kubectl-edit",
         "second:spec.b from kubectl-edit",
-        "--take-over agrees to all",
+        "--take-over consents to all",
     ] {
-        assert!(said.contains(part), "{part} in {said}");
+        assert!(refusal.contains(part), "{part} in {refusal}");
     }
-    assert!(!said.contains("spec.c"), "it was ours: {said}");
-    let said = decide(&config, &["--take-over=second:spec.a"]).unwrap_err();
+    assert!(!refusal.contains("spec.c"), "it was ours: {refusal}");
+    let refusal = decide(&config, &["--take-over=second:spec.a"]).unwrap_err();
     assert!(
-        said.contains("spec.b") && !said.contains("spec.a"),
-        "{said}"
+        refusal.contains("spec.b") && !refusal.contains("spec.a"),
+        "{refusal}"
     );
-    let said = decide(&config, &["--take-over=second:spec.x"]).unwrap_err();
+    let refusal = decide(&config, &["--take-over=second:spec.x"]).unwrap_err();
     assert!(
-        said.contains("there are: second:spec.a, second:spec.b"),
-        "{said}"
+        refusal.contains("there are: second:spec.a, second:spec.b"),
+        "{refusal}"
     );
     for flag in [
         "--take-over",
@@ -112,7 +112,7 @@ fn takeovers_need_consent() {
     ] {
         assert!(decide(&config, &[flag]).is_ok(), "{flag}");
     }
-    // Items that are not approved take nothing.
+    // Items that are not approved take nothing over.
     assert!(decide(&config, &["--items", "first"]).is_ok());
 }
 
@@ -126,18 +126,18 @@ fn the_lock_that_is_bypassed_needs_no_consent() {
 fn a_digest_has_to_be_that_of_the_plan() {
     let config = config(|_| ());
     let whole = digest();
-    for asked in [whole.as_str(), "0123456789ab", "sha256:0123456789abcd"] {
-        let flags = ["--take-over", "--digest", asked];
-        assert!(decide(&config, &flags).is_ok(), "{asked}");
+    for requested in [whole.as_str(), "0123456789ab", "sha256:0123456789abcd"] {
+        let flags = ["--take-over", "--digest", requested];
+        assert!(decide(&config, &flags).is_ok(), "{requested}");
     }
-    for asked in ["0123456789a", "ffffffffffff", "sha256:"] {
-        let said = decide(&config, &["--take-over", "--digest", asked]).unwrap_err();
-        assert!(said.contains(&whole), "{asked}: {said}");
+    for requested in ["0123456789a", "ffffffffffff", "sha256:"] {
+        let refusal = decide(&config, &["--take-over", "--digest", requested]).unwrap_err();
+        assert!(refusal.contains(&whole), "{requested}: {refusal}");
     }
 }
 
 #[test]
-fn everything_is_in_one_patch() {
+fn approval_is_a_single_patch() {
     let approving = decide(&config(|_| ()), &["--items", "second", "--take-over"]).unwrap();
     assert_eq!(
         approving.granted.len(),
@@ -161,15 +161,15 @@ fn everything_is_in_one_patch() {
         approving.patch()["spec"]["approval"]["takeovers"],
         json!(null)
     );
-    let said = decide(&config(|_| ()), &["--items", "third"]).unwrap_err();
+    let refusal = decide(&config(|_| ()), &["--items", "third"]).unwrap_err();
     assert!(
-        said.contains("'third'") && said.contains("first, second"),
-        "{said}"
+        refusal.contains("'third'") && refusal.contains("first, second"),
+        "{refusal}"
     );
 }
 
 #[test]
-fn those_who_join_an_approval_approve_the_same() {
+fn later_approvals_keep_the_selection() {
     let config = config(|it| {
         it["status"]["requiredApprovals"] =
             json!([{ "source": "ApprovalPolicy two", "approvals": 2 }]);

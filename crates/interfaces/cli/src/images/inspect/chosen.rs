@@ -1,27 +1,27 @@
-//! Which image a node would pull, and why no other.
+//! The image a node would pull, and why no other.
 
 use std::fmt::Write as _;
 
 use anyhow::bail;
-use importer::{Inspection, Sought};
+use importer::{Inspection, SearchResult};
 use platform::{Digest, Matcher, Why};
 use serde::Serialize;
 
 use super::printable;
 use crate::governance::output::table;
 
-/// What becomes of the images under a name on a node.
+/// Match of the images of a name against a node's platform.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Chosen {
-    /// What the node is.
+    /// Platform of the node.
     wanted: String,
-    /// The image that it pulls.
+    /// Digest of the image that it pulls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pulled: Option<Digest>,
     /// Why that one, or why none.
     why: String,
-    /// What is wrong with each, or that it is less good.
+    /// Why each other image does not match, or ranks lower.
     entries: Vec<Judged>,
 }
 
@@ -35,11 +35,11 @@ struct Judged {
 }
 
 impl Chosen {
-    /// Judges all images by what a node pulls.
-    pub(super) fn new(matcher: &Matcher, sought: &Sought, inspection: &Inspection) -> Self {
+    /// Ranks all images as the node's containerd would.
+    pub(super) fn new(matcher: &Matcher, sought: &SearchResult, inspection: &Inspection) -> Self {
         let pulled = sought.found.as_ref().ok().map(|it| it.image.digest.clone());
         let why = match &sought.found {
-            Ok(found) => told(found.why).to_owned(),
+            Ok(found) => why_text(found.why).to_owned(),
             Err(why) => why.to_string(),
         };
         let judged = inspection.platforms.iter().map(|entry| {
@@ -50,7 +50,7 @@ impl Chosen {
                 pulled: is_pulled,
                 why: match matcher.judge(&entry.platform) {
                     _ if is_pulled => String::new(),
-                    Ok(_) => "would do, but another is better".to_owned(),
+                    Ok(_) => "matches, but another is better".to_owned(),
                     Err(unfit) => format!("is for {unfit}"),
                 },
             }
@@ -63,7 +63,7 @@ impl Chosen {
         }
     }
 
-    /// The same for people.
+    /// The result as text.
     pub(super) fn render(&self) -> String {
         let mut text = String::new();
         let what = match &self.pulled {
@@ -83,17 +83,17 @@ impl Chosen {
     /// An error if the node pulls nothing, so that scripts notice.
     pub(super) fn outcome(&self, image: &str) -> anyhow::Result<()> {
         if self.pulled.is_none() {
-            bail!("a node of {} finds nothing to run in {image}", self.wanted);
+            bail!("a node of {} cannot run any image of {image}", self.wanted);
         }
         Ok(())
     }
 }
 
-fn told(why: Why) -> &'static str {
+fn why_text(why: Why) -> &'static str {
     match why {
-        Why::Stated => "its entry says just that",
-        Why::Fallback => "it will do, and nothing nearer is there",
-        Why::Config => "its entry says nothing, but its config does",
-        Why::OnlyOne => "there is no index, but this image",
+        Why::Stated => "its entry matches exactly",
+        Why::Fallback => "it matches, and there is no closer match",
+        Why::Config => "its entry has no platform, but its config matches",
+        Why::OnlyOne => "the image has no index",
     }
 }

@@ -1,4 +1,4 @@
-//! The pretended etcd: it is healthy until it is stopped, and that is all it is.
+//! The pretended etcd: it only answers health probes until it is stopped.
 
 use std::convert::Infallible;
 use std::ffi::OsString;
@@ -17,10 +17,10 @@ use tokio::net::TcpListener;
 use super::flags::Flags;
 use crate::process;
 
-/// Where etcd listens when it is told nothing.
+/// etcd's default for `--listen-client-urls`.
 const DEFAULT_URL: &str = "http://localhost:2379";
 
-/// Answers health probes on `--listen-client-urls` until it is asked to stop.
+/// Answers health probes on `--listen-client-urls` until SIGTERM or SIGINT.
 pub(super) fn run(line: &[OsString]) -> anyhow::Result<()> {
     let flags = Flags::parse(line);
     let url = flags
@@ -28,7 +28,7 @@ pub(super) fn run(line: &[OsString]) -> anyhow::Result<()> {
         .unwrap_or(DEFAULT_URL)
         .to_owned();
     let address = authority(&url)
-        .with_context(|| format!("--listen-client-urls is {url:?}, http://HOST:PORT is needed"))?
+        .with_context(|| format!("--listen-client-urls is {url:?}, expected http://HOST:PORT"))?
         .to_owned();
     process::build_runtime()?.block_on(async {
         let stop = process::stop_signal()?;
@@ -56,7 +56,7 @@ async fn accept(listener: &TcpListener) {
             Ok((stream, _)) => {
                 tokio::spawn(async move {
                     let connection = auto::Builder::new(TokioExecutor::new());
-                    // A prober that goes away early has its answer or wants none.
+                    // A prober that disconnects early needs no answer.
                     let _ = connection
                         .serve_connection(TokioIo::new(stream), service_fn(answer))
                         .await;
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_plain_urls_with_a_port_are_listened_on() {
+    fn etcd_listens_only_on_urls_with_a_port() {
         for (url, expected) in [
             ("http://127.0.0.1:2379", Some("127.0.0.1:2379")),
             ("http://localhost:0/", Some("localhost:0")),

@@ -1,15 +1,15 @@
-//! Flags as Go programs read them, of which only a few matter here.
+//! Go-style flags, of which only a few matter here.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
 
-/// What a command line says, by flag; the last word on a flag counts.
+/// Values by flag; the last occurrence wins.
 #[derive(Debug, Default)]
 pub(super) struct Flags(HashMap<String, String>);
 
 impl Flags {
-    /// Reads `--flag=value`, `--flag value` and `--flag`, with one dash or two. Nothing is wrong
-    /// here: flags nobody asks for are flags of a server that has more to be told.
+    /// Reads `--flag=value`, `--flag value` and `--flag`, with one dash or two. Never fails:
+    /// unknown flags are those of a real kube-apiserver or etcd.
     pub(super) fn parse(line: &[OsString]) -> Self {
         let mut flags = HashMap::new();
         let mut words = line.iter().map(|word| word.to_string_lossy()).peekable();
@@ -38,7 +38,7 @@ impl Flags {
             .filter(|value| !value.is_empty())
     }
 
-    /// The first of a list of values.
+    /// The first of a comma-separated list of values.
     pub(super) fn first(&self, name: &str) -> Option<&str> {
         self.get(name)?.split(',').next()
     }

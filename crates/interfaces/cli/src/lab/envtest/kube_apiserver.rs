@@ -13,12 +13,12 @@ use super::flags::Flags;
 use crate::lab::embedded::{Settings, bind, read_tokens};
 use crate::{exit, host, process};
 
-/// Serves on `--bind-address` and `--secure-port` until it is asked to stop.
+/// Serves on `--bind-address` and `--secure-port` until SIGTERM or SIGINT.
 ///
-/// Honoured besides: `--cert-dir`, `--tls-cert-file`, `--tls-private-key-file`,
-/// `--client-ca-file`, `--token-auth-file`, `--advertise-address` and
-/// `--service-account-issuer`. Tokens are signed with a key of the server's own, so the key files
-/// for service accounts mean nothing here; neither do the many flags of parts that are not there.
+/// Also honoured: `--cert-dir`, `--tls-cert-file`, `--tls-private-key-file`, `--client-ca-file`,
+/// `--token-auth-file`, `--advertise-address` and `--service-account-issuer`. The server signs
+/// tokens with a key of its own, so the key files for service accounts are ignored, and so are the
+/// flags of components that the embedded server lacks.
 pub(super) fn run(line: &[OsString]) -> anyhow::Result<()> {
     let flags = Flags::parse(line);
     if flags.get("version").is_some() {
@@ -33,8 +33,8 @@ async fn serve(flags: &Flags) -> anyhow::Result<()> {
     let port = flags.get("secure-port").unwrap_or("6443");
     let port: u16 = port
         .parse()
-        .with_context(|| format!("--secure-port is {port:?}, a port is needed"))?;
-    let authority = Authority::generate().context("making the server's keys")?;
+        .with_context(|| format!("--secure-port is {port:?}, expected a port"))?;
+    let authority = Authority::generate().context("creating the server's keys")?;
     let identity = identity(flags, &authority, ip)?;
     let client_authorities = match flags.get("client-ca-file") {
         Some(path) => vec![read(Path::new(path), "--client-ca-file")?],
@@ -45,9 +45,7 @@ async fn serve(flags: &Flags) -> anyhow::Result<()> {
         None => StaticTokens::default(),
     };
     let listener = bind(SocketAddr::new(ip, port)).await?;
-    let listening = listener
-        .local_addr()
-        .context("asking for the own address")?;
+    let listening = listener.local_addr().context("reading the local address")?;
     let advertised = match address(flags, "advertise-address")? {
         Some(ip) => SocketAddr::new(ip, listening.port()),
         None => host::reachable(listening),
@@ -77,11 +75,11 @@ fn address(flags: &Flags, name: &str) -> anyhow::Result<Option<IpAddr>> {
     };
     text.parse()
         .map(Some)
-        .with_context(|| format!("--{name} is {text:?}, an IP address is needed"))
+        .with_context(|| format!("--{name} is {text:?}, expected an IP address"))
 }
 
-/// The certificate that is named, else the one in the certificate folder under the name that
-/// kube-apiserver looks for, else a new one.
+/// The certificate named by flags, else the one in `--cert-dir` under kube-apiserver's file name,
+/// else a new one.
 fn identity(flags: &Flags, authority: &Authority, ip: IpAddr) -> anyhow::Result<Identity> {
     let named = flags
         .get("tls-cert-file")
@@ -103,7 +101,7 @@ fn identity(flags: &Flags, authority: &Authority, ip: IpAddr) -> anyhow::Result<
     }
     authority
         .server(&host::server_names(ip))
-        .context("making the server's certificate")
+        .context("creating the server's certificate")
 }
 
 fn read(path: &Path, flag: &str) -> anyhow::Result<String> {

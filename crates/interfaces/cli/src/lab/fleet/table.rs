@@ -6,7 +6,7 @@ use crate::governance::output::table;
 
 const HEADERS: [&str; 6] = ["NAME", "STATUS", "POOL", "OS", "ARCH", "CPU"];
 
-/// One line a node, under headers.
+/// One line per node, under headers.
 pub(super) fn render(nodes: &[NodeLine]) -> String {
     if nodes.is_empty() {
         return "no nodes\n".to_owned();

@@ -1,4 +1,4 @@
-//! What lives in the cluster besides its API server.
+//! The components of the cluster besides its API server.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -25,22 +25,22 @@ use tower::ServiceExt as _;
 use crate::images::registry::AddressArguments;
 use crate::version;
 
-/// Where Medley keeps what is its own.
+/// Namespace of Medley's own objects.
 pub(crate) const NAMESPACE: &str = "medley-system";
 
-/// What is to live in the cluster.
+/// Which components to run.
 pub(crate) struct Options {
-    /// The nodes to begin with.
+    /// The initial nodes.
     pub(crate) fleet: Option<::fleet::Fleet>,
-    /// The simulated operators of others.
+    /// The simulated third-party operators.
     pub(crate) operators: Option<Installed>,
     /// Whether there is a registry with boot images.
     pub(crate) registry: bool,
-    /// How much faster than in reality things happen.
+    /// How much faster than in reality the simulation runs.
     pub(crate) speed: f64,
-    /// Where the disks of golden images are kept.
+    /// Directory of the disks of golden images.
     pub(crate) disks: PathBuf,
-    /// What controllers and the console may connect to besides the registry of the demo.
+    /// Addresses that controllers and the console may connect to besides the demo registry.
     pub(crate) addresses: AddressArguments,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Options {
 pub(crate) struct Cluster {
     manager: Manager,
     medley: Manager,
-    /// The admission checks, until they are stopped.
+    /// The admission webhooks, until they are stopped.
     check: Mutex<Option<::webhook::Running>>,
     registry: Option<SocketAddr>,
     addresses: AddressPolicy,
@@ -84,7 +84,7 @@ impl Cluster {
         let started = ::fleet::start(&manager, options)
             .await
             .context("starting the fleet")?;
-        // The registry of the demo is on loopback: its port alone may be connected to there.
+        // The demo registry is on loopback: only its port is allowed there.
         let demo = started.registry.map(AddressRange::from);
         let addresses = given.policy_with(demo);
         let registries = registries(started.registry, &addresses);
@@ -99,22 +99,22 @@ impl Cluster {
         })
     }
 
-    /// Where the registry with boot images is.
+    /// Address of the registry with boot images.
     pub(crate) fn registry(&self) -> Option<SocketAddr> {
         self.registry
     }
 
-    /// What may be connected to when objects name a server.
+    /// Addresses that are allowed when objects name a server.
     pub(crate) fn addresses(&self) -> &AddressPolicy {
         &self.addresses
     }
 
-    /// A client for whoever reports on the cluster.
+    /// A client to read the state of the cluster.
     pub(crate) fn client(&self) -> Client {
         self.manager.client()
     }
 
-    /// Stops everything; what has been begun is brought to its end.
+    /// Stops everything gracefully.
     pub(crate) async fn stop(&self) {
         self.medley.stop().await;
         let check = self.check.lock().take();
@@ -125,7 +125,7 @@ impl Cluster {
     }
 }
 
-/// Where the images of pods are looked at: everywhere, and in the registry of the demo, which has no TLS.
+/// Registries to inspect the images of pods in: all, with plain HTTP for the demo registry.
 fn registries(demo: Option<SocketAddr>, addresses: &AddressPolicy) -> Registries {
     let routes = match demo {
         Some(address) => Routes::direct().with_plain(address.to_string()),
@@ -136,8 +136,8 @@ fn registries(demo: Option<SocketAddr>, addresses: &AddressPolicy) -> Registries
     Registries::new(client, Keyring::anonymous())
 }
 
-/// Starts what this is all about: the admission checks, and the controllers, which have the rights that
-/// are shipped with them and no others.
+/// Starts the admission webhooks and the controllers, with the RBAC of a real installation and
+/// nothing more.
 async fn work(
     server: &ApiServer,
     admin: &Client,
@@ -158,21 +158,21 @@ async fn work(
     let registry = Registry::standard(&options.profiles).context("choosing profiles")?;
     controllers::install(admin, NAMESPACE)
         .await
-        .context("installing the kinds of Medley")?;
+        .context("installing the CRDs of Medley")?;
     controllers::grant(admin, NAMESPACE, &registry, &options.jobs)
         .await
-        .context("granting the operator its rights")?;
-    controllers::own_release(admin, NAMESPACE)
+        .context("installing the operator's RBAC")?;
+    controllers::install_release_owner(admin, NAMESPACE)
         .await
-        .context("having the operator keep the release")?;
+        .context("enabling the operator to manage the release")?;
     let check = ::webhook::start_verifying(
         client(server, "medley-webhook"),
         (Ipv4Addr::LOCALHOST, 0).into(),
         &crate::webhook::checks(&options.jobs, &options.registries),
-        callers(server).context("having the API server known to the admission checks")?,
+        callers(server).context("creating the API server's client certificate for webhooks")?,
     )
     .await
-    .context("starting the admission checks")?;
+    .context("starting the admission webhooks")?;
     let account = format!("system:serviceaccount:{NAMESPACE}:{}", controllers::ACCOUNT);
     let groups = ["system:serviceaccounts", "system:authenticated"];
     let medley = Manager::new(named(server, UserInfo::known(&account, &groups), "medley"));
@@ -182,8 +182,9 @@ async fn work(
     Ok((medley, check))
 }
 
-/// Gives the API server a client certificate for webhooks, and says how it is verified. Its authority is made for it alone
-/// and forgotten at once: no other process can ever have such a certificate.
+/// Gives the API server a client certificate for webhooks, and returns how to verify it. The CA is
+/// created for it alone and its key is dropped at once, so that no other process can obtain such a
+/// certificate.
 fn callers(server: &ApiServer) -> anyhow::Result<ClientVerification> {
     let now = Timestamp::now();
     let authority = Authority::make("medley-webhook-callers", now, Timestamp::MAX)?;
@@ -206,7 +207,7 @@ fn client(server: &ApiServer, component: &'static str) -> Client {
     named(server, user, component)
 }
 
-/// A client in this process for whoever has the kubeconfig of the cluster.
+/// A client in this process for the user of the cluster's kubeconfig.
 pub(crate) fn administrator(server: &ApiServer) -> Client {
     named(
         server,
@@ -215,7 +216,7 @@ pub(crate) fn administrator(server: &ApiServer) -> Client {
     )
 }
 
-/// A client in this process for somebody.
+/// A client in this process for a user.
 fn named(server: &ApiServer, user: UserInfo, component: &'static str) -> Client {
     let service =
         server

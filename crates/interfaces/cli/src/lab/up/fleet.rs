@@ -1,4 +1,4 @@
-//! Which nodes a cluster begins with.
+//! The initial nodes of a cluster.
 
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -7,10 +7,10 @@ use std::str::FromStr;
 use anyhow::Context as _;
 use fleet::Fleet;
 
-/// What `--fleet` says.
+/// Value of `--fleet`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum FleetChoice {
-    /// The mixed fleet that comes with the program.
+    /// The built-in mixed fleet.
     Demo,
     /// No nodes.
     None,
@@ -31,7 +31,7 @@ impl FromStr for FleetChoice {
 }
 
 impl FleetChoice {
-    /// The fleet that is meant.
+    /// Loads the fleet.
     pub(crate) fn load(&self) -> anyhow::Result<Option<Fleet>> {
         match self {
             Self::Demo => Fleet::demo().map(Some).context("reading the demo fleet"),

@@ -1,4 +1,4 @@
-//! What a new user reads first.
+//! The welcome text of `medley up`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,10 +9,10 @@ use kube::Api;
 use kube::api::ListParams;
 
 use super::cluster::Cluster;
-use crate::console::Running;
+use super::console::Running;
 use crate::lab::embedded::Embedded;
 
-/// Where the cluster is, what it is made of, and what to try next.
+/// Address of the cluster, its nodes, and what to try next.
 pub(crate) async fn text(
     embedded: &Embedded,
     cluster: &Cluster,
@@ -29,7 +29,7 @@ pub(crate) async fn text(
         embedded.url(),
         fleet(&nodes)
     );
-    // Writing to a string does not fail.
+    // Writing to a string cannot fail.
     if let Some(registry) = cluster.registry() {
         let _ = writeln!(
             text,
@@ -46,7 +46,7 @@ pub(crate) async fn text(
         quoted(&absolute.display().to_string())
     );
     if let Some(registry) = cluster.registry() {
-        // It is without TLS, which no command believes a registry to be by itself.
+        // It has no TLS, which commands accept only for registries named here.
         let _ = writeln!(text, "  export MEDLEY_INSECURE={registry}");
     }
     text.push_str("\nThen try:\n");
@@ -103,7 +103,7 @@ fn fleet(nodes: &[Node]) -> String {
     format!("{count}: {}", platforms.join(", "))
 }
 
-/// A path as a shell takes it.
+/// A path, quoted for a shell.
 fn quoted(path: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+,=@".contains(c);
     if path.chars().all(plain) {
@@ -118,7 +118,7 @@ mod tests {
     use super::quoted;
 
     #[test]
-    fn a_shell_reads_paths_as_they_are() {
+    fn paths_are_quoted_for_the_shell() {
         for (path, expected) in [
             ("/srv/medley-1.0/kube+config", "/srv/medley-1.0/kube+config"),
             ("/my data/k", "'/my data/k'"),

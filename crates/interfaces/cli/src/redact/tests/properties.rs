@@ -1,4 +1,4 @@
-//! A secret in a carrier, in random nesting, is never printed.
+//! A secret in random carriers and nesting never appears in the output.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use super::super::{Removed, object, text};
 
-/// A password, with the characters that people are made to use.
+/// A password with special characters.
 fn secret() -> impl Strategy<Value = String> {
     "[A-Za-z0-9]{4}[A-Za-z0-9!#$%+,.:;=?@_~-]{6,20}[A-Za-z0-9]{4}"
 }
 
-/// A text that carries it.
+/// A text that carries the secret.
 fn carried(secret: &str, by: usize) -> String {
     match by {
         0 => format!("password: {secret}"),
@@ -32,7 +32,7 @@ fn carried(secret: &str, by: usize) -> String {
 }
 const CARRIERS: usize = 11;
 
-/// A text around a text.
+/// A text nested in another.
 fn wrapped(inner: String, how: usize) -> String {
     match how {
         0 => STANDARD.encode(inner),
@@ -43,7 +43,7 @@ fn wrapped(inner: String, how: usize) -> String {
     }
 }
 
-/// A place in an object.
+/// An object that carries the text.
 fn placed(inner: &str, secret: &str, at: usize) -> Value {
     match at {
         0 => json!({ "kind": "Pod", "metadata": { "annotations": { "a": inner } } }),
@@ -96,7 +96,7 @@ proptest! {
         let clean = text("text", &inner, &mut removed);
         is_absent(&secret, &clean);
         prop_assert!(!STANDARD.encode(&secret).is_empty() && removed.total() > 0, "{} of {}", clean, inner);
-        // A text that was only encoded is gone as well.
+        // A text that was only encoded is removed as well.
         if wraps.last() == Some(&0) {
             prop_assert!(!clean.contains(&inner), "{}", clean);
         }
@@ -106,7 +106,7 @@ proptest! {
         object(&mut value, "document", &mut removed);
         is_absent(&secret, &value.to_string());
         prop_assert!(removed.total() > 0, "{}", value);
-        // A second pass finds nothing: what replaces a secret is no secret.
+        // A second pass finds nothing: the placeholder is not taken for a secret.
         let once = value.clone();
         let mut again = Removed::default();
         object(&mut value, "document", &mut again);
@@ -115,10 +115,10 @@ proptest! {
     }
 
     #[test]
-    fn redaction_accepts_any_text(said in any::<String>(), lines in "(?s)[ -~\n]{0,200}") {
-        for said in [said, lines] {
-            let once = text("text", &said, &mut Removed::default());
-            let mut value = json!({ "kind": "Pod", "a": said.clone(), said.clone(): [said] });
+    fn redaction_accepts_any_text(input in any::<String>(), lines in "(?s)[ -~\n]{0,200}") {
+        for input in [input, lines] {
+            let once = text("text", &input, &mut Removed::default());
+            let mut value = json!({ "kind": "Pod", "a": input.clone(), input.clone(): [input] });
             object(&mut value, "document", &mut Removed::default());
             prop_assert!(once.len() < usize::MAX);
         }

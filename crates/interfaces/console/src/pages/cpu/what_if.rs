@@ -1,53 +1,54 @@
-//! What other nodes would change for all virtual machines. Nothing is written: it is a question.
+//! What-if: how other nodes would change the CPU models of all virtual machines. Nothing is
+//! written.
 
 use cpu_models::what_if::{Change, Totals, World as Side, what_if};
-use cpu_models::{Index, NodeFacts};
+use cpu_models::{Index, NodeInputs};
 
-use super::World;
+use super::CpuView;
 
-/// So many new nodes can be imagined.
-const MOST: usize = 1000;
-/// So many machines are listed.
-const LISTED: usize = 200;
-/// So many nodes can be chosen from; of more, names are written.
-const CHOICES: usize = 200;
+/// Limit of hypothetical nodes.
+const MAX_NEW_NODES: usize = 1000;
+/// VMs listed.
+const MAX_LISTED: usize = 200;
+/// Up to this many nodes are offered as checkboxes; beyond, names are typed in.
+const MAX_CHECKBOXES: usize = 200;
 
-/// The question, and what comes of it.
+/// The form and its result.
 pub(super) struct WhatIf {
-    /// All nodes, to choose from, and whether each is taken away; nothing if there are too many.
+    /// All nodes, and whether each is removed; `None` if there are more than [`MAX_CHECKBOXES`].
     pub(super) nodes: Option<Vec<(String, bool)>>,
-    /// What was written of nodes that are taken away.
+    /// The typed-in names of removed nodes.
     pub(super) gone: String,
-    /// How many those are.
+    /// Number of removed nodes.
     pub(super) gone_count: usize,
-    /// What new nodes can be like.
-    pub(super) makes: Vec<Make>,
-    /// How many new ones.
+    /// Node classes that new nodes can have.
+    pub(super) node_classes: Vec<NodeClass>,
+    /// Number of new nodes.
     pub(super) count: usize,
-    /// What comes of it, if anything was asked.
+    /// The result, if the form was submitted.
     pub(super) outcome: Option<Outcome>,
 }
 
-/// Nodes of one make.
-pub(super) struct Make {
-    /// One of them.
+/// Nodes of one class.
+pub(super) struct NodeClass {
+    /// An example node.
     pub(super) node: String,
-    /// What they are.
+    /// Description of the class.
     pub(super) label: String,
-    /// Whether new nodes are like this.
+    /// Whether new nodes are of this class.
     pub(super) is_chosen: bool,
 }
 
-/// What comes of it.
+/// Result of the evaluation.
 pub(super) struct Outcome {
-    /// What is counted, before and after.
+    /// Counts before and after.
     pub(super) totals: Vec<(&'static str, u32, u32)>,
     pub(super) lines: Vec<Line>,
-    /// How many are not listed.
+    /// Number of VMs that are not listed.
     pub(super) more: usize,
 }
 
-/// A machine for which something would change.
+/// A VM whose model would change.
 pub(super) struct Line {
     pub(super) namespace: String,
     pub(super) name: String,
@@ -57,8 +58,8 @@ pub(super) struct Line {
 }
 
 impl WhatIf {
-    /// What was asked with the fields of the form; names of nodes that are gone since do not count.
-    pub(super) fn of(world: &World, asked: &[(String, String)]) -> Self {
+    /// Evaluates the fields of the form; names of nodes that no longer exist are ignored.
+    pub(super) fn of(view: &CpuView, asked: &[(String, String)]) -> Self {
         let all = |name: &str| -> Vec<&str> {
             let found = asked
                 .iter()
@@ -68,29 +69,29 @@ impl WhatIf {
         let asked_gone = all("remove").join(", ");
         let like = all("like").first().copied().unwrap_or_default();
         let count = all("count").first().and_then(|it| it.parse().ok());
-        let count = count.unwrap_or(1usize).clamp(1, MOST);
-        let names = world.index.names();
+        let count = count.unwrap_or(1usize).clamp(1, MAX_NEW_NODES);
+        let names = view.index.names();
         let gone: Vec<&str> = meant(&asked_gone, &names);
         let mut changed = !gone.is_empty();
-        let mut index: Index = (*world.index).clone();
+        let mut index: Index = (*view.index).clone();
         for name in &gone {
             index.remove(name);
         }
-        if let Some(facts) = copied(world, like) {
+        if let Some(facts) = copied(view, like) {
             changed = true;
             for at in 0..count {
-                index.upsert(&NodeFacts {
+                index.upsert(&NodeInputs {
                     name: format!("{like} (new {at})"),
                     ..facts.clone()
                 });
             }
         }
-        let policy = &world.settings.policy;
-        let machines = world.machines.as_ref();
+        let policy = &view.settings.policy;
+        let machines = view.machines.as_ref();
         let machines = machines.map_or(&[][..], |it| &it.running[..]);
         let outcome = changed.then(|| {
             let now = Side {
-                index: &world.index,
+                index: &view.index,
                 policy,
             };
             let then = Side {
@@ -104,9 +105,9 @@ impl WhatIf {
             ((*name).to_owned(), is_gone)
         });
         Self {
-            nodes: (names.len() <= CHOICES).then(|| choices.collect()),
+            nodes: (names.len() <= MAX_CHECKBOXES).then(|| choices.collect()),
             gone_count: gone.len(),
-            makes: makes(world, like),
+            node_classes: node_classes(view, like),
             count,
             outcome,
             gone: asked_gone,
@@ -114,7 +115,7 @@ impl WhatIf {
     }
 }
 
-/// The nodes that are written: names, or parts of them with `*` for anything, apart by spaces or commas.
+/// The nodes that match the input: names or patterns with `*`, separated by spaces or commas.
 fn meant<'n>(written: &str, names: &[&'n str]) -> Vec<&'n str> {
     let patterns = written.split([',', ' ', '\n', '\r', '\t']);
     let patterns: Vec<&str> = patterns.filter(|it| !it.is_empty()).collect();
@@ -143,9 +144,9 @@ fn fits(pattern: &str, name: &str) -> bool {
     name.ends_with(end)
 }
 
-/// What new nodes can be like: one of every make.
-fn makes(world: &World, like: &str) -> Vec<Make> {
-    let rows = world
+/// The node classes to choose from, with an example node each.
+fn node_classes(view: &CpuView, like: &str) -> Vec<NodeClass> {
+    let rows = view
         .matrices
         .iter()
         .flat_map(|matrix| matrix.rows.iter().map(move |row| (matrix, row)));
@@ -153,10 +154,10 @@ fn makes(world: &World, like: &str) -> Vec<Make> {
         let architecture = matrix.architecture.as_deref().unwrap_or("unknown");
         let is_chosen = row.nodes.iter().any(|it| it == like);
         let node = if is_chosen { like } else { row.nodes.first()? };
-        Some(Make {
+        Some(NodeClass {
             node: node.to_owned(),
             label: match &row.host_model {
-                Some(make) => format!("{make}, {architecture}"),
+                Some(node_class) => format!("{node_class}, {architecture}"),
                 None => format!("{architecture}, generation not labelled"),
             },
             is_chosen,
@@ -165,13 +166,13 @@ fn makes(world: &World, like: &str) -> Vec<Make> {
     .collect()
 }
 
-/// What a new node like this one would be.
-fn copied(world: &World, name: &str) -> Option<NodeFacts> {
-    let labels = world.index.labels_of(name)?;
+/// A new node of the same class as this one.
+fn copied(view: &CpuView, name: &str) -> Option<NodeInputs> {
+    let labels = view.index.labels_of(name)?;
     let labels = labels.into_iter();
     let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
     let labels: std::collections::BTreeMap<String, String> = labels.collect();
-    Some(NodeFacts {
+    Some(NodeInputs {
         name: name.to_owned(),
         architecture: labels.get("kubernetes.io/arch").cloned(),
         labels,
@@ -188,11 +189,11 @@ impl Outcome {
         let totals = vec![
             pair("Stranded", |it| it.stranded),
             pair("Without a node to migrate to", |it| it.without_target),
-            pair("Whose node is gone", |it| it.without_node),
+            pair("On a removed node", |it| it.without_node),
             pair("Stale", |it| it.stale),
         ];
-        let more = outcome.changes.len().saturating_sub(LISTED);
-        let lines = outcome.changes.iter().take(LISTED).map(line);
+        let more = outcome.changes.len().saturating_sub(MAX_LISTED);
+        let lines = outcome.changes.iter().take(MAX_LISTED).map(line);
         Self {
             totals,
             lines: lines.collect(),
@@ -217,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nodes_are_meant_by_name_or_by_parts_of_it() {
+    fn nodes_match_by_name_or_pattern() {
         let names = ["arm-1", "rome-1", "rome-10", "rome-2"];
         for (written, expected) in [
             ("", &[][..]),

@@ -1,4 +1,4 @@
-//! What is done about a plan: the same changes of the specification that the command line makes.
+//! Actions on a plan: the same spec changes as on the command line.
 
 use ::governance::answer::{self, Choice, Refused};
 use ::governance::recorder::{self, Recorder};
@@ -31,17 +31,17 @@ fn page(name: &str) -> String {
     format!("{}/{name}", PAGE.path)
 }
 
-/// Writes a change, and goes on at the page of the configuration.
+/// Writes a change, and redirects to the page of the configuration.
 async fn change(
     visitor: &Visitor,
     config: &VirtPlatformConfig,
     patch: Value,
-    said: &str,
+    message: &str,
     name: &str,
 ) -> Result<Response, Problem> {
     let changed = configs(visitor).change(config, patch).await?;
     visitor.viewer().saw(&changed).await;
-    Ok(visitor.done(said, &page(name)))
+    Ok(visitor.done(message, &page(name)))
 }
 
 pub(super) async fn approve(
@@ -53,7 +53,7 @@ pub(super) async fn approve(
     let items: Vec<String> = fields.all("item").map(str::to_owned).collect();
     if items.is_empty() {
         return Err(Problem::invalid(
-            "No item is chosen. Tick those that are to be carried out, or reject the plan.",
+            "No item is selected. Select the items to apply, or reject the plan.",
         ));
     }
     let status = config.status.clone().unwrap_or_default();
@@ -63,7 +63,7 @@ pub(super) async fn approve(
         &config,
         Choice {
             items: if all { &[] } else { &items },
-            // An empty list would stand for all.
+            // An empty list would mean all takeovers.
             take_over: (!taken.is_empty()).then_some(&taken[..]),
             digest: Some(fields.need("digest")?),
         },
@@ -71,17 +71,17 @@ pub(super) async fn approve(
     let changed = configs(&visitor).change(&config, approving.patch()).await?;
     visitor.viewer().saw(&changed).await;
     let webhooks: Api<MutatingWebhookConfiguration> = Api::all(visitor.client().clone());
-    // Users who cannot read registrations see what the operator reports a moment later.
+    // Users who cannot read webhook configurations see the operator's report a moment later.
     let recorder = match webhooks.get_opt(controllers::governance::WEBHOOK).await {
         Ok(found) => recorder::verify(found.as_ref(), None),
         Err(_) => Recorder::Trusted,
     };
-    let said = match approving.held(&changed, &recorder, Timestamp::now()) {
-        Ok(None) => "The plan is approved and is being carried out.".to_owned(),
-        Ok(Some(held)) => format!("You approved the plan. It is not carried out yet: {held}"),
+    let message = match approving.held(&changed, &recorder, Timestamp::now()) {
+        Ok(None) => "The plan is approved and is being applied.".to_owned(),
+        Ok(Some(held)) => format!("You approved the plan. It is not applied yet: {held}"),
         Err(why) => format!("You approved the plan, but {why}"),
     };
-    Ok(visitor.done(said, &page(&name)))
+    Ok(visitor.done(message, &page(&name)))
 }
 
 pub(super) async fn reject(
@@ -98,14 +98,14 @@ pub(super) async fn reject(
         != Some(digest)
     {
         return Err(Problem::invalid(
-            "The plan is another one by now. Look at it again before you reject it.",
+            "The plan has changed. Review the new one before you reject it.",
         ));
     }
     let patch = answer::reject(&config, fields.get("reason"))?;
     change(&visitor, &config, patch, "The plan is rejected.", &name).await
 }
 
-/// Asks for a plan, anew if there is one.
+/// Requests a plan, or a new one.
 pub(super) async fn plan(
     visitor: Visitor,
     Path(name): Path<String>,
@@ -115,7 +115,7 @@ pub(super) async fn plan(
     let config = configs.get(&name).await?;
     let changed = configs.renew(&config).await?;
     visitor.viewer().saw(&changed).await;
-    Ok(visitor.done("A plan is being made.", &page(&name)))
+    Ok(visitor.done("A plan is being computed.", &page(&name)))
 }
 
 pub(super) async fn ignore(
@@ -126,10 +126,11 @@ pub(super) async fn ignore(
     let configs = configs(&visitor);
     let config = configs.get(&name).await?;
     let patch = json!({ "spec": { "action": Action::Ignore } });
-    let changed = configs.change_whatever_is_planned(&config, patch).await?;
+    let changed = configs.change_ignoring_plan(&config, patch).await?;
     visitor.viewer().saw(&changed).await;
-    let said = "It is ignored from now on: nothing is planned, applied or watched.";
-    Ok(visitor.done(said, &page(&name)))
+    let message =
+        "The configuration is ignored from now on: nothing is planned, applied or watched.";
+    Ok(visitor.done(message, &page(&name)))
 }
 
 pub(super) async fn adopt(
@@ -146,13 +147,13 @@ pub(super) async fn adopt(
     let adoption = answer::adopt(&**profile, &config, fields.get("path"))?;
     let fields: Vec<&str> = adoption.adopted.iter().map(|it| it.path.as_str()).collect();
     let review = if adoption.is_for_review(&config) {
-        " What was not adopted comes as a plan for review."
+        " Drift that was not adopted comes as a plan for review."
     } else {
         ""
     };
-    let said = format!("Adopted as options: {}.{review}", fields.join(", "));
+    let message = format!("Adopted as options: {}.{review}", fields.join(", "));
     let patch = adoption.patch(&config);
-    change(&visitor, &config, patch, &said, &name).await
+    change(&visitor, &config, patch, &message, &name).await
 }
 
 pub(super) async fn roll_back(
@@ -162,18 +163,16 @@ pub(super) async fn roll_back(
 ) -> Result<Response, Problem> {
     let config = configs(&visitor).get(&name).await?;
     let text = fields.need("revision")?;
-    let asked: i64 = text.parse().map_err(|_| {
-        Problem::invalid(format!(
-            "{text:?} is no revision; the number of one is needed."
-        ))
-    })?;
+    let asked: i64 = text
+        .parse()
+        .map_err(|_| Problem::invalid(format!("{text:?} is not a revision number.")))?;
     let records = records(visitor.client(), visitor.namespace(), &name).await?;
     let revision = answer::revision(&records, Some(asked), &name)?;
     let patch = answer::roll_back(&config, revision)?;
-    let said = format!(
-        "A plan is being made that undoes revision {revision} and all later ones. Nothing is undone before you approve it."
+    let message = format!(
+        "A plan is being computed that reverts revision {revision} and all later ones. Nothing is reverted before you approve it."
     );
-    change(&visitor, &config, patch, &said, &name).await
+    change(&visitor, &config, patch, &message, &name).await
 }
 
 pub(super) async fn go_forward(
@@ -183,6 +182,7 @@ pub(super) async fn go_forward(
 ) -> Result<Response, Problem> {
     let config = configs(&visitor).get(&name).await?;
     let patch = answer::go_forward(&config)?;
-    let said = "It is not rolled back any more. What the profile wants comes as a plan for review.";
-    change(&visitor, &config, patch, said, &name).await
+    let message =
+        "The rollback is cancelled. The desired state of the profile comes as a plan for review.";
+    change(&visitor, &config, patch, message, &name).await
 }

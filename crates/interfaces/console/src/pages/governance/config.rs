@@ -1,4 +1,4 @@
-//! One configuration: where it is and why, its plan, what drifted, and what was carried out.
+//! One configuration: its phase and why, its plan, drift, and history.
 
 use ::governance::Profile;
 use ::governance::answer::{self, in_force};
@@ -20,7 +20,7 @@ use super::{PAGE, Page, level, phase_word, progress, registry};
 use crate::error::Problem;
 use crate::layout::Layout;
 use crate::pages::Level;
-use crate::rights::Right;
+use crate::permissions::Permission;
 use crate::visitor::Visitor;
 
 /// How diffs are shown.
@@ -31,22 +31,22 @@ pub(super) struct View {
 }
 
 impl View {
-    /// Whether before and after are beside each other.
+    /// Whether diffs are side by side.
     pub(super) fn is_split(&self) -> bool {
         self.view.as_deref() == Some("split")
     }
 }
 
-/// What the user may do here.
+/// Permissions of the user on this page.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct May {
     pub(super) edit: bool,
     pub(super) approve: bool,
-    /// Adopt everything that drifted.
+    /// Adopt all drift.
     pub(super) adopt_all: bool,
 }
 
-/// A field that is not what was applied.
+/// A drifted field.
 struct DriftView {
     item: String,
     path: String,
@@ -55,11 +55,11 @@ struct DriftView {
     by: String,
     since: String,
     why: &'static str,
-    /// Whether somebody changed it by hand, an option is for it, and the user may say so.
+    /// Whether it was changed manually, an option covers it, and the user may set that.
     can_adopt: bool,
 }
 
-/// A plan that was carried out.
+/// An applied plan.
 pub(super) struct RecordView {
     pub(super) revision: i64,
     pub(super) digest: String,
@@ -90,7 +90,7 @@ struct ConfigPage {
     inputs: Vec<String>,
     items: Vec<ItemView>,
     split: bool,
-    /// The digest of the plan that can be answered.
+    /// Digest of the plan that can be approved or rejected.
     review: Option<String>,
     approvals: Vec<String>,
     done: usize,
@@ -107,19 +107,19 @@ impl ConfigPage {
         impact_class(self.impact)
     }
 
-    /// Whether something that drifted can be adopted by itself.
+    /// Whether a single drifted field can be adopted.
     fn can_adopt_some(&self) -> bool {
         self.drift.iter().any(|one| one.can_adopt)
     }
 
-    /// Whether something is taken from others that somebody has to agree to.
+    /// Whether there are takeovers that need consent.
     fn takes(&self) -> bool {
         let takeovers = self.items.iter().flat_map(|item| &item.takeovers);
         takeovers.filter(|it| !it.reclaimed).count() > 0
     }
 }
 
-/// One configuration, as pages know it.
+/// One configuration.
 pub(super) async fn find(visitor: &Visitor, name: &str) -> Result<VirtPlatformConfig, Problem> {
     let all = visitor.viewer().all::<VirtPlatformConfig>().await?;
     let found = all.iter().find(|config| config.name_any() == name);
@@ -127,15 +127,15 @@ pub(super) async fn find(visitor: &Visitor, name: &str) -> Result<VirtPlatformCo
         let names: Vec<String> = all.iter().map(|config| config.name_any()).collect();
         Problem::missing(format!(
             "There is no VirtPlatformConfig {name}; {}.",
-            answer::there_are(&names)
+            answer::list_valid_names(&names)
         ))
     })
 }
 
-/// What the user may do with configurations.
+/// Permissions of the user on configurations.
 pub(super) async fn may(visitor: &Visitor) -> May {
-    let edit = Right::to::<VirtPlatformConfig>("patch", None);
-    let approve = Right::to::<VirtPlatformConfig>(::governance::admission::APPROVE_VERB, None);
+    let edit = Permission::to::<VirtPlatformConfig>("patch", None);
+    let approve = Permission::to::<VirtPlatformConfig>(::governance::admission::APPROVE_VERB, None);
     let viewer = visitor.viewer();
     let (edit, approve) = tokio::join!(viewer.may(&edit), viewer.may(&approve));
     May {
@@ -199,7 +199,7 @@ pub(super) async fn show(
     })
 }
 
-/// The approvals that the plan needs, as sentences; none if it needs none.
+/// The required approvals, as sentences; empty if none is required.
 fn approvals(config: &VirtPlatformConfig, digest: Option<&str>) -> Vec<String> {
     let Some(digest) = digest else {
         return Vec::new();
@@ -240,8 +240,9 @@ fn input(input: &api::advisor::Input) -> String {
     )
 }
 
-/// Whether the user may turn what drifted into options: all of it, or one field. What is applied is
-/// changed by approvers alone; what comes as a plan for review is for editors, too.
+/// Whether the user may turn drift into options: all of it, or one field. Where the change is
+/// applied without review, only approvers may; where it becomes a plan for review, editors may,
+/// too.
 fn may_adopt(
     profile: Option<&dyn Profile>,
     config: &VirtPlatformConfig,
@@ -267,8 +268,8 @@ fn drift(config: &VirtPlatformConfig, adopts: &impl Fn(Option<&str>) -> bool) ->
             .map(|time| format_time(time.0))
             .unwrap_or_default(),
         why: match drift.class {
-            DriftClass::ExternalEdit => "Somebody edited it",
-            DriftClass::InputChange => "What it is derived from changed",
+            DriftClass::ExternalEdit => "Changed manually",
+            DriftClass::InputChange => "Its inputs changed",
             DriftClass::LogicUpgrade => "This version plans differently",
         },
         can_adopt: drift.class == DriftClass::ExternalEdit && adopts(Some(&drift.path)),
@@ -278,13 +279,13 @@ fn drift(config: &VirtPlatformConfig, adopts: &impl Fn(Option<&str>) -> bool) ->
     views.collect()
 }
 
-/// What was carried out, oldest first; or why that is not shown.
+/// The applied plans, oldest first; or why they are not shown.
 pub(super) async fn history(visitor: &Visitor, name: &str) -> Result<Vec<Record>, String> {
     let namespace = visitor.namespace();
-    let right = Right::to::<ControllerRevision>("list", Some(namespace));
-    if !visitor.viewer().may(&right).await {
+    let permission = Permission::to::<ControllerRevision>("list", Some(namespace));
+    if !visitor.viewer().may(&permission).await {
         return Err(format!(
-            "Your account may not see the history: it takes the right to list controllerrevisions in namespace {namespace}, which the role medley-history-viewer gives."
+            "Your account may not read the history: it needs permission to list controllerrevisions in namespace {namespace}, which the role medley-history-viewer grants."
         ));
     }
     let found = records(visitor.client(), namespace, name).await;
@@ -324,8 +325,8 @@ impl RecordView {
             outcome: word,
             level,
             what: match (record.rollback_to, record.correction) {
-                (Some(to), _) => format!("Undid revision {to} and later"),
-                (None, true) => format!("Put back {}", items.join(", ")),
+                (Some(to), _) => format!("Reverted revision {to} and later"),
+                (None, true) => format!("Restored {}", items.join(", ")),
                 (None, false) => items.join(", "),
             },
             in_force,

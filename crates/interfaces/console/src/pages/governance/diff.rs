@@ -1,15 +1,15 @@
-//! A unified diff, as rows of a table: one below the other, or side by side.
+//! A unified diff as table rows: unified or side by side.
 
-/// What a row is.
+/// Kind of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sign {
-    /// It stays.
+    /// Context.
     Same,
-    /// It comes.
+    /// Added.
     Added,
-    /// It goes.
+    /// Removed.
     Removed,
-    /// Where in the object this is.
+    /// Hunk header.
     Hunk,
 }
 
@@ -17,14 +17,14 @@ pub(super) enum Sign {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Line {
     pub(super) sign: Sign,
-    /// Its number before and after.
+    /// Line numbers before and after.
     pub(super) old: Option<usize>,
     pub(super) new: Option<usize>,
     pub(super) text: String,
 }
 
 impl Line {
-    /// The class that it is shown with.
+    /// Its CSS class.
     pub(super) fn class(&self) -> &'static str {
         match self.sign {
             Sign::Same => "same",
@@ -34,7 +34,7 @@ impl Line {
         }
     }
 
-    /// The sign that it is shown with.
+    /// Its sign.
     pub(super) fn mark(&self) -> &'static str {
         match self.sign {
             Sign::Added => "+",
@@ -44,7 +44,7 @@ impl Line {
     }
 }
 
-/// Two lines beside each other.
+/// Two lines side by side.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Pair {
     pub(super) left: Option<Line>,
@@ -84,7 +84,7 @@ pub(super) fn lines(diff: &str) -> Vec<Line> {
     lines
 }
 
-/// Where a hunk begins, before and after: `@@ -3,4 +3,6 @@`.
+/// Start of a hunk, before and after: `@@ -3,4 +3,6 @@`.
 fn hunk(text: &str) -> Option<(usize, usize)> {
     let mut words = text.strip_prefix("@@ ")?.split(' ');
     let mut number = |sign: char| {
@@ -94,7 +94,7 @@ fn hunk(text: &str) -> Option<(usize, usize)> {
     Some((number('-')?, number('+')?))
 }
 
-/// The same side by side: what goes beside what comes.
+/// The same side by side: removed lines beside added ones.
 pub(super) fn pairs(lines: &[Line]) -> Vec<Pair> {
     let mut pairs = Vec::new();
     let mut rest = lines;
@@ -121,7 +121,7 @@ pub(super) fn pairs(lines: &[Line]) -> Vec<Pair> {
     pairs
 }
 
-/// How many lines come, and how many go.
+/// Number of added and removed lines.
 pub(super) fn count(lines: &[Line]) -> (usize, usize) {
     let of = |sign: Sign| lines.iter().filter(|line| line.sign == sign).count();
     (of(Sign::Added), of(Sign::Removed))
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_is_beside_what_comes() {
+    fn removed_lines_are_paired_with_added_lines() {
         let pairs = pairs(&lines(DIFF));
         let text = |line: &Option<Line>| line.as_ref().map(|line| line.text.trim().to_owned());
         let seen: Vec<_> = pairs[2..]
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_that_nothing_changes_has_no_lines() {
+    fn diff_without_changes_has_no_lines() {
         assert_eq!(lines("--- a\n+++ a\n(no changes)\n"), []);
         assert_eq!(lines(""), []);
     }

@@ -1,4 +1,4 @@
-//! One item of a plan, as it is reviewed and followed.
+//! One item of a plan, for review and progress.
 
 use ::governance::values::short;
 use api::advisor::{Impact, Item, ItemState, Operation, Takeover};
@@ -7,7 +7,7 @@ use machinery::time::format_time;
 use super::diff::{self, Line, Pair};
 use crate::pages::Level;
 
-/// What is shown of an item.
+/// Data of an item.
 pub(super) struct ItemView {
     pub(super) name: String,
     pub(super) target: String,
@@ -26,13 +26,13 @@ pub(super) struct ItemView {
     pub(super) takeovers: Vec<TakeoverView>,
 }
 
-/// A field that is taken from another manager.
+/// A field that is taken over from another manager.
 pub(super) struct TakeoverView {
     pub(super) path: String,
     pub(super) manager: String,
     pub(super) live: String,
     pub(super) wanted: String,
-    /// Whether it was ours before: nobody has to agree.
+    /// Whether Medley owned it before, so that no consent is needed.
     pub(super) reclaimed: bool,
 }
 
@@ -55,9 +55,9 @@ impl ItemView {
             name: item.name.clone(),
             target: item.target_ref.to_string(),
             does: match item.operation {
-                Operation::Apply if lines.is_empty() => "leaves as it is",
+                Operation::Apply if lines.is_empty() => "leaves unchanged",
                 Operation::Apply => "changes",
-                Operation::Restore => "gives back fields of",
+                Operation::Restore => "releases fields of",
                 Operation::Delete => "deletes",
             },
             impact: item.impact_severity,
@@ -78,13 +78,13 @@ impl ItemView {
         }
     }
 
-    /// The class of an impact.
+    /// CSS class of the impact.
     pub(super) fn impact_class(&self) -> &'static str {
         impact_class(self.impact)
     }
 }
 
-/// How an impact is shown.
+/// CSS class of an impact.
 pub(super) fn impact_class(impact: Option<Impact>) -> &'static str {
     match impact {
         Some(Impact::High) => "bad",

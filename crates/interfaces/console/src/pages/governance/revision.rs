@@ -1,4 +1,4 @@
-//! One plan that was carried out, with what it changed.
+//! One applied plan, with its changes.
 
 use askama::Template;
 use axum::extract::{Path, Query};
@@ -11,7 +11,7 @@ use crate::error::Problem;
 use crate::layout::Layout;
 use crate::visitor::Visitor;
 
-/// What it changed.
+/// A changed object.
 struct Changed {
     name: String,
     target: String,
@@ -36,7 +36,7 @@ pub(super) async fn show(
     Path((name, revision)): Path<(String, i64)>,
     Query(view): Query<View>,
 ) -> Result<Response, Problem> {
-    // Who may not see the configuration has no business here.
+    // Users who may not read the configuration may not read its history.
     find(&visitor, &name).await?;
     let records = history(&visitor, &name).await.map_err(Problem::refused)?;
     let in_force = ::governance::answer::in_force(&records);

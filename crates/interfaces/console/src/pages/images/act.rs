@@ -1,4 +1,4 @@
-//! What is done about images: the policy is written, or sources are asked.
+//! Actions on images: write the policy, or poll sources.
 
 use api::cdi::DataImportCron;
 use api::golden::NAME;
@@ -6,7 +6,7 @@ use axum::extract::Path;
 use axum::response::Response;
 use edits::Policies;
 use golden_images::overview::{Image, Variant};
-use golden_images::pins::{Held, NoVersion, Wanted, hold, with_all, without};
+use golden_images::pins::{Held, PinError, Wanted, hold, with_all, without};
 use jiff::Timestamp;
 use kube::Api;
 use kube::api::PatchParams;
@@ -17,15 +17,15 @@ use crate::MANAGER;
 use crate::error::Problem;
 use crate::visitor::{Fields, Visitor};
 
-impl From<NoVersion> for Problem {
-    fn from(none: NoVersion) -> Self {
+impl From<PinError> for Problem {
+    fn from(none: PinError) -> Self {
         Self::invalid(none.to_string())
     }
 }
 
 type At = Path<(String, String)>;
 
-/// The architecture that a form is about, by the name of its DataSource.
+/// The architecture of a form, by the name of its DataSource.
 fn chosen<'a>(image: &'a Image, fields: &Fields) -> Result<&'a Variant, Problem> {
     let source = fields.need("source")?;
     let found = image
@@ -35,7 +35,7 @@ fn chosen<'a>(image: &'a Image, fields: &Fields) -> Result<&'a Variant, Problem>
     found.ok_or_else(|| Problem::missing(format!("{} has no DataSource {source}.", image.name)))
 }
 
-/// Writes what is held on to, and goes on at the page of the image.
+/// Writes the pins, and redirects to the page of the image.
 async fn write(
     visitor: &Visitor,
     image: &Image,
@@ -46,11 +46,11 @@ async fn write(
         .change(false, |spec| with_all(spec, held))
         .await?;
     visitor.viewer().saw(&written).await;
-    let said = held.iter().map(|held| {
+    let message = held.iter().map(|held| {
         let (name, digest) = (&held.variant.data_source, short(&held.pin.digest));
         format!("{name} {verb} {digest}: {}.", held.effect())
     });
-    Ok(visitor.done(said.collect::<Vec<_>>().join(" "), &href(image)))
+    Ok(visitor.done(message.collect::<Vec<_>>().join(" "), &href(image)))
 }
 
 pub(super) async fn pin(
@@ -92,15 +92,15 @@ pub(super) async fn unpin(
     else {
         let source = &variant.data_source;
         return Err(Problem::invalid(format!(
-            "{source} is not pinned: GoldenImagePolicy {NAME} holds on to no version of it."
+            "{source} is not pinned: GoldenImagePolicy {NAME} has no pin for it."
         )));
     };
     let written = Policies::new(visitor.client(), MANAGER)
         .change(false, |spec| without(spec, of, architecture))
         .await?;
     visitor.viewer().saw(&written).await;
-    let said = format!("{} follows its source again.", variant.data_source);
-    Ok(visitor.done(said, &href(&image)))
+    let message = format!("{} follows its source again.", variant.data_source);
+    Ok(visitor.done(message, &href(&image)))
 }
 
 pub(super) async fn refresh(
@@ -126,10 +126,10 @@ pub(super) async fn refresh(
     if let Some(last) = asked.last() {
         let crons: Api<DataImportCron> = Api::namespaced(visitor.client().clone(), &namespace);
         let read = crons.get(last).await;
-        let read = read.map_err(|error| Problem::api("reading what was written", error))?;
+        let read = read.map_err(|error| Problem::api("reading the written policy", error))?;
         visitor.viewer().saw(&read).await;
-        let said = "The source is being asked whether it has something new.";
-        return Ok(visitor.done(said, &href(&image)));
+        let message = "The source is being polled for a new version.";
+        return Ok(visitor.done(message, &href(&image)));
     }
     Err(Problem::invalid(format!(
         "Nothing imports {name}: no DataImportCron manages a DataSource of it."

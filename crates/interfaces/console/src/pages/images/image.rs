@@ -1,4 +1,4 @@
-//! One image: what its name stands for, and how it is with every architecture.
+//! One image: what its name resolves to, and the state of every architecture.
 
 use api::cdi::DataImportCron;
 use api::golden::GoldenImagePolicy;
@@ -8,11 +8,11 @@ use axum::response::Response;
 use golden_images::overview::{Image, Pointer, Variant, explain, human_size};
 use machinery::time::{format_time, human_duration};
 
-use super::world::World;
+use super::view::ImagesView;
 use super::{Level, PAGE, Page, level, percent, short, state_word};
 use crate::error::Problem;
 use crate::layout::Layout;
-use crate::rights::Right;
+use crate::permissions::Permission;
 use crate::visitor::Visitor;
 
 /// A version that was in use.
@@ -26,7 +26,7 @@ struct Version {
     is_pinned: bool,
 }
 
-/// An image for an architecture.
+/// An image of an architecture.
 struct VariantView {
     source: String,
     architecture: String,
@@ -57,19 +57,19 @@ struct ImagePage {
     may_refresh: bool,
 }
 
-/// An image that the user may see.
+/// An image that the user may read.
 pub(super) async fn find(
     visitor: &Visitor,
     namespace: &str,
     name: &str,
-) -> Result<(World, Image), Problem> {
-    let world = World::read(visitor.viewer()).await?;
-    let mut images = world.images();
+) -> Result<(ImagesView, Image), Problem> {
+    let images_view = ImagesView::read(visitor.viewer()).await?;
+    let mut images = images_view.images();
     let at = images
         .iter()
         .position(|image| image.namespace == namespace && image.name == name);
     match at {
-        Some(at) => Ok((world, images.swap_remove(at))),
+        Some(at) => Ok((images_view, images.swap_remove(at))),
         None => Err(Problem::missing(format!(
             "There is no image {name} in namespace {namespace}."
         ))),
@@ -80,28 +80,28 @@ pub(super) async fn show(
     visitor: Visitor,
     Path((namespace, name)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
-    let (world, image) = find(&visitor, &namespace, &name).await?;
+    let (images_view, image) = find(&visitor, &namespace, &name).await?;
     let viewer = visitor.viewer();
-    let patch = Right::to::<GoldenImagePolicy>("patch", None);
-    let create = Right::to::<GoldenImagePolicy>("create", None);
-    let refresh = Right::to::<DataImportCron>("patch", Some(&namespace));
+    let patch = Permission::to::<GoldenImagePolicy>("patch", None);
+    let create = Permission::to::<GoldenImagePolicy>("create", None);
+    let refresh = Permission::to::<DataImportCron>("patch", Some(&namespace));
     let (patch, create, may_refresh) = tokio::join!(
         viewer.may(&patch),
         viewer.may(&create),
         viewer.may(&refresh)
     );
-    let told = explain(&image, None, world.now);
-    let pointer_state = told.iter().filter(|it| it.data_source == image.name);
+    let explained = explain(&image, None, images_view.now);
+    let pointer_state = explained.iter().filter(|it| it.data_source == image.name);
     let pointer_state = pointer_state.filter(|_| image.pointer.is_some());
     let variants = image.architectures.iter().map(|variant| {
-        let told = explain(&image, Some(&variant.architecture), world.now);
-        let told = told
+        let explained = explain(&image, Some(&variant.architecture), images_view.now);
+        let explained = explained
             .into_iter()
             .find(|it| it.data_source == variant.data_source);
-        let mut view = VariantView::new(variant, &world);
-        if let Some(told) = told {
-            view.because = told.because;
-            view.next = told.next;
+        let mut view = VariantView::new(variant, &images_view);
+        if let Some(explained) = explained {
+            view.because = explained.because;
+            view.next = explained.next;
         }
         view
     });
@@ -112,7 +112,7 @@ pub(super) async fn show(
             .collect(),
         variants: variants.collect(),
         pointer: image.pointer.clone(),
-        complaints: world.complaints,
+        complaints: images_view.complaints,
         may_pin: patch && create,
         may_refresh,
         namespace,
@@ -121,11 +121,11 @@ pub(super) async fn show(
 }
 
 impl VariantView {
-    fn new(variant: &Variant, world: &World) -> Self {
+    fn new(variant: &Variant, images_view: &ImagesView) -> Self {
         let mut facts = Vec::new();
         let mut fact = |title, value: Option<String>| facts.extend(value.map(|it| (title, it)));
         let ago = |at: &jiff::Timestamp| {
-            let age = human_duration(world.now.duration_since(*at));
+            let age = human_duration(images_view.now.duration_since(*at));
             format!("{} ({age} ago)", format_time(*at))
         };
         fact("In use", variant.digest.clone());

@@ -1,44 +1,45 @@
-//! A virtual machine from what was chosen for it.
+//! Builds a VirtualMachine from the fields of the wizard.
 
 use machinery::quantity::Quantity;
 use serde_json::{Value, json};
 
-/// No machine has more.
-const MOST_CORES: u32 = 512;
-/// Names of disks are made of names of machines, and are not longer than this.
-const LONGEST: usize = 58;
+/// Limit of CPU cores.
+const MAX_CORES: u32 = 512;
+/// Length limit of VM names: names of disks are derived from them, and are limited to 63
+/// characters.
+const MAX_NAME_LENGTH: usize = 58;
 
-/// What was chosen.
+/// The fields of the wizard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Choice<'a> {
     pub(super) name: &'a str,
     pub(super) namespace: &'a str,
     pub(super) architecture: &'a str,
-    /// The DataSource that the disk is a copy of: namespace and name.
+    /// The DataSource that the disk is cloned from: namespace and name.
     pub(super) image: (&'a str, &'a str),
     pub(super) cores: &'a str,
     pub(super) memory: &'a str,
-    /// How large the disk is; as large as the image, if nothing is said.
+    /// Size of the disk; that of the image by default.
     pub(super) disk: Option<&'a str>,
-    /// The model of the CPU; what KubeVirt has by default, if nothing is said.
+    /// CPU model; KubeVirt's default if not set.
     pub(super) model: Option<&'a str>,
-    /// The template that the choices came from.
+    /// The template that the values came from.
     pub(super) template: Option<&'a str>,
     pub(super) start: bool,
 }
 
-/// The machine, or what is wrong with the choice.
+/// The VirtualMachine, or why the fields are invalid.
 pub(super) fn machine(choice: &Choice<'_>) -> Result<Value, String> {
     let name = choice.name;
-    if !is_label(name) || name.len() > LONGEST {
+    if !is_label(name) || name.len() > MAX_NAME_LENGTH {
         return Err(format!(
-            "The name {name:?} cannot be used: up to {LONGEST} small letters, digits and dashes are accepted, beginning and ending with a letter or digit."
+            "The name {name:?} is invalid: use up to {MAX_NAME_LENGTH} lowercase letters, digits and dashes, beginning and ending with a letter or digit."
         ));
     }
     let cores: u32 = choice.cores.parse().unwrap_or_default();
-    if !(1..=MOST_CORES).contains(&cores) {
+    if !(1..=MAX_CORES).contains(&cores) {
         return Err(format!(
-            "{:?} is no number of cores: 1 to {MOST_CORES} are accepted.",
+            "{:?} is not a number of cores: use 1 to {MAX_CORES}.",
             choice.cores
         ));
     }
@@ -76,7 +77,7 @@ pub(super) fn machine(choice: &Choice<'_>) -> Result<Value, String> {
             "template": {
                 "metadata": { "labels": { "kubevirt.io/domain": name } },
                 "spec": {
-                    // Chosen first, and never guessed: nodes of others cannot run it.
+                    // Always set explicitly: nodes of other architectures cannot run it.
                     "architecture": choice.architecture,
                     "domain": {
                         "cpu": cpu,
@@ -99,7 +100,7 @@ fn size(what: &str, given: &str) -> Result<(), String> {
     match given.parse::<Quantity>() {
         Ok(size) if size.value() > 0 => Ok(()),
         _ => Err(format!(
-            "{given:?} is no size of a {what}: a number with a unit is accepted, such as 2Gi."
+            "{given:?} is not a size of a {what}: use a number with a unit, such as 2Gi."
         )),
     }
 }
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_has_the_architecture_that_was_chosen() {
+    fn vm_has_the_chosen_architecture() {
         let made = machine(&choice()).unwrap();
         let spec = &made["spec"]["template"]["spec"];
         assert_eq!(spec["architecture"], "arm64");
@@ -154,14 +155,14 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_said_with_what_would() {
+    fn errors_name_the_accepted_values() {
         for (wrong, part) in [
             (
                 Choice {
                     name: "Web",
                     ..choice()
                 },
-                "small letters",
+                "lowercase letters",
             ),
             (
                 Choice {
@@ -199,8 +200,8 @@ mod tests {
                 "disk",
             ),
         ] {
-            let said = machine(&wrong).unwrap_err();
-            assert!(said.contains(part), "{part} in {said}");
+            let message = machine(&wrong).unwrap_err();
+            assert!(message.contains(part), "{part} in {message}");
         }
     }
 }

@@ -1,6 +1,7 @@
-//! Making a virtual machine: first the architecture, then what starts on it, then how much of everything.
+//! The wizard for a virtual machine: first the architecture, then the image, then the resources.
 //!
-//! Each step is a page with an address, so that it works without JavaScript, and going back changes a choice.
+//! Each step is a page with its own URL, so that it works without JavaScript, and going back
+//! changes a choice.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,16 +23,16 @@ use super::build::{Choice, machine};
 use crate::error::Problem;
 use crate::layout::Layout;
 use crate::pages::Page;
-use crate::rights::Right;
-use crate::viewer::{Unseen, Viewer};
+use crate::permissions::Permission;
+use crate::viewer::{Unavailable, Viewer};
 use crate::visitor::{Fields, Visitor};
 
-/// Nodes that run virtual machines say so.
+/// Label of nodes that run virtual machines.
 const SCHEDULABLE: &str = "kubevirt.io/schedulable";
-/// So many namespaces are asked about one by one, for who may not make machines everywhere.
-const ASKED: usize = 50;
+/// Namespaces checked one by one, for users who may not create VMs in all namespaces.
+const MAX_NAMESPACES_CHECKED: usize = 50;
 
-/// How far the choice is.
+/// Progress of the wizard.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Chosen {
     arch: Option<String>,
@@ -39,21 +40,21 @@ pub(super) struct Chosen {
     template: Option<String>,
 }
 
-/// An architecture that machines can have.
+/// An available architecture.
 struct Architecture {
     name: String,
     nodes: usize,
-    makes: String,
+    generations: String,
     images: usize,
 }
 
-/// An image to start from.
+/// An image to boot from.
 struct Image {
     /// Namespace and name.
     value: String,
     name: String,
     namespace: String,
-    /// Whether anybody says what it is for.
+    /// Whether its architecture is known.
     labelled: bool,
     ready: bool,
     why: String,
@@ -68,14 +69,14 @@ struct TemplateLine {
     memory: String,
 }
 
-/// What the last step begins with.
+/// Initial values of the last step.
 struct Details {
     image: String,
     template: Option<String>,
     cores: String,
     memory: String,
     namespaces: Vec<String>,
-    /// Whether Medley can choose the model of the CPU.
+    /// Whether Medley can choose the CPU model.
     can_match: bool,
 }
 
@@ -83,9 +84,9 @@ struct Details {
 #[template(path = "wizard.html")]
 struct Wizard {
     layout: Layout,
-    architectures: Result<Vec<Architecture>, Unseen>,
+    architectures: Result<Vec<Architecture>, Unavailable>,
     architecture: Option<String>,
-    images: Result<Vec<Image>, Unseen>,
+    images: Result<Vec<Image>, Unavailable>,
     templates: Vec<TemplateLine>,
     details: Option<Details>,
 }
@@ -96,8 +97,8 @@ pub(super) async fn show(
 ) -> Result<Response, Problem> {
     let viewer = visitor.viewer();
     let sources = viewer.all::<DataSource>().await;
-    if sources == Err(Unseen::SignedOut) {
-        return Err(Unseen::SignedOut.into());
+    if sources == Err(Unavailable::SignedOut) {
+        return Err(Unavailable::SignedOut.into());
     }
     let architectures = architectures(viewer, sources.as_deref().unwrap_or_default()).await;
     let architecture = chosen.arch.filter(|it| !it.is_empty());
@@ -132,11 +133,11 @@ pub(super) async fn show(
     })
 }
 
-/// The architectures of the nodes that run machines.
+/// The architectures of the nodes that run virtual machines.
 async fn architectures(
     viewer: &Viewer,
     sources: &[std::sync::Arc<DataSource>],
-) -> Result<Vec<Architecture>, Unseen> {
+) -> Result<Vec<Architecture>, Unavailable> {
     let nodes = viewer.all::<Node>().await?;
     let mut found: BTreeMap<&str, (usize, BTreeSet<&str>)> = BTreeMap::new();
     for node in &nodes {
@@ -145,19 +146,19 @@ async fn architectures(
             .get(SCHEDULABLE)
             .is_some_and(|it| it == "true");
         if let (true, Some(architecture)) = (runs, cpu_models::architecture_of(node)) {
-            let (count, makes) = found.entry(architecture).or_default();
+            let (count, generations) = found.entry(architecture).or_default();
             *count += 1;
-            makes.extend(host_model_of(node));
+            generations.extend(host_model_of(node));
         }
     }
-    let lines = found.into_iter().map(|(name, (nodes, makes))| {
-        let makes: Vec<&str> = makes.into_iter().collect();
+    let lines = found.into_iter().map(|(name, (nodes, generations))| {
+        let generations: Vec<&str> = generations.into_iter().collect();
         let images = sources.iter().filter(|it| is_offered(it, name));
         Architecture {
             images: images.count(),
             name: name.to_owned(),
             nodes,
-            makes: makes.join(", "),
+            generations: generations.join(", "),
         }
     });
     Ok(lines.collect())
@@ -170,8 +171,9 @@ fn architecture_of(source: &DataSource) -> &str {
         .map_or("", String::as_str)
 }
 
-/// Whether an image is offered for an architecture: it is for it, or nobody says what it is for, as where images
-/// are not kept by architecture. A name that stands for another image is offered by that one.
+/// Whether an image is offered for an architecture: it is labelled with it, or not labelled at all,
+/// as where images are not kept by architecture. A DataSource that points to another one is offered
+/// as that one.
 fn is_offered(source: &DataSource, architecture: &str) -> bool {
     let is_pointer = source.spec.source.data_source.is_some();
     let of = architecture_of(source);
@@ -192,7 +194,7 @@ fn image(source: &DataSource) -> Image {
     }
 }
 
-/// The templates of an architecture; none where there are no templates, or none that the user may see.
+/// The templates of an architecture; empty where there are none, or none that the user may read.
 async fn templates(viewer: &Viewer, architecture: &str) -> Vec<TemplateLine> {
     let kind = GroupVersionKind::gvk("template.openshift.io", "v1", "Template");
     let api: Api<DynamicObject> =
@@ -251,34 +253,34 @@ async fn details(
     })
 }
 
-/// Where the user may make machines.
+/// Namespaces where the user may create VMs.
 async fn namespaces(viewer: &Viewer) -> Vec<String> {
     let all = viewer.all::<Namespace>().await.unwrap_or_default();
     let mut names: Vec<String> = all.iter().map(|it| it.name_any()).collect();
     names.sort();
     if viewer
-        .may(&Right::to::<VirtualMachine>("create", None))
+        .may(&Permission::to::<VirtualMachine>("create", None))
         .await
     {
         return names;
     }
     let mut allowed = Vec::new();
-    for name in names.into_iter().take(ASKED) {
-        let right = Right::to::<VirtualMachine>("create", Some(&name));
-        if viewer.may(&right).await {
+    for name in names.into_iter().take(MAX_NAMESPACES_CHECKED) {
+        let permission = Permission::to::<VirtualMachine>("create", Some(&name));
+        if viewer.may(&permission).await {
             allowed.push(name);
         }
     }
     allowed
 }
 
-/// Makes the machine, as the user.
+/// Creates the VM, as the user.
 pub(super) async fn create(visitor: Visitor, fields: Fields) -> Result<Response, Problem> {
     let architecture = fields.need("arch")?;
     let image = fields.need("image")?;
     let Some(image) = image.split_once('/') else {
         return Err(Problem::invalid(format!(
-            "{image:?} is no image: namespace/name of a DataSource is accepted."
+            "{image:?} is not an image: use namespace/name of a DataSource."
         )));
     };
     check(visitor.viewer(), image, architecture).await?;
@@ -295,8 +297,9 @@ pub(super) async fn create(visitor: Visitor, fields: Fields) -> Result<Response,
         start: fields.get("start").is_some(),
     })
     .map_err(Problem::invalid)?;
-    let object: VirtualMachine = serde_json::from_value(object)
-        .map_err(|error| Problem::broken(format!("The machine cannot be written: {error}")))?;
+    let object: VirtualMachine = serde_json::from_value(object).map_err(|error| {
+        Problem::broken(format!("The virtual machine cannot be serialized: {error}"))
+    })?;
     let namespace = object.namespace().unwrap_or_default();
     let api: Api<VirtualMachine> = Api::namespaced(visitor.client().clone(), &namespace);
     let params = PostParams {
@@ -306,13 +309,16 @@ pub(super) async fn create(visitor: Visitor, fields: Fields) -> Result<Response,
     let made = api
         .create(&params, &object)
         .await
-        .map_err(|error| Problem::api("The virtual machine was not made", error))?;
+        .map_err(|error| Problem::api("The virtual machine was not created", error))?;
     visitor.viewer().saw(&made).await;
-    let told = format!("Virtual machine {namespace}/{} was made.", made.name_any());
-    Ok(visitor.done(told, PATH))
+    let message = format!(
+        "Virtual machine {namespace}/{} was created.",
+        made.name_any()
+    );
+    Ok(visitor.done(message, PATH))
 }
 
-/// Whether the image is of the architecture, where that can be seen.
+/// Checks that the image is of the architecture, where that is known.
 async fn check(
     viewer: &Viewer,
     (namespace, name): (&str, &str),
@@ -330,10 +336,10 @@ async fn check(
     };
     match architecture_of(&found) {
         same if same == architecture => Ok(()),
-        // Nobody says what it is for; whoever chose it was told.
+        // The architecture is unknown; the page showed a warning.
         "" => Ok(()),
         other => Err(Problem::invalid(format!(
-            "Image {name} is for {other:?}, and the machine was to be {architecture}."
+            "Image {name} is for {other:?}, and the virtual machine for {architecture}."
         ))),
     }
 }

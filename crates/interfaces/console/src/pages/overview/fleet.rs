@@ -1,4 +1,4 @@
-//! The fleet as a picture: a square for every node, by architecture, CPU generation and system.
+//! The fleet as a picture: a square per node, by architecture, CPU generation and operating system.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,26 +8,26 @@ use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt as _;
 use placement::names::{ARCHITECTURE, OS, WINDOWS_BUILD};
 
-/// More squares than this are not looked at one by one: each stands for several nodes then.
-const MOST_SQUARES: usize = 400;
-/// Squares side by side.
+/// Beyond this, each square stands for several nodes.
+const MAX_SQUARES: usize = 400;
+/// Squares per row.
 const COLUMNS: usize = 10;
-/// The side of a square, and from one to the next.
+/// Pixels of a square with its margin.
 const SIDE: usize = 16;
 const STEP: usize = 20;
 
 /// The whole fleet.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Picture {
-    /// How many nodes there are.
+    /// Number of nodes.
     pub(crate) nodes: usize,
-    /// How many of them are not ready.
+    /// Number of nodes that are not ready.
     pub(crate) not_ready: usize,
-    /// How many nodes a square stands for.
+    /// Nodes per square.
     pub(crate) scale: usize,
     /// By architecture.
     pub(crate) architectures: Vec<Architecture>,
-    /// The systems there are.
+    /// The operating systems.
     pub(crate) systems: Vec<String>,
 }
 
@@ -39,10 +39,10 @@ pub(crate) struct Architecture {
     pub(crate) groups: Vec<Group>,
 }
 
-/// Nodes with the same CPU and the same system.
+/// Nodes with the same CPU and operating system.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Group {
-    /// The generation of the CPU, or the build of the system.
+    /// The CPU generation, or the build of the operating system.
     pub(crate) label: String,
     pub(crate) system: String,
     pub(crate) nodes: usize,
@@ -63,7 +63,7 @@ pub(crate) struct Square {
     pub(crate) title: String,
 }
 
-/// What is shown of a node.
+/// Properties of a node that are shown.
 struct Shown {
     name: String,
     ready: bool,
@@ -73,7 +73,7 @@ struct Shown {
 impl Picture {
     /// The picture of these nodes.
     pub(crate) fn of(nodes: &[Arc<Node>]) -> Self {
-        // By architecture, then system, then what its CPU is called.
+        // By architecture, then operating system, then CPU model.
         let mut all: BTreeMap<String, BTreeMap<(String, String), Vec<Shown>>> = BTreeMap::new();
         for node in nodes {
             let label = |name: &str| node.labels().get(name).map(String::as_str);
@@ -93,7 +93,7 @@ impl Picture {
             let group = groups.or_default().entry((system, generation));
             group.or_default().push(shown);
         }
-        let scale = nodes.len().div_ceil(MOST_SQUARES).max(1);
+        let scale = nodes.len().div_ceil(MAX_SQUARES).max(1);
         let architectures = all.into_iter().map(|(name, groups)| {
             let groups: Vec<Group> = groups
                 .into_iter()
@@ -120,7 +120,7 @@ impl Picture {
 
 impl Group {
     fn of(system: String, label: String, mut nodes: Vec<Shown>, scale: usize) -> Self {
-        // Those that are in trouble are beside each other.
+        // Nodes that are not ready are adjacent.
         nodes.sort_by(|one, other| {
             (one.ready, !one.cordoned, &one.name).cmp(&(other.ready, !other.cordoned, &other.name))
         });
@@ -154,7 +154,7 @@ impl Group {
     }
 }
 
-/// What KubeVirt calls the CPU of a node. Nodes have hundreds of labels, in order.
+/// KubeVirt's host model of a node. Nodes have hundreds of labels, in order.
 fn host_model(node: &Node) -> Option<&str> {
     let from = node.labels().range(HOST_MODEL_LABEL.to_owned()..);
     let mut models =
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_are_beside_those_they_are_like() {
+    fn nodes_are_grouped_by_class() {
         let picture = Picture::of(&[
             node("a", "amd64", Some("EPYC-Rome"), true),
             node("b", "amd64", Some("Skylake-Server"), false),
@@ -250,14 +250,14 @@ mod tests {
     }
 
     #[test]
-    fn a_large_fleet_has_no_more_squares_than_can_be_looked_at() {
+    fn large_fleet_is_scaled_down() {
         let nodes: Vec<Arc<Node>> = (0..5000)
             .map(|index| node(&format!("n{index:04}"), "amd64", None, true))
             .collect();
         let picture = Picture::of(&nodes);
         assert_eq!(picture.scale, 13);
         let squares = picture.architectures[0].groups[0].squares.len();
-        assert!(squares <= MOST_SQUARES, "{squares}");
+        assert!(squares <= MAX_SQUARES, "{squares}");
         assert_eq!(
             picture.architectures[0].groups[0].squares[0].title,
             "n0000 and 12 more"

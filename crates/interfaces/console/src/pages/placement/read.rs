@@ -1,15 +1,15 @@
-//! Pods and nodes, as far as placement looks at them. There may be tens of thousands of them, and somebody waits
-//! for the page: nothing is read that does not count.
+//! The parts of pods and nodes that placement needs. There may be tens of thousands of them, and
+//! the page waits: nothing else is parsed.
 
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{Container, Node, Pod, PodSpec};
 use kube::ResourceExt as _;
 use placement::names::{ARCHITECTURE, OS, VARIANT, WINDOWS_BUILD};
-use placement::{Cluster, RuntimeClass, Surveyed, Use, Used};
+use placement::{Cluster, PodSummary, RuntimeClass, Use, Used};
 use serde_json::{Map, Value, json};
 
-/// The images of a pod, in the order in which they are needed.
+/// The images of a pod, in the order in which they are pulled.
 pub(super) fn images(spec: &PodSpec) -> impl Iterator<Item = &str> {
     let volumes = spec.volumes.iter().flatten();
     let volumes = volumes.filter_map(|it| it.image.as_ref()?.reference.as_deref());
@@ -22,13 +22,13 @@ pub(super) fn images(spec: &PodSpec) -> impl Iterator<Item = &str> {
     all.filter(|image| !image.is_empty())
 }
 
-/// What a survey looks at of a pod.
-pub(super) fn surveyed(pod: &Pod) -> Surveyed {
+/// The parts of a pod that a survey needs.
+pub(super) fn surveyed(pod: &Pod) -> PodSummary {
     let spec = pod.spec.as_ref();
     let phase = pod.status.as_ref().and_then(|it| it.phase.as_deref());
     let node = spec.and_then(|it| it.node_name.clone());
     let owners = pod.owner_references();
-    Surveyed {
+    PodSummary {
         images: spec.map(used).unwrap_or_default(),
         class: spec.and_then(|it| it.runtime_class_name.clone()),
         is_over: matches!(phase, Some("Succeeded" | "Failed")),
@@ -74,10 +74,11 @@ fn used(spec: &PodSpec) -> Vec<Used> {
     all
 }
 
-/// The nodes, with the labels that pods without a node or classes name: a node has hundreds.
+/// The nodes, with only the labels that unscheduled pods or RuntimeClasses select on: a node has
+/// hundreds.
 pub(super) fn cluster<'a>(
     nodes: impl IntoIterator<Item = &'a Node>,
-    pods: impl IntoIterator<Item = &'a Surveyed>,
+    pods: impl IntoIterator<Item = &'a PodSummary>,
     classes: impl IntoIterator<Item = &'a RuntimeClass>,
 ) -> Cluster {
     let mut named: BTreeSet<String> = [ARCHITECTURE, OS, VARIANT, WINDOWS_BUILD]
@@ -113,7 +114,7 @@ pub(super) fn cluster<'a>(
     nodes.collect()
 }
 
-/// Every label that an affinity names.
+/// Every label key in an affinity.
 fn keys(value: &Value, found: &mut BTreeSet<String>) {
     match value {
         Value::Object(fields) => {
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_read_as_the_survey_reads_it() {
+    fn trimmed_pod_gives_the_same_survey() {
         let spec = json!({
             "nodeName": "a", "runtimeClassName": "kata",
             "initContainers": [{ "name": "i", "image": "first" }],
@@ -158,7 +159,7 @@ mod tests {
         ] {
             let pod = pod(&spec);
             let read = surveyed(&pod);
-            assert_eq!(read, Surveyed::read(&json!(pod)));
+            assert_eq!(read, PodSummary::read(&json!(pod)));
             let names: Vec<&str> = read.images.iter().map(|it| it.image.as_str()).collect();
             let spec = pod.spec.as_ref().unwrap();
             assert_eq!(images(spec).collect::<Vec<_>>(), names);
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_that_pods_name_are_kept_and_others_are_not() {
+    fn only_selected_node_labels_are_kept() {
         let waiting = pod(&json!({
             "nodeSelector": { "zone": "a" },
             "containers": [],

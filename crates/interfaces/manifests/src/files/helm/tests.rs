@@ -14,7 +14,7 @@ fn default_values() -> Value {
     serde_saphyr::from_str(&values()).unwrap()
 }
 
-/// What templates give for values: objects by kind and name.
+/// The rendered templates: objects by kind and name.
 fn rendered(values: &Value, namespace: &str) -> BTreeMap<String, Value> {
     let mut found = BTreeMap::new();
     for (path, text) in chart_files() {
@@ -39,7 +39,7 @@ fn rendered(values: &Value, namespace: &str) -> BTreeMap<String, Value> {
     found
 }
 
-/// What `medley manifests` prints, but for the namespace.
+/// The output of `medley manifests` without the namespace.
 fn printed(options: &Options) -> BTreeMap<String, Value> {
     let objects = objects(options).unwrap().into_iter();
     let objects = objects.filter(|object| object.part != Part::Namespace);
@@ -63,12 +63,12 @@ fn assert_same(values: &Value, options: &Options) {
 }
 
 #[test]
-fn the_chart_is_what_is_printed() {
+fn chart_matches_manifests_with_defaults() {
     assert_same(&default_values(), &Options::default());
 }
 
 #[test]
-fn the_chart_is_what_is_printed_when_everything_is_on() {
+fn chart_matches_manifests_with_everything_enabled() {
     let values = json!({
         "image": "registry.local/medley@sha256:0123",
         "replicas": 3,
@@ -116,7 +116,7 @@ fn the_chart_is_what_is_printed_when_everything_is_on() {
 }
 
 #[test]
-fn the_chart_is_what_is_printed_when_little_is_on() {
+fn chart_matches_manifests_with_little_enabled() {
     let mut values = default_values();
     values["controllers"] = json!(["release"]);
     values["profiles"] = json!(["example-profile"]);
@@ -146,7 +146,7 @@ fn pull_secrets_can_be_left_out() {
 }
 
 #[test]
-fn kinds_can_be_left_to_others() {
+fn crds_can_be_left_out() {
     let mut values = default_values();
     values["crds"]["install"] = json!(false);
     let found = rendered(&values, NAMESPACE);
@@ -159,7 +159,7 @@ fn kinds_can_be_left_to_others() {
 }
 
 #[test]
-fn the_schema_accepts_the_defaults_and_refuses_nonsense() {
+fn schema_accepts_defaults_and_rejects_invalid_values() {
     let schema = schema().unwrap();
     assert_eq!(wrong(&schema, &default_values(), ""), Vec::<String>::new());
     for (path, value, what) in [
@@ -178,7 +178,7 @@ fn the_schema_accepts_the_defaults_and_refuses_nonsense() {
     let mut values = default_values();
     values.as_object_mut().unwrap().remove("image");
     assert_eq!(wrong(&schema, &values, ""), ["/image"]);
-    // What can be set is shown with its default.
+    // Every value is documented with its default.
     let known = schema["properties"].as_object().unwrap().keys();
     let known: BTreeSet<_> = known.filter(|key| *key != "global").cloned().collect();
     let shown: BTreeSet<_> = default_values()
@@ -190,7 +190,7 @@ fn the_schema_accepts_the_defaults_and_refuses_nonsense() {
     assert_eq!(known, shown);
 }
 
-/// Paths that a schema refuses, by the words of JSON Schema that it uses.
+/// Paths that a schema rejects, by the subset of JSON Schema that it uses.
 fn wrong(schema: &Value, value: &Value, path: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (word, wanted) in schema.as_object().unwrap() {

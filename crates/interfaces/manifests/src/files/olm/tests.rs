@@ -55,7 +55,7 @@ fn the_bundle_grants_what_the_manifests_grant() {
 }
 
 #[test]
-fn the_bundle_says_what_catalogues_ask_for() {
+fn bundle_has_catalogue_metadata() {
     let (files, version) = bundle();
     assert_eq!(version["metadata"]["name"], format!("medley.v{VERSION}"));
     assert_eq!(version["spec"]["version"], VERSION);
@@ -84,7 +84,7 @@ fn the_bundle_says_what_catalogues_ask_for() {
 }
 
 #[test]
-fn nothing_in_the_bundle_is_in_a_namespace_or_made_by_olm() {
+fn bundle_has_no_namespaces_or_accounts() {
     for (path, text) in files().unwrap() {
         if !path.starts_with("olm/manifests/") {
             continue;

@@ -19,7 +19,7 @@ fn chain(pair: &Pair) -> anyhow::Result<Vec<CertificateDer<'static>>> {
 }
 
 #[test]
-fn certificate_of_the_authority_with_an_accepted_name_is_believed() -> anyhow::Result<()> {
+fn certificate_of_the_ca_with_an_accepted_name_is_accepted() -> anyhow::Result<()> {
     let (now, own) = (Timestamp::now(), authority()?);
     let pair = own.issue_client("front-proxy-client", now, now + days(1))?;
     let names = vec!["front-proxy-client".to_owned()];
@@ -31,7 +31,7 @@ fn certificate_of_the_authority_with_an_accepted_name_is_believed() -> anyhow::R
 }
 
 #[test]
-fn every_name_is_believed_where_none_is_demanded() -> anyhow::Result<()> {
+fn every_name_is_accepted_without_a_list() -> anyhow::Result<()> {
     let (now, own) = (Timestamp::now(), authority()?);
     let pair = own.issue_client("anything", now, now + days(1))?;
     let authorities = ClientAuthorities::new(&own.certificate, Vec::new())?;
@@ -40,7 +40,7 @@ fn every_name_is_believed_where_none_is_demanded() -> anyhow::Result<()> {
 }
 
 #[test]
-fn other_certificates_are_not_believed() -> anyhow::Result<()> {
+fn other_certificates_are_rejected() -> anyhow::Result<()> {
     let (now, own, other) = (Timestamp::now(), authority()?, authority()?);
     let names = vec!["kube-apiserver".to_owned()];
     let authorities = ClientAuthorities::new(&own.certificate, names.clone())?;
@@ -68,7 +68,7 @@ fn other_certificates_are_not_believed() -> anyhow::Result<()> {
 }
 
 #[test]
-fn authorities_without_a_certificate_are_refused() {
+fn ca_file_without_a_certificate_is_rejected() {
     for pem in [
         "",
         "garbage",

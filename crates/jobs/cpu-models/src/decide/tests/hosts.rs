@@ -1,4 +1,4 @@
-//! Hosts whose capabilities libvirt has on record. Two of each make a cluster.
+//! Hosts recorded in libvirt's tests/domaincapsdata. Each case is a cluster of two such hosts.
 
 use super::*;
 
@@ -43,11 +43,12 @@ const MAINFRAME: &[&str] = &[
 ];
 
 #[rstest]
-// EPYC-Rome itself is not usable, for want of xsaves; Dhyana is newer than EPYC, and Hygon's.
+// EPYC-Rome itself is not usable because xsaves is off; Dhyana is newer than EPYC but a Hygon
+// model.
 #[case("AMD", "EPYC-Rome", &["EPYC", "EPYC-IBPB", "Opteron_G3", "Dhyana", "SandyBridge", "Westmere", "Nehalem", "Penryn"], "EPYC-IBPB")]
 #[case("AMD", "EPYC-Genoa", NAPLES_TO_GENOA, "EPYC-Genoa")]
 #[case("Intel", "GraniteRapids", UP_TO_GRANITE_RAPIDS, "GraniteRapids")]
-// No EPYC is usable; the models of Intel are newer than the one that is left.
+// No EPYC model is usable; the usable Intel models are newer than the remaining AMD one.
 #[case("AMD", "EPYC-Turin", &["Opteron_G3", "Penryn", "Nehalem", "Westmere", "SandyBridge", "IvyBridge-IBRS"], "Opteron_G3")]
 #[case("IBM", "gen17a-base", MAINFRAME, "gen17b-base")]
 fn recorded_hosts_get_a_model_of_their_vendor(
@@ -56,7 +57,7 @@ fn recorded_hosts_get_a_model_of_their_vendor(
     #[case] usable: &[&str],
     #[case] expected: &str,
 ) {
-    let nodes = alike("a", 2, vendor, usable);
+    let nodes = identical_nodes("a", 2, vendor, usable);
     let nodes = nodes.into_iter().map(|node| hosted(node, host_model));
     let index = Index::new(nodes);
     assert_eq!(chosen(&index, "a0"), expected);

@@ -1,4 +1,4 @@
-//! The three users of the proposal.
+//! The three user stories of the upstream proposal (kubevirt/community PR 203).
 
 use super::*;
 
@@ -20,9 +20,9 @@ fn mixed_generations_share_the_newest_model_that_enough_of_them_have() {
         "Icelake-Server-noTSX",
     ];
     let index = index([
-        alike("old", 2, "Intel", &old),
-        alike("new", 2, "Intel", &new),
-        alike("newest", 1, "Intel", &newest),
+        identical_nodes("old", 2, "Intel", &old),
+        identical_nodes("new", 2, "Intel", &new),
+        identical_nodes("newest", 1, "Intel", &newest),
     ]);
     assert_eq!(chosen(&index, "old0"), "Haswell-noTSX");
     assert_eq!(chosen(&index, "new0"), "Skylake-Server-noTSX-IBRS");
@@ -31,14 +31,14 @@ fn mixed_generations_share_the_newest_model_that_enough_of_them_have() {
 
 /// "I set `Opteron_G1` because it is supported in all nodes": the choice is as wide, and newer.
 #[test]
-fn nobody_has_to_take_the_oldest_model_to_migrate_everywhere() {
-    let mut nodes = alike(
+fn widest_model_is_newer_than_the_oldest_common_one() {
+    let mut nodes = identical_nodes(
         "rome",
         3,
         "AMD",
         &["Opteron_G1", "Opteron_G3", "EPYC", "EPYC-Rome"],
     );
-    nodes.extend(alike(
+    nodes.extend(identical_nodes(
         "naples",
         3,
         "AMD",
@@ -62,13 +62,13 @@ fn nobody_has_to_take_the_oldest_model_to_migrate_everywhere() {
     );
 }
 
-/// "I set `Skylake-Client-IBRS`, and my machines always land on the same nodes": no node is ruled out
-/// before the machine starts, and each gets what suits it.
+/// "I set `Skylake-Client-IBRS`, and my VMs always land on the same nodes": no node is ruled out
+/// before the VM starts, and each node gets the model that suits it.
 #[test]
-fn no_node_is_out_of_reach_for_the_sake_of_a_new_model() {
+fn new_model_does_not_exclude_older_nodes() {
     let index = index([
-        alike("new", 3, "Intel", &["Haswell-noTSX", "Skylake-Client-IBRS"]),
-        alike("old", 3, "Intel", &["Haswell-noTSX"]),
+        identical_nodes("new", 3, "Intel", &["Haswell-noTSX", "Skylake-Client-IBRS"]),
+        identical_nodes("old", 3, "Intel", &["Haswell-noTSX"]),
     ]);
     assert_eq!(chosen(&index, "new0"), "Skylake-Client-IBRS");
     assert_eq!(chosen(&index, "old0"), "Haswell-noTSX");

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// A good one, with changes.
+/// A valid DataImportCron, with a merge patch applied.
 #[expect(clippy::needless_pass_by_value, reason = "tables read better")]
 fn cron(patch: Value) -> DataImportCron {
     let mut object = json!({
@@ -44,7 +44,7 @@ fn file(more: Value) -> Value {
 #[case(file(json!({ "checksum": format!("sha256:{}", "aB".repeat(32)) })))]
 #[case(file(json!({ "checksum": format!("sha512:{}", "00".repeat(64)) })))]
 #[case(file(json!({ "extraHeaders": ["X-Token: a:b", "accept:"], "secretExtraHeaders": ["s"] })))]
-fn what_makes_sense_is_accepted(#[case] patch: Value) {
+fn valid_cron_is_accepted(#[case] patch: Value) {
     assert_eq!(review(None, &cron(patch)), []);
 }
 
@@ -74,14 +74,14 @@ fn what_makes_sense_is_accepted(#[case] patch: Value) {
 #[case(json!({ "spec": { "managedDataSource": "" } }), "Illegal ManagedDataSource value")]
 #[case(json!({ "spec": { "managedDataSource": "d".repeat(64) } }), "managedDataSource \"dddd")]
 #[case(json!({ "metadata": { "name": "n".repeat(64) } }), "name \"nnnn")]
-fn what_makes_no_sense_is_refused(#[case] patch: Value, #[case] expected: &str) {
+fn invalid_object_is_rejected(#[case] patch: Value, #[case] expected: &str) {
     let wrong = review(None, &cron(patch));
     assert_eq!(wrong.len(), 1, "{wrong:?}");
     assert!(wrong[0].to_string().starts_with(expected), "{}", wrong[0]);
 }
 
 #[test]
-fn a_specification_stays_and_labels_may_change() {
+fn spec_is_immutable_and_labels_are_not() {
     let old = cron(json!({}));
     let labelled = cron(json!({ "metadata": { "labels": { "a": "b" } } }));
     assert_eq!(review(Some(&old), &labelled), []);

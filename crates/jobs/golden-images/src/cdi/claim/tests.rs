@@ -35,13 +35,13 @@ fn made(spec: &Value, profile: Option<&StorageProfile>) -> Value {
     claim(&volume(spec), &storage, None).unwrap()
 }
 
-/// `[calc]` of the reference: 5Gi on a file system with 6 percent of overhead.
+/// `[calc]` of the reference: 5Gi on a filesystem with 6 percent of overhead.
 #[rstest]
 #[case::profiled(json!({ "storage": { "resources": { "requests": { "storage": "5Gi" } } } }), "5368709120", "Block", "ReadWriteMany")]
 #[case::filesystem(json!({ "storage": { "volumeMode": "Filesystem", "resources": { "requests": { "storage": "5Gi" } } } }), "5690831668", "Filesystem", "ReadWriteOnce")]
 #[case::once(json!({ "storage": { "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "5Gi" } } } }), "5690831668", "Filesystem", "ReadWriteOnce")]
 #[case::plain(json!({ "pvc": { "accessModes": ["ReadWriteMany"], "resources": { "requests": { "storage": "5Gi" } } } }), "5368709120", "Filesystem", "ReadWriteMany")]
-fn sizes_and_modes_come_from_what_is_asked_and_from_the_profile(
+fn size_and_modes_come_from_spec_and_profile(
     #[case] spec: Value,
     #[case] size: &str,
     #[case] mode: &str,
@@ -52,7 +52,7 @@ fn sizes_and_modes_come_from_what_is_asked_and_from_the_profile(
     assert_eq!(made["spec"]["volumeMode"], mode);
     assert_eq!(made["spec"]["accessModes"], json!([access]));
     assert_eq!(made["spec"]["storageClassName"], "fast");
-    // It can be read by the API.
+    // The API types can read it.
     let claim: PersistentVolumeClaim = serde_json::from_value(made).unwrap();
     let wanted = if mode == "Filesystem" && size == "5368709120" {
         usable(Overhead::DEFAULT, 5 << 30)
@@ -63,7 +63,7 @@ fn sizes_and_modes_come_from_what_is_asked_and_from_the_profile(
 }
 
 #[test]
-fn a_claim_belongs_to_its_data_volume_and_says_what_is_imported() {
+fn claim_has_owner_and_import_annotations() {
     let spec = json!({
         "source": { "registry": {
             "url": "docker://x/y@sha256:1", "secretRef": "s", "platform": { "architecture": "arm64" },
@@ -90,19 +90,19 @@ fn a_claim_belongs_to_its_data_volume_and_says_what_is_imported() {
 #[rstest]
 #[case(json!({}), "spec.storage or spec.pvc")]
 #[case(json!({ "storage": {} }), "such as 10Gi")]
-#[case(json!({ "storage": { "resources": { "requests": { "storage": "much" } } } }), "\"much\" is no size")]
-fn a_volume_that_nobody_can_make_is_refused(#[case] spec: Value, #[case] said: &str) {
+#[case(json!({ "storage": { "resources": { "requests": { "storage": "much" } } } }), "\"much\" is not a quantity")]
+fn invalid_storage_spec_is_rejected(#[case] spec: Value, #[case] part: &str) {
     let storage = Storage {
         class: None,
         profile: None,
         overhead: Overhead::DEFAULT,
     };
     let failure = claim(&volume(&spec), &storage, None).unwrap_err();
-    assert!(failure.message.contains(said), "{failure}");
+    assert!(failure.message.contains(part), "{failure}");
 }
 
 #[test]
-fn a_copy_says_what_of() {
+fn clone_sets_data_source() {
     let spec = json!({ "storage": { "volumeMode": "Block" } });
     let storage = Storage {
         class: None,

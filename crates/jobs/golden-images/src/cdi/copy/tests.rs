@@ -27,7 +27,7 @@ fn by_reference() -> DataVolume {
 }
 
 fn decided(volume: &DataVolume, source: Option<&DataSource>, claim: Claim) -> Decision {
-    decide(&Facts {
+    decide(&CloneInputs {
         volume,
         source,
         claim,
@@ -42,7 +42,7 @@ fn message(decision: &Decision) -> String {
 }
 
 #[test]
-fn a_pointer_is_followed_by_its_status_and_others_by_what_they_say() {
+fn pointer_resolves_by_status_and_others_by_spec() {
     let snapshot = json!({ "snapshot": { "namespace": "images", "name": "fedora-arm64-1" } });
     let pointer = json!({ "dataSource": { "namespace": "images", "name": "fedora-arm64" } });
     let volume = by_reference();
@@ -60,15 +60,15 @@ fn a_pointer_is_followed_by_its_status_and_others_by_what_they_say() {
     let found = source(&pointer, &json!({}));
     let decision = decided(&volume, Some(&found), Claim::Missing);
     assert_eq!(decision.step, None);
-    let said = "Empty source field in 'fedora'. DataSource may not be ready yet";
-    assert_eq!(message(&decision), said);
+    let expected = "Empty source field in 'fedora'. DataSource may not be ready yet";
+    assert_eq!(message(&decision), expected);
 }
 
 #[test]
-fn what_is_not_there_is_waited_for() {
+fn missing_data_source_is_waited_for() {
     let decision = decided(&by_reference(), None, Claim::Missing);
     assert_eq!(decision.step, None);
-    assert_eq!(message(&decision), "DataSource images/fedora is not there");
+    assert_eq!(message(&decision), "DataSource images/fedora not found");
 }
 
 #[rstest]
@@ -83,7 +83,7 @@ fn the_phase_follows_the_claim(#[case] claim: Claim, #[case] phase: &str) {
     assert!(!decided(&volume, None, claim).status_changed);
 }
 
-const THERE: Transfer = Transfer {
+const NOT_STARTED: Transfer = Transfer {
     interim: Claim::Missing,
     volume: None,
     is_handed_over: false,
@@ -96,7 +96,7 @@ fn of_another_namespace(claim: Claim, there: &Transfer) -> Decision {
     let volume = by_reference();
     let original = original(&volume, Some(&found)).unwrap();
     assert_eq!(elsewhere(&original, &volume).as_deref(), Some("images"));
-    decide(&Facts {
+    decide(&CloneInputs {
         volume: &volume,
         source: Some(&found),
         claim,
@@ -106,8 +106,8 @@ fn of_another_namespace(claim: Claim, there: &Transfer) -> Decision {
 }
 
 #[test]
-fn a_copy_from_another_namespace_is_made_there_and_handed_over() {
-    let there = |interim: Claim, volume: Option<&str>, is_handed_over: bool| Transfer {
+fn cross_namespace_clone_is_created_there_and_transferred() {
+    let transfer = |interim: Claim, volume: Option<&str>, is_handed_over: bool| Transfer {
         interim,
         volume: volume.map(str::to_owned),
         is_handed_over,
@@ -119,62 +119,62 @@ fn a_copy_from_another_namespace_is_made_there_and_handed_over() {
     for (claim, there, step, phase) in [
         (
             Claim::Missing,
-            THERE,
+            NOT_STARTED,
             Some(Step::MakeThere(original)),
             copying,
         ),
         (
             Claim::Missing,
-            there(Claim::Pending, None, false),
+            transfer(Claim::Pending, None, false),
             None,
             copying,
         ),
         (
             Claim::Missing,
-            there(Claim::Bound, Some("pv"), false),
+            transfer(Claim::Bound, Some("pv"), false),
             Some(Step::Take("pv".to_owned())),
             handing_over,
         ),
         (
             Claim::Pending,
-            there(Claim::Bound, Some("pv"), false),
+            transfer(Claim::Bound, Some("pv"), false),
             Some(Step::HandOver("pv".to_owned())),
             handing_over,
         ),
         (
             Claim::Pending,
-            there(Claim::Pending, Some("pv"), true),
+            transfer(Claim::Pending, Some("pv"), true),
             None,
             handing_over,
         ),
         (
             Claim::Bound,
-            there(Claim::Pending, Some("pv"), true),
+            transfer(Claim::Pending, Some("pv"), true),
             Some(Step::Clean),
             "Succeeded",
         ),
-        (Claim::Bound, THERE, None, "Succeeded"),
+        (Claim::Bound, NOT_STARTED, None, "Succeeded"),
     ] {
         let decision = of_another_namespace(claim, &there);
         assert_eq!(decision.step, step, "{claim:?} {there:?}");
         assert_eq!(decision.status.phase.as_deref(), Some(phase));
     }
-    let waits = there(Claim::WaitsForConsumer, None, false);
+    let waits = transfer(Claim::WaitsForConsumer, None, false);
     let decision = of_another_namespace(Claim::Missing, &waits);
-    assert!(message(&decision).contains("binds them at once"));
+    assert!(message(&decision).contains("volumeBindingMode Immediate"));
 }
 
 #[test]
-fn nothing_is_copied_from_another_namespace_that_nobody_allows() {
+fn cross_namespace_clone_needs_permission() {
     let denied = Transfer {
         denied: Some("User u has insufficient permissions".to_owned()),
-        ..THERE
+        ..NOT_STARTED
     };
     let decision = of_another_namespace(Claim::Missing, &denied);
     assert_eq!(decision.step, None);
     let running = crate::conditions::get(&decision.status.conditions, "Running").unwrap();
     assert_eq!(running.reason.as_deref(), Some("NotAuthorized"));
-    // What was begun while it was allowed is finished.
+    // A transfer that began while it was permitted is completed.
     let begun = Transfer {
         interim: Claim::Bound,
         volume: Some("pv".to_owned()),
@@ -185,7 +185,7 @@ fn nothing_is_copied_from_another_namespace_that_nobody_allows() {
 }
 
 #[test]
-fn a_claim_beside_the_original_says_whom_it_is_for() {
+fn interim_claim_names_its_data_volume() {
     let mut volume = by_reference();
     volume.metadata.uid = Some("u".to_owned());
     let claim = json!({ "spec": { "dataSource": { "name": "s" }, "storageClassName": "fast" } });

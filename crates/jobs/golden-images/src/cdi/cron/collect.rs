@@ -1,4 +1,4 @@
-//! What is kept of earlier imports, and what is left when a DataImportCron goes.
+//! Garbage collection of imports, and cleanup when a DataImportCron is deleted.
 
 use std::collections::BTreeMap;
 
@@ -8,25 +8,27 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use super::Draft;
 use crate::action::{Kind, annotation, label};
 
-/// How many imports are kept, if nobody says it.
-const KEPT: usize = 3;
+/// CDI's default for `importsToKeep`.
+const DEFAULT_IMPORTS_TO_KEEP: usize = 3;
 
-/// Deletes imports beyond those that are kept: the ones that were not used for the longest time go
-/// first. The one in use, what the DataSource stands for and what is being cloned always stay.
-pub(super) fn garbage(draft: &mut Draft<'_>, current: &ImportStatus) {
+/// Deletes surplus imports, least recently used first. The current import, the one that the
+/// DataSource refers to, and those being cloned are always kept.
+pub(super) fn collect_garbage(draft: &mut Draft<'_>, current: &ImportStatus) {
     let spec = &draft.facts.cron.spec;
     if !spec.collects_garbage() {
         return;
     }
     let own = spec.imports_to_keep.and_then(|it| usize::try_from(it).ok());
-    let keep = own.or(draft.facts.policy.imports_to_keep).unwrap_or(KEPT);
+    let keep = own
+        .or(draft.facts.policy.imports_to_keep)
+        .unwrap_or(DEFAULT_IMPORTS_TO_KEEP);
     let facts = draft.facts;
     let metas = facts
         .snapshots
         .iter()
         .map(|it| &it.metadata)
         .chain(facts.claims.iter().map(|it| &it.metadata));
-    // A version may be a volume and a snapshot of the same name.
+    // A version may have a PVC and a snapshot of the same name.
     let mut versions: BTreeMap<&str, &str> = BTreeMap::new();
     for meta in metas {
         if label(meta, labels::DATA_IMPORT_CRON) != Some(draft.name)
@@ -50,7 +52,7 @@ pub(super) fn garbage(draft: &mut Draft<'_>, current: &ImportStatus) {
         .into_iter()
         .map(|(name, used)| (used, name))
         .collect();
-    // Times of one form and zone sort as text; the newest first.
+    // RFC 3339 times of one precision and zone sort as strings; newest first.
     versions.sort_unstable_by(|one, other| other.cmp(one));
     let beyond: Vec<String> = versions
         .into_iter()
@@ -72,14 +74,14 @@ pub(super) fn garbage(draft: &mut Draft<'_>, current: &ImportStatus) {
     }
 }
 
-/// Deletes what goes with the DataImportCron. Says whether nothing is left.
-pub(super) fn leave(draft: &mut Draft<'_>) -> bool {
+/// Deletes the objects labelled for cleanup. Returns whether all are gone.
+pub(super) fn clean_up(draft: &mut Draft<'_>) -> bool {
     if !draft.facts.cron.spec.cleans_up() {
         return true;
     }
     let facts = draft.facts;
     let name = draft.name;
-    let goes = |meta: &ObjectMeta| {
+    let is_owned = |meta: &ObjectMeta| {
         label(meta, labels::DATA_IMPORT_CRON) == Some(name)
             && label(meta, labels::CLEANUP) == Some("true")
     };
@@ -105,7 +107,7 @@ pub(super) fn leave(draft: &mut Draft<'_>) -> bool {
     );
     let mut finished = true;
     for (kind, meta) in all {
-        if !goes(meta) {
+        if !is_owned(meta) {
             continue;
         }
         finished = false;

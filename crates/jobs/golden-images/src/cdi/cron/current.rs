@@ -1,4 +1,4 @@
-//! How it is with an import.
+//! The state of an import.
 
 use api::cdi::DataVolume;
 
@@ -6,45 +6,45 @@ use super::Draft;
 use crate::cdi::failure::{Failure, Reason, Trouble};
 use crate::conditions;
 
-/// How it is with an import.
+/// The state of an import.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum State {
-    /// There is nothing.
+pub(super) enum ImportState {
+    /// No object exists.
     Missing,
-    /// It goes on; the phase of the DataVolume.
+    /// It is in progress; the phase of the DataVolume.
     Running(String),
-    /// It does not get on.
+    /// It fails, with its retry state.
     Failing(Failure, Option<Trouble>),
-    /// The volume is there.
+    /// The PVC is complete.
     Imported,
-    /// The snapshot is there; whether it can be used.
+    /// The snapshot exists; whether it is ready to use.
     Snapshot(bool),
 }
 
 impl Draft<'_> {
-    /// How it is with the import of a name.
-    pub(super) fn state(&self, name: &str) -> State {
+    /// The state of the import with this name.
+    pub(super) fn state(&self, name: &str) -> ImportState {
         if let Some(snapshot) = self.snapshot_of(name) {
             let status = snapshot.status.as_ref();
             let ready = status.and_then(|status| status.ready_to_use) == Some(true);
-            return State::Snapshot(ready);
+            return ImportState::Snapshot(ready);
         }
         if let Some(import) = self.import_of(name) {
             return self.of_import(import);
         }
         match self.claim_of(name) {
-            Some(claim) if claim.bound => State::Imported,
-            Some(_) => State::Running("Pending".to_owned()),
-            None => State::Missing,
+            Some(claim) if claim.bound => ImportState::Imported,
+            Some(_) => ImportState::Running("Pending".to_owned()),
+            None => ImportState::Missing,
         }
     }
 
-    fn of_import(&self, import: &DataVolume) -> State {
+    fn of_import(&self, import: &DataVolume) -> ImportState {
         let status = import.status.as_ref();
         let phase = status.and_then(|status| status.phase.as_deref());
         let phase = phase.filter(|phase| !phase.is_empty()).unwrap_or("Pending");
         if phase == "Succeeded" {
-            return State::Imported;
+            return ImportState::Imported;
         }
         let trouble = Trouble::read(&import.metadata);
         let running = status.and_then(|status| conditions::get(&status.conditions, "Running"));
@@ -60,7 +60,7 @@ impl Draft<'_> {
                 }
         });
         if !failing && phase != "Failed" && trouble.is_none() {
-            return State::Running(phase.to_owned());
+            return ImportState::Running(phase.to_owned());
         }
         let named = running
             .and_then(|it| it.reason.as_deref())
@@ -68,13 +68,13 @@ impl Draft<'_> {
         let reason = named
             .or_else(|| trouble.map(|it| it.reason))
             .unwrap_or_else(|| Reason::of_message(message));
-        // While it is tried again, what went wrong the last time is still why there is no image.
+        // During a retry, the last failure is still the reason that there is no image.
         let message = if failing || phase == "Failed" {
             Some(message).filter(|message| !message.is_empty())
         } else {
-            self.said_of(reason)
+            self.previous_message(reason)
         };
-        let message = message.unwrap_or("the import failed");
-        State::Failing(Failure::new(reason, message), trouble)
+        let message = message.unwrap_or("import failed");
+        ImportState::Failing(Failure::new(reason, message), trouble)
     }
 }

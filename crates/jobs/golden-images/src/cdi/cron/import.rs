@@ -1,4 +1,4 @@
-//! The way of an import: from a digest to something that a DataSource stands for.
+//! The steps of an import: from a digest to the DataSource that refers to it.
 
 use api::cdi::{
     DataSource, DataSourceSpec, DataVolume, ImportStatus, Source, VolumeSnapshot,
@@ -10,31 +10,33 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use machinery::time::format_time;
 use serde_json::{Value, json};
 
-use super::current::State;
-use super::{Draft, Event, IMAGE_STREAM_REFERENCE, collect, invalid_digest, passed_on, use_time};
+use super::current::ImportState;
+use super::{
+    Draft, Event, IMAGE_STREAM_REFERENCE, collect, inherited_labels, invalid_digest, use_time,
+};
 use crate::action::{Kind, Wanted, annotation, label, metadata_patch, named};
 use crate::cdi::failure::{Failure, Reason};
 use crate::conditions::whole;
 use crate::history::{self, Entry};
 use crate::list::Listed;
 
-/// Takes the import on, as far as it goes now.
+/// Advances the import as far as its state allows.
 pub(super) fn advance(draft: &mut Draft<'_>, desired: Option<&str>) {
     let Some(desired) = desired else {
-        draft.say("Progressing", false, "NoImport", "No current import");
+        draft.set_condition("Progressing", false, "NoImport", "No current import");
         let no_node = no_node(draft).map(|failure| (failure, None));
         match no_node.or_else(|| poll_failure(draft)) {
             Some((failure, next)) => draft.fail(failure, next),
-            None => draft.say("UpToDate", false, "NoDigest", "No source digest"),
+            None => draft.set_condition("UpToDate", false, "NoDigest", "No source digest"),
         }
         return;
     };
     let mut current = draft.status.current_imports.first().cloned();
     let mut state = current
         .as_ref()
-        .map_or(State::Missing, |it| draft.state(&it.data_volume_name));
-    if state == State::Missing {
-        // Somebody deleted it, or there was none.
+        .map_or(ImportState::Missing, |it| draft.state(&it.data_volume_name));
+    if state == ImportState::Missing {
+        // It was deleted, or never existed.
         current = None;
         draft.status.current_imports.clear();
     }
@@ -42,14 +44,14 @@ pub(super) fn advance(draft: &mut Draft<'_>, desired: Option<&str>) {
         && known.digest != desired
     {
         match &state {
-            State::Running(_) => {
-                // What has begun is finished first.
-                progress(draft, &state);
+            ImportState::Running(_) => {
+                // A running import is completed first; aborting it would waste the download.
+                set_progressing(draft, &state);
                 let message = "Source digest updated since last import";
-                draft.say("UpToDate", false, "Outdated", message);
+                draft.set_condition("UpToDate", false, "Outdated", message);
                 return;
             }
-            State::Imported | State::Snapshot(true)
+            ImportState::Imported | ImportState::Snapshot(true)
                 if is_unchanged(draft, &known.data_volume_name, desired) =>
             {
                 let digest = desired.to_owned();
@@ -57,7 +59,7 @@ pub(super) fn advance(draft: &mut Draft<'_>, desired: Option<&str>) {
                 draft.events.push(Event {
                     warning: false,
                     reason: "ContentUnchanged",
-                    message: format!("{desired} holds the same disk; it is not imported"),
+                    message: format!("{desired} has the same disk content; skipping the import"),
                 });
                 draft.status.current_imports = vec![ImportStatus {
                     data_volume_name,
@@ -65,16 +67,16 @@ pub(super) fn advance(draft: &mut Draft<'_>, desired: Option<&str>) {
                 }];
                 current = draft.status.current_imports.first().cloned();
             }
-            State::Failing(..) => {
+            ImportState::Failing(..) => {
                 let name = known.data_volume_name.clone();
-                draft.delete(Kind::DataVolume, &name, "a newer version is there");
+                draft.delete(Kind::DataVolume, &name, "a newer version exists");
                 current = None;
             }
             _ => current = None,
         }
     }
     if current.is_none() {
-        match begin(draft, desired) {
+        match start_import(draft, desired) {
             None => return,
             Some(begun) => {
                 state = draft.state(&begun.data_volume_name);
@@ -84,10 +86,10 @@ pub(super) fn advance(draft: &mut Draft<'_>, desired: Option<&str>) {
         }
     }
     let Some(current) = current else { return };
-    settle(draft, &current, &state);
+    continue_import(draft, &current, &state);
 }
 
-/// Whether a version holds the disk that is there already.
+/// Whether a version has the disk content that is imported already.
 fn is_unchanged(draft: &Draft<'_>, name: &str, desired: &str) -> bool {
     if draft.facts.policy.unchanged != UnchangedContent::Skip
         || draft.annotation(annotations::DESIRED_DIGEST) != Some(desired)
@@ -97,11 +99,11 @@ fn is_unchanged(draft: &Draft<'_>, name: &str, desired: &str) -> bool {
     let Some(content) = draft.annotation(names::CONTENT) else {
         return false;
     };
-    remembered(draft, name, names::CONTENT) == Some(content)
+    recorded_annotation(draft, name, names::CONTENT) == Some(content)
 }
 
-/// What an import remembers, on whatever is left of it.
-fn remembered<'a>(draft: &Draft<'a>, name: &str, what: &str) -> Option<&'a str> {
+/// An annotation of an import, on whichever of its objects is left.
+fn recorded_annotation<'a>(draft: &Draft<'a>, name: &str, what: &str) -> Option<&'a str> {
     let metas = [
         draft.snapshot_of(name).map(|it| &it.metadata),
         draft.claim_of(name).map(|it| &it.metadata),
@@ -113,13 +115,13 @@ fn remembered<'a>(draft: &Draft<'a>, name: &str, what: &str) -> Option<&'a str> 
         .find_map(|meta| annotation(meta, what))
 }
 
-/// Begins an import, or finds that it is there already.
-fn begin(draft: &mut Draft<'_>, desired: &str) -> Option<ImportStatus> {
+/// Starts an import, or finds an existing one.
+fn start_import(draft: &mut Draft<'_>, desired: &str) -> Option<ImportStatus> {
     let cron = draft.facts.cron;
     let name = match crate::names::volume(&cron.spec.managed_data_source, desired) {
         Ok(name) => name,
         Err(error) => {
-            draft.say("Progressing", false, "NoImport", "No current import");
+            draft.set_condition("Progressing", false, "NoImport", "No current import");
             draft.fail(invalid_digest(desired, &error.to_string()), None);
             return None;
         }
@@ -130,7 +132,7 @@ fn begin(draft: &mut Draft<'_>, desired: &str) -> Option<ImportStatus> {
             digest: desired.to_owned(),
         })
     };
-    if let Some(name) = found(draft, &name, desired) {
+    if let Some(name) = find_import(draft, &name, desired) {
         let patch = use_time(draft.facts.now);
         if draft.snapshot_of(&name).is_some() {
             draft.patch(Kind::Snapshot, &name, patch, "it is used again");
@@ -143,13 +145,13 @@ fn begin(draft: &mut Draft<'_>, desired: &str) -> Option<ImportStatus> {
         return begun(name);
     }
     let denied = || draft.facts.denied.cloned();
-    let refused = no_node(draft).or_else(|| gone(draft, desired));
-    if let Some(failure) = refused.or_else(denied).or_else(|| nowhere(draft)) {
+    let refused = no_node(draft).or_else(|| version_gone(draft, desired));
+    if let Some(failure) = refused.or_else(denied).or_else(|| unpolled_stream(draft)) {
         if failure.reason == Reason::NotAuthorized {
             let (reason, message) = (failure.reason.as_str(), &failure.message);
-            draft.say("Progressing", false, reason, message);
+            draft.set_condition("Progressing", false, reason, message);
         } else {
-            draft.say("Progressing", false, "NoImport", "No current import");
+            draft.set_condition("Progressing", false, "NoImport", "No current import");
         }
         draft.fail(failure, None);
         return None;
@@ -163,8 +165,8 @@ fn begin(draft: &mut Draft<'_>, desired: &str) -> Option<ImportStatus> {
     begun(name)
 }
 
-/// An import of a version that is there: by its name, or by what it remembers.
-fn found(draft: &Draft<'_>, name: &str, digest: &str) -> Option<String> {
+/// An existing import of a version: by its name, or by its digest annotation.
+fn find_import(draft: &Draft<'_>, name: &str, digest: &str) -> Option<String> {
     let facts = draft.facts;
     let metas = facts
         .snapshots
@@ -177,7 +179,7 @@ fn found(draft: &Draft<'_>, name: &str, digest: &str) -> Option<String> {
             && (meta.name.as_deref() == Some(name)
                 || (own && annotation(meta, names::DIGEST) == Some(digest)))
     });
-    // The volume of a DataVolume that is not finished is no import yet.
+    // The PVC of an unfinished DataVolume is not an import yet.
     fitting
         .find(|meta| {
             let name = meta.name.as_deref().unwrap_or_default();
@@ -186,7 +188,7 @@ fn found(draft: &Draft<'_>, name: &str, digest: &str) -> Option<String> {
         .and_then(|meta| meta.name.clone())
 }
 
-/// A node has to pull, and none has the architecture.
+/// The failure if a node has to pull, and no node has the architecture.
 pub(super) fn no_node(draft: &Draft<'_>) -> Option<Failure> {
     let source = draft.facts.cron.spec.template.spec.source.as_ref()?;
     let registry = source.registry.as_ref()?;
@@ -197,17 +199,17 @@ pub(super) fn no_node(draft: &Draft<'_>) -> Option<Failure> {
     }
     Some(Failure::new(
         Reason::NoMatchingNode,
-        format!("a node has to pull the image, and no node has kubernetes.io/arch={architecture}"),
+        format!("pullMethod is node, and no node has the label kubernetes.io/arch={architecture}"),
     ))
 }
 
-/// A version of a file on a web server, or of a volume, that is held on to, but is not kept: what is
-/// there under its name is another one.
-fn gone(draft: &Draft<'_>, desired: &str) -> Option<Failure> {
+/// The failure if a pinned version of an HTTP or PVC source is not kept: the source offers only its
+/// current version, so an import by digest would fetch another one.
+fn version_gone(draft: &Draft<'_>, desired: &str) -> Option<Failure> {
     let source = draft.facts.cron.spec.template.spec.source.as_ref()?;
     let what = match (&source.http, &source.pvc) {
-        (Some(_), _) => "a web server has the newest version alone",
-        (None, Some(_)) => "a volume is one version alone",
+        (Some(_), _) => "an HTTP server offers only the newest version",
+        (None, Some(_)) => "a PVC has only one version",
         (None, None) => return None,
     };
     if draft.annotation(annotations::DESIRED_DIGEST) == Some(desired) {
@@ -219,8 +221,9 @@ fn gone(draft: &Draft<'_>, desired: &str) -> Option<Failure> {
     ))
 }
 
-/// A version of an image stream that has not said yet where its images are.
-fn nowhere(draft: &Draft<'_>) -> Option<Failure> {
+/// The failure if the image stream was not polled yet: without a pull reference its image cannot be
+/// located.
+fn unpolled_stream(draft: &Draft<'_>) -> Option<Failure> {
     let source = draft.facts.cron.spec.template.spec.source.as_ref()?;
     let registry = source.registry.as_ref()?;
     let stream = registry.image_stream.as_deref()?;
@@ -229,7 +232,7 @@ fn nowhere(draft: &Draft<'_>) -> Option<Failure> {
     }
     Some(Failure::new(
         Reason::ImageNotFound,
-        format!("image stream {stream} has not been asked yet where its images are"),
+        format!("ImageStream {stream} has not been polled yet"),
     ))
 }
 
@@ -252,14 +255,14 @@ fn volume(draft: &Draft<'_>, name: &str, digest: &str) -> DataVolume {
         note(annotations::RETAIN_POD, kept);
     }
     let mut own = meta.labels.unwrap_or_default();
-    own.extend(passed_on(cron));
+    own.extend(inherited_labels(cron));
     let mut spec = template.spec.clone();
     let source = spec.source.as_mut();
     if let Some(registry) = source.and_then(|source| source.registry.as_mut()) {
         if registry.image_stream.take().is_some()
             && let Some(reference) = draft.annotation(IMAGE_STREAM_REFERENCE)
         {
-            // The reference is that of the newest version, which need not be the one that is wanted.
+            // The reference is that of the newest version, which may differ from the desired one.
             registry.url = Some(at_digest(&format!("docker://{reference}"), digest));
         } else if let Some(url) = &registry.url {
             registry.url = Some(at_digest(url, digest));
@@ -284,14 +287,14 @@ fn volume(draft: &Draft<'_>, name: &str, digest: &str) -> DataVolume {
     }
 }
 
-/// The image of a digest, instead of that of a tag: `docker://a/b:c` is `docker://a/b@sha256:...`.
+/// Replaces the tag by a digest: `docker://a/b:c` becomes `docker://a/b@sha256:...`.
 fn at_digest(url: &str, digest: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("docker", url));
     if scheme != "docker" || !digest.starts_with("sha256:") {
         return url.to_owned();
     }
     let rest = rest.split_once('@').map_or(rest, |(name, _)| name);
-    // A colon before the last slash is that of a port.
+    // A colon before the last slash separates a port.
     let start = rest.rfind('/').map_or(0, |slash| slash + 1);
     let name = match rest.get(start..).and_then(|last| last.find(':')) {
         Some(colon) => rest.get(..start + colon).unwrap_or(rest),
@@ -300,12 +303,12 @@ fn at_digest(url: &str, digest: &str) -> String {
     format!("{scheme}://{name}@{digest}")
 }
 
-/// Says how far an import is.
-fn progress(draft: &mut Draft<'_>, state: &State) {
+/// Sets the condition Progressing.
+fn set_progressing(draft: &mut Draft<'_>, state: &ImportState) {
     match state {
-        State::Running(phase) => match phase.as_str() {
+        ImportState::Running(phase) => match phase.as_str() {
             "ImportScheduled" | "Pending" => {
-                draft.say(
+                draft.set_condition(
                     "Progressing",
                     false,
                     "ImportScheduled",
@@ -313,7 +316,7 @@ fn progress(draft: &mut Draft<'_>, state: &State) {
                 );
             }
             "ImportInProgress" => {
-                draft.say(
+                draft.set_condition(
                     "Progressing",
                     true,
                     "ImportProgressing",
@@ -322,34 +325,34 @@ fn progress(draft: &mut Draft<'_>, state: &State) {
             }
             phase => {
                 let message = format!("Import DataVolume phase {phase}");
-                draft.say("Progressing", false, phase, &message);
+                draft.set_condition("Progressing", false, phase, &message);
             }
         },
-        State::Missing => {
-            draft.say(
+        ImportState::Missing => {
+            draft.set_condition(
                 "Progressing",
                 false,
                 "ImportScheduled",
                 "Import is scheduled",
             );
         }
-        State::Failing(failure, _) => {
+        ImportState::Failing(failure, _) => {
             let reason = failure.reason.as_str();
-            draft.say("Progressing", false, reason, &failure.message.clone());
+            draft.set_condition("Progressing", false, reason, &failure.message.clone());
         }
-        State::Imported | State::Snapshot(_) => {
-            draft.say("Progressing", false, "NoImport", "No current import");
+        ImportState::Imported | ImportState::Snapshot(_) => {
+            draft.set_condition("Progressing", false, "NoImport", "No current import");
         }
     }
 }
 
-/// Goes on from how it is with the import of the desired version.
-fn settle(draft: &mut Draft<'_>, current: &ImportStatus, state: &State) {
-    progress(draft, state);
+/// Continues from the state of the desired import: snapshot, DataSource, conditions, garbage.
+fn continue_import(draft: &mut Draft<'_>, current: &ImportStatus, state: &ImportState) {
+    set_progressing(draft, state);
     let name = current.data_volume_name.as_str();
     let ready = match state {
-        State::Running(_) | State::Missing => {
-            draft.say(
+        ImportState::Running(_) | ImportState::Missing => {
+            draft.set_condition(
                 "UpToDate",
                 false,
                 "ImportProgressing",
@@ -357,20 +360,20 @@ fn settle(draft: &mut Draft<'_>, current: &ImportStatus, state: &State) {
             );
             return;
         }
-        State::Failing(failure, trouble) => {
+        ImportState::Failing(failure, trouble) => {
             draft.fail(failure.clone(), trouble.map(|it| it.next));
             return;
         }
-        State::Imported => imported(draft, current),
-        State::Snapshot(ready) => *ready,
+        ImportState::Imported => take_snapshot(draft, current),
+        ImportState::Snapshot(ready) => *ready,
     };
     draft.status.source_format = Some(format(draft, name).to_owned());
     if !ready {
         let message = "Snapshot of imported data is progressing";
-        draft.say("UpToDate", false, "ImportProgressing", message);
+        draft.set_condition("UpToDate", false, "ImportProgressing", message);
         return;
     }
-    remember(draft, current);
+    record_metadata(draft, current);
     if let Some(failure) = wrong_architecture(draft, name) {
         if draft.facts.policy.sniffing == Sniffing::Refuse {
             draft.fail(failure, None);
@@ -385,9 +388,10 @@ fn settle(draft: &mut Draft<'_>, current: &ImportStatus, state: &State) {
             });
         }
     }
-    point(draft, current);
-    if matches!(state, State::Snapshot(_)) && draft.facts.storage.snapshots {
-        // The snapshot is the import now; the volume was on the way, and nobody is pointed to it.
+    point_data_source(draft, current);
+    if matches!(state, ImportState::Snapshot(_)) && draft.facts.storage.snapshots {
+        // The snapshot is the import now, and the DataSource refers to it; the PVC was an
+        // intermediate step.
         if draft.import_of(name).is_some() {
             draft.delete(Kind::DataVolume, name, "its snapshot is ready");
         } else if draft.claim_of(name).is_some() {
@@ -395,29 +399,29 @@ fn settle(draft: &mut Draft<'_>, current: &ImportStatus, state: &State) {
         }
     }
     match poll_failure(draft) {
-        // What is there is the newest that is known; whether it is the newest is not known.
+        // The import is the newest known version, but a newer one may exist.
         Some((failure, next)) => draft.fail(failure, next),
-        None => draft.say("UpToDate", true, "UpToDate", "Latest import is up to date"),
+        None => draft.set_condition("UpToDate", true, "UpToDate", "Latest import is up to date"),
     }
-    collect::garbage(draft, current);
+    collect::collect_garbage(draft, current);
 }
 
-/// Why the source could not be polled, and when it will be again. What was said about it before is
-/// said again by a program that did not ask itself.
+/// The failure of the last poll, and the time of the next. A process that did not poll itself takes
+/// the message from the condition, so that a new leader does not change it.
 fn poll_failure(draft: &Draft<'_>) -> Option<(Failure, Option<Timestamp>)> {
     if let Some(failure) = draft.facts.hindered {
         return Some((failure.clone(), None));
     }
     let trouble = draft.trouble()?;
-    let asked = draft.facts.polled.and_then(|it| it.answer.as_ref().err());
-    let message = asked
+    let failed = draft.facts.polled.and_then(|it| it.answer.as_ref().err());
+    let message = failed
         .map(|failure| failure.message.as_str())
-        .or_else(|| draft.said_of(trouble.reason))
+        .or_else(|| draft.previous_message(trouble.reason))
         .unwrap_or("the source could not be polled");
     Some((Failure::new(trouble.reason, message), Some(trouble.next)))
 }
 
-/// What an import is kept as.
+/// The format that an import is kept in.
 fn format(draft: &Draft<'_>, name: &str) -> &'static str {
     if draft.snapshot_of(name).is_some() || draft.facts.storage.snapshots {
         "snapshot"
@@ -426,9 +430,9 @@ fn format(draft: &Draft<'_>, name: &str) -> &'static str {
     }
 }
 
-/// The volume is there: it becomes a snapshot, if that is what imports are kept as. Says whether it
-/// can be pointed to.
-fn imported(draft: &mut Draft<'_>, current: &ImportStatus) -> bool {
+/// Creates the snapshot of a complete PVC, if imports are kept as snapshots. Returns whether the
+/// DataSource can refer to the import.
+fn take_snapshot(draft: &mut Draft<'_>, current: &ImportStatus) -> bool {
     let name = current.data_volume_name.as_str();
     if !draft.facts.storage.snapshots {
         return true;
@@ -442,11 +446,11 @@ fn imported(draft: &mut Draft<'_>, current: &ImportStatus) -> bool {
         (names::DIGEST, Some(current.digest.clone())),
         (
             names::CONTENT,
-            remembered(draft, name, names::CONTENT).map(str::to_owned),
+            recorded_annotation(draft, name, names::CONTENT).map(str::to_owned),
         ),
         (
             names::SNIFFED,
-            remembered(draft, name, names::SNIFFED).map(str::to_owned),
+            recorded_annotation(draft, name, names::SNIFFED).map(str::to_owned),
         ),
         (
             annotations::SOURCE_VOLUME_MODE,
@@ -465,7 +469,7 @@ fn imported(draft: &mut Draft<'_>, current: &ImportStatus) -> bool {
         metadata: ObjectMeta {
             name: Some(name.to_owned()),
             namespace: Some(draft.namespace.to_owned()),
-            labels: Some(passed_on(draft.facts.cron)),
+            labels: Some(inherited_labels(draft.facts.cron)),
             annotations: Some(notes),
             ..ObjectMeta::default()
         },
@@ -483,15 +487,15 @@ fn imported(draft: &mut Draft<'_>, current: &ImportStatus) -> bool {
     false
 }
 
-/// Makes what was imported remember what it is, and whose.
-fn remember(draft: &mut Draft<'_>, current: &ImportStatus) {
+/// Adds labels and annotations to an import, so that it can be identified without its DataVolume.
+fn record_metadata(draft: &mut Draft<'_>, current: &ImportStatus) {
     let name = current.data_volume_name.as_str();
     let (kind, meta) = match (draft.snapshot_of(name), draft.claim_of(name)) {
         (Some(snapshot), _) => (Kind::Snapshot, &snapshot.metadata),
         (None, Some(claim)) => (Kind::Claim, &claim.metadata),
         (None, None) => return,
     };
-    let own = passed_on(draft.facts.cron);
+    let own = inherited_labels(draft.facts.cron);
     let own: Wanted<'_> = own
         .iter()
         .map(|(name, value)| (name.as_str(), Some(value.clone())))
@@ -511,14 +515,14 @@ fn remember(draft: &mut Draft<'_>, current: &ImportStatus) {
     );
     missing(
         names::CONTENT,
-        remembered(draft, name, names::CONTENT).map(str::to_owned),
+        recorded_annotation(draft, name, names::CONTENT).map(str::to_owned),
     );
     missing(
         names::SNIFFED,
-        remembered(draft, name, names::SNIFFED).map(str::to_owned),
+        recorded_annotation(draft, name, names::SNIFFED).map(str::to_owned),
     );
     if let Some(patch) = metadata_patch(meta, &own, &notes) {
-        draft.patch(kind, name, patch, "it is an import");
+        draft.patch(kind, name, patch, "it was imported");
     }
     let volume = named(draft.namespace, name);
     if draft.status.last_imported_pvc.as_ref() != Some(&volume) {
@@ -527,22 +531,22 @@ fn remember(draft: &mut Draft<'_>, current: &ImportStatus) {
     }
 }
 
-/// The disk is for another architecture than the image says.
+/// The failure if the disk is for another architecture than the image declares.
 fn wrong_architecture(draft: &Draft<'_>, name: &str) -> Option<Failure> {
     if draft.facts.policy.sniffing == Sniffing::Off {
         return None;
     }
     let wanted = draft.architecture()?;
-    let seen = Listed::parse(remembered(draft, name, names::SNIFFED)?);
-    let mut all = seen.known.iter().chain(&seen.unknown);
+    let sniffed = Listed::parse(recorded_annotation(draft, name, names::SNIFFED)?);
+    let mut all = sniffed.known.iter().chain(&sniffed.unknown);
     if all.clone().next().is_none() || all.any(|it| it == wanted) {
         return None;
     }
     Some(Failure::new(
         Reason::ArchitectureMismatch,
         format!(
-            "the disk of {name} is for {}, and not for {wanted}",
-            [seen.known.clone(), seen.unknown.clone()]
+            "the disk of {name} is for {}, not for {wanted}",
+            [sniffed.known.clone(), sniffed.unknown.clone()]
                 .concat()
                 .join(", ")
         ),
@@ -557,8 +561,9 @@ fn source(draft: &Draft<'_>, name: &str) -> Source {
     }
 }
 
-/// Makes the DataSource stand for an import. One without the label belongs to somebody else.
-fn point(draft: &mut Draft<'_>, current: &ImportStatus) {
+/// Points the DataSource to an import. One without the label is not managed by a DataImportCron,
+/// and is left alone.
+fn point_data_source(draft: &mut Draft<'_>, current: &ImportStatus) {
     let cron = draft.facts.cron;
     let to = source(draft, &current.data_volume_name);
     let entry = Entry {
@@ -568,7 +573,7 @@ fn point(draft: &mut Draft<'_>, current: &ImportStatus) {
         since: format_time(draft.facts.now),
     };
     let earlier = draft.facts.policy.history;
-    let own = passed_on(cron);
+    let own = inherited_labels(cron);
     let Some(live) = draft.facts.source else {
         let object = DataSource {
             metadata: ObjectMeta {

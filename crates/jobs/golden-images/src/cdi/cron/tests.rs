@@ -1,7 +1,7 @@
-//! Stories in a world where polls are answered, imports run and snapshots become ready; and what holds
-//! whatever happens there.
+//! Scenarios with simulated polls, imports and snapshots, and properties that hold for any sequence
+//! of events.
 
+mod fixture;
 mod laws;
 mod sources;
 mod stories;
-mod world;

@@ -39,7 +39,7 @@ fn decided(own: &DataSource) -> Decision {
         ("new", ""),
     ]
     .into();
-    decide(&Facts {
+    decide(&DataSourceInputs {
         source: own,
         sources: &|name| sources.get(name),
         claims: &|name| is(name, &["claim", "running"]).then_some(&some),
@@ -53,9 +53,9 @@ fn decided(own: &DataSource) -> Decision {
     })
 }
 
-/// The example of the proposal, as it is printed.
+/// The example of the proposal, verbatim.
 #[test]
-fn a_pointer_has_the_source_of_its_target() {
+fn pointer_resolves_to_source_of_target() {
     let printed = yaml(
         r#"
 apiVersion: cdi.kubevirt.io/v1beta1
@@ -92,31 +92,35 @@ status:
 }
 
 #[rstest]
-#[case(json!({}), Verdict::NoSource, "NoSource")]
-#[case(json!({ "pvc": { "name": "claim" } }), Verdict::Ready, "Ready")]
-#[case(json!({ "pvc": { "name": "claim", "namespace": "other" } }), Verdict::NoClaim, "NotFound")]
-#[case(json!({ "pvc": { "name": "gone" } }), Verdict::NoClaim, "NotFound")]
-#[case(json!({ "pvc": { "name": "running" } }), Verdict::Importing("ImportInProgress".into()), "ImportInProgress")]
-#[case(json!({ "pvc": { "name": "new" } }), Verdict::Importing("Pending".into()), "Pending")]
-#[case(json!({ "pvc": { "name": "imported" } }), Verdict::Ready, "Ready")]
-#[case(json!({ "snapshot": { "name": "gone" } }), Verdict::NoSnapshot, "NotFound")]
-#[case(json!({ "snapshot": { "name": "slow" } }), Verdict::SnapshotNotReady, "SnapshotNotReady")]
-#[case(json!({ "dataSource": { "name": "a", "namespace": "other" } }), Verdict::CrossNamespaceReference, "CrossNamespaceReference")]
-#[case(json!({ "dataSource": { "name": "me" } }), Verdict::SelfReference, "SelfReference")]
-#[case(json!({ "dataSource": { "name": "gone" } }), Verdict::TargetNotFound("gone".into()), "NotFound")]
-#[case(json!({ "dataSource": { "name": "pointer" } }), Verdict::MaxReferenceDepthReached, "MaxReferenceDepthReached")]
-#[case(json!({ "dataSource": { "name": "broken" } }), Verdict::NoClaim, "NotFound")]
-#[case(json!({ "dataSource": { "name": "gone" }, "pvc": { "name": "claim" } }), Verdict::TargetNotFound("gone".into()), "NotFound")]
-fn every_case_has_its_reason(#[case] spec: Value, #[case] expected: Verdict, #[case] reason: &str) {
+#[case(json!({}), DataSourceVerdict::NoSource, "NoSource")]
+#[case(json!({ "pvc": { "name": "claim" } }), DataSourceVerdict::Ready, "Ready")]
+#[case(json!({ "pvc": { "name": "claim", "namespace": "other" } }), DataSourceVerdict::NoClaim, "NotFound")]
+#[case(json!({ "pvc": { "name": "gone" } }), DataSourceVerdict::NoClaim, "NotFound")]
+#[case(json!({ "pvc": { "name": "running" } }), DataSourceVerdict::Importing("ImportInProgress".into()), "ImportInProgress")]
+#[case(json!({ "pvc": { "name": "new" } }), DataSourceVerdict::Importing("Pending".into()), "Pending")]
+#[case(json!({ "pvc": { "name": "imported" } }), DataSourceVerdict::Ready, "Ready")]
+#[case(json!({ "snapshot": { "name": "gone" } }), DataSourceVerdict::NoSnapshot, "NotFound")]
+#[case(json!({ "snapshot": { "name": "slow" } }), DataSourceVerdict::SnapshotNotReady, "SnapshotNotReady")]
+#[case(json!({ "dataSource": { "name": "a", "namespace": "other" } }), DataSourceVerdict::CrossNamespaceReference, "CrossNamespaceReference")]
+#[case(json!({ "dataSource": { "name": "me" } }), DataSourceVerdict::SelfReference, "SelfReference")]
+#[case(json!({ "dataSource": { "name": "gone" } }), DataSourceVerdict::TargetNotFound("gone".into()), "NotFound")]
+#[case(json!({ "dataSource": { "name": "pointer" } }), DataSourceVerdict::MaxReferenceDepthReached, "MaxReferenceDepthReached")]
+#[case(json!({ "dataSource": { "name": "broken" } }), DataSourceVerdict::NoClaim, "NotFound")]
+#[case(json!({ "dataSource": { "name": "gone" }, "pvc": { "name": "claim" } }), DataSourceVerdict::TargetNotFound("gone".into()), "NotFound")]
+fn every_verdict_has_a_reason(
+    #[case] spec: Value,
+    #[case] expected: DataSourceVerdict,
+    #[case] reason: &str,
+) {
     let own = source("me", &spec);
     let decision = decided(&own);
     assert_eq!(decision.verdict, expected);
     let condition = &decision.status.conditions[0];
     assert_eq!(condition.reason.as_deref(), Some(reason));
-    let ready = expected == Verdict::Ready;
+    let ready = expected == DataSourceVerdict::Ready;
     assert_eq!(condition.status, if ready { "True" } else { "False" });
     assert_eq!(decision.status.source.which().is_some(), ready);
-    // Again, nothing changes.
+    // The decision is idempotent.
     let again = DataSource {
         status: Some(decision.status),
         ..own
@@ -124,9 +128,9 @@ fn every_case_has_its_reason(#[case] spec: Value, #[case] expected: Verdict, #[c
     assert!(!decided(&again).status_changed);
 }
 
-/// Upstream passes on who made the volume as well, which then is taken away again by others.
+/// Upstream also copies the ownership labels of the PVC, which other controllers then remove again.
 #[test]
-fn labels_of_kubevirt_go_from_the_volume_to_its_data_source() {
+fn kubevirt_labels_are_copied_from_claim_to_data_source() {
     let decision = decided(&source("me", &json!({ "pvc": { "name": "claim" } })));
     assert_eq!(
         decision.labels.unwrap()["metadata"]["labels"],

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 
-struct World {
+struct ImportFixture {
     volume: Value,
     claim: Claim,
     importer: Option<Importer>,
@@ -12,7 +12,7 @@ struct World {
     now: i64,
 }
 
-impl World {
+impl ImportFixture {
     fn new() -> Self {
         Self {
             volume: json!({
@@ -30,7 +30,7 @@ impl World {
     }
 
     fn decide(&self) -> Decision {
-        decide(&Facts {
+        decide(&ImportInputs {
             volume: &serde_json::from_value(self.volume.clone()).unwrap(),
             claim: self.claim,
             importer: self.importer.as_ref(),
@@ -40,7 +40,7 @@ impl World {
         })
     }
 
-    /// Decides and writes it down; deciding again changes nothing.
+    /// Applies a decision, and checks that it is idempotent.
     fn settle(&mut self) -> Decision {
         let decision = self.decide();
         if let Some(patch) = &decision.patch {
@@ -70,18 +70,18 @@ fn failed(reason: Reason) -> State {
 }
 
 #[test]
-fn an_import_goes_from_phase_to_phase() {
-    let mut world = World::new();
-    world.claim = Claim::Missing;
-    assert_eq!(world.settle().run, Run::MakeClaim);
-    world.claim = Claim::WaitsForConsumer;
-    let decision = world.settle();
+fn import_passes_all_phases() {
+    let mut fixture = ImportFixture::new();
+    fixture.claim = Claim::Missing;
+    assert_eq!(fixture.settle().run, Run::MakeClaim);
+    fixture.claim = Claim::WaitsForConsumer;
+    let decision = fixture.settle();
     assert_eq!(
         decision.status.phase.as_deref(),
         Some("WaitForFirstConsumer")
     );
-    world.claim = Claim::Bound;
-    let decision = world.settle();
+    fixture.claim = Claim::Bound;
+    let decision = fixture.settle();
     assert_eq!(
         decision.run,
         Run::Start {
@@ -89,10 +89,10 @@ fn an_import_goes_from_phase_to_phase() {
             node: None
         }
     );
-    let decision = world.is(1, State::Scheduled);
+    let decision = fixture.is(1, State::Scheduled);
     assert_eq!(decision.status.phase.as_deref(), Some("ImportScheduled"));
     assert_eq!(decision.status.progress.as_deref(), Some("N/A"));
-    let decision = world.is(1, State::Running(Some(4217)));
+    let decision = fixture.is(1, State::Running(Some(4217)));
     assert_eq!(decision.status.phase.as_deref(), Some("ImportInProgress"));
     assert_eq!(decision.status.progress.as_deref(), Some("42.17%"));
     let report = Report {
@@ -100,25 +100,25 @@ fn an_import_goes_from_phase_to_phase() {
         sniffed: ["arm64".to_owned()].into(),
         labels: BTreeMap::new(),
     };
-    let decision = world.is(1, State::Succeeded(report.clone()));
+    let decision = fixture.is(1, State::Succeeded(report.clone()));
     assert_eq!(decision.run, Run::Remove);
     assert_eq!(decision.claim, Some(report));
     assert_eq!(decision.status.phase.as_deref(), Some("Succeeded"));
     assert_eq!(decision.status.progress.as_deref(), Some("100.0%"));
-    let notes = &world.volume["metadata"]["annotations"];
+    let notes = &fixture.volume["metadata"]["annotations"];
     assert_eq!(notes["medley.dev/content"], "sha256:c");
     assert_eq!(notes["medley.dev/sniffed-architectures"], "arm64");
-    world.importer = None;
-    assert_eq!(world.settle().run, Run::Nothing);
+    fixture.importer = None;
+    assert_eq!(fixture.settle().run, Run::Nothing);
 }
 
 #[test]
-fn an_importer_that_fails_is_started_later_and_later() {
-    let mut world = World::new();
+fn failed_importer_is_retried_with_backoff() {
+    let mut fixture = ImportFixture::new();
     let mut waits = Vec::new();
     for attempt in 1..4 {
-        world.importer = None;
-        let decision = world.settle();
+        fixture.importer = None;
+        let decision = fixture.settle();
         assert_eq!(
             decision.run,
             Run::Start {
@@ -126,40 +126,40 @@ fn an_importer_that_fails_is_started_later_and_later() {
                 node: None
             }
         );
-        let decision = world.is(attempt, failed(Reason::RegistryUnavailable));
+        let decision = fixture.is(attempt, failed(Reason::RegistryUnavailable));
         assert_eq!(decision.run, Run::Remove);
-        world.importer = None;
-        let Run::Wait(next) = world.settle().run else {
-            panic!("it waits");
+        fixture.importer = None;
+        let Run::Wait(next) = fixture.settle().run else {
+            panic!("no backoff");
         };
         assert_eq!(
-            world.running(),
+            fixture.running(),
             ("RegistryUnavailable".to_owned(), "it failed".to_owned())
         );
-        waits.push(next.as_second() - world.now);
-        world.now = next.as_second();
+        waits.push(next.as_second() - fixture.now);
+        fixture.now = next.as_second();
     }
     assert_eq!(waits, [30, 60, 120]);
-    // Success forgets all of it.
-    world.is(4, State::Succeeded(Report::default()));
-    assert_eq!(world.volume["metadata"]["annotations"], json!({}));
+    // Success resets the backoff.
+    fixture.is(4, State::Succeeded(Report::default()));
+    assert_eq!(fixture.volume["metadata"]["annotations"], json!({}));
 }
 
 #[test]
-fn a_node_that_pulls_has_the_architecture() {
-    let mut world = World::new();
-    world.volume["spec"]["source"]["registry"]["pullMethod"] = json!("node");
+fn node_pull_selects_architecture() {
+    let mut fixture = ImportFixture::new();
+    fixture.volume["spec"]["source"]["registry"]["pullMethod"] = json!("node");
     let node = Some("arm64".to_owned());
-    assert_eq!(world.settle().run, Run::Start { attempt: 1, node });
-    world.is(1, State::Unschedulable("0/3 nodes".to_owned()));
-    assert_eq!(world.running().0, "Unschedulable");
-    world.nodes.clear();
-    world.settle();
-    assert_eq!(world.running().0, "NoMatchingNode");
-    world.importer = None;
-    assert_eq!(world.settle().run, Run::Nothing);
+    assert_eq!(fixture.settle().run, Run::Start { attempt: 1, node });
+    fixture.is(1, State::Unschedulable("0/3 nodes".to_owned()));
+    assert_eq!(fixture.running().0, "Unschedulable");
+    fixture.nodes.clear();
+    fixture.settle();
+    assert_eq!(fixture.running().0, "NoMatchingNode");
+    fixture.importer = None;
+    assert_eq!(fixture.settle().run, Run::Nothing);
     assert_eq!(
-        world.running(),
+        fixture.running(),
         (
             "NoMatchingNode".to_owned(),
             "no node has kubernetes.io/arch=arm64".to_owned()
@@ -171,20 +171,20 @@ fn a_node_that_pulls_has_the_architecture() {
 #[case(json!({ "http": { "url": "https://x", "checksum": "sha256:1" } }), "Failed")]
 #[case(json!({ "http": { "url": "https://x" } }), "ImportScheduled")]
 #[case(json!({ "registry": { "url": "docker://x" } }), "ImportScheduled")]
-fn a_wrong_checksum_is_final(#[case] source: Value, #[case] phase: &str) {
-    let mut world = World::new();
-    world.volume["spec"]["source"] = source;
-    let decision = world.is(1, failed(Reason::DigestMismatch));
+fn checksum_mismatch_is_final(#[case] source: Value, #[case] phase: &str) {
+    let mut fixture = ImportFixture::new();
+    fixture.volume["spec"]["source"] = source;
+    let decision = fixture.is(1, failed(Reason::DigestMismatch));
     assert_eq!(decision.status.phase.as_deref(), Some(phase));
 }
 
 #[test]
-fn a_wrong_checksum_of_what_is_kept_current_is_tried_again() {
-    let mut world = World::new();
-    world.volume["spec"]["source"] =
+fn checksum_mismatch_of_managed_import_is_retried() {
+    let mut fixture = ImportFixture::new();
+    fixture.volume["spec"]["source"] =
         json!({ "http": { "url": "https://x", "checksum": "sha256:1" } });
-    world.volume["metadata"]["labels"] = json!({ "cdi.kubevirt.io/dataImportCron": "c" });
-    let decision = world.is(1, failed(Reason::DigestMismatch));
+    fixture.volume["metadata"]["labels"] = json!({ "cdi.kubevirt.io/dataImportCron": "c" });
+    let decision = fixture.is(1, failed(Reason::DigestMismatch));
     assert_eq!(decision.status.phase.as_deref(), Some("ImportScheduled"));
-    assert_eq!(world.running().0, "DigestMismatch");
+    assert_eq!(fixture.running().0, "DigestMismatch");
 }

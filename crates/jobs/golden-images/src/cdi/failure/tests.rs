@@ -3,7 +3,7 @@ use rstest::rstest;
 
 use super::*;
 
-/// Texts of upstream's importer, to the letter.
+/// Texts of upstream's importer, verbatim.
 #[rstest]
 #[case(
     "Unable to process data: Unable to transfer source data to scratch space: Failed to read registry image: Error retrieving image: choosing image instance: no image found in image index for architecture \"absent\", variant \"\", OS \"linux\"",
@@ -34,12 +34,12 @@ use super::*;
 #[case("toomanyrequests: slow down", Reason::RateLimited)]
 #[case("blob digest did not match", Reason::DigestMismatch)]
 #[case("something else", Reason::ImportFailed)]
-fn texts_have_names(#[case] message: &str, #[case] expected: Reason) {
+fn importer_texts_map_to_reasons(#[case] message: &str, #[case] expected: Reason) {
     assert_eq!(Reason::of_message(message), expected);
 }
 
 #[test]
-fn names_can_be_read_again_and_are_reasons_of_conditions() {
+fn reasons_round_trip_and_are_valid_condition_reasons() {
     for reason in Reason::ALL {
         assert_eq!(Reason::parse(reason.as_str()), Some(reason));
         let complaints = machinery::names::is_valid_condition_reason(reason.as_str());
@@ -49,7 +49,7 @@ fn names_can_be_read_again_and_are_reasons_of_conditions() {
 }
 
 #[test]
-fn failures_are_counted_and_remembered() {
+fn failures_are_counted_in_annotations() {
     let backoff = Backoff {
         first: SignedDuration::from_secs(30),
         most: SignedDuration::from_secs(100),

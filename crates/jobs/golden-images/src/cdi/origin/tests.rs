@@ -59,6 +59,6 @@ fn an_image_is_chosen_by_its_platform(#[case] registry: Value, #[case] architect
 #[case(json!({ "upload": {} }))]
 #[case(json!({ "http": { "url": "" } }))]
 #[case(json!({ "registry": { "imageStream": "x", "pullMethod": "node" } }))]
-fn other_sources_are_not_asked_for(#[case] source: Value) {
+fn other_sources_need_no_importer(#[case] source: Value) {
     assert_eq!(Origin::of(&volume(source)), None);
 }

@@ -11,7 +11,7 @@ fn report() -> Report {
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn outcome_round_trips() {
     let text = Outcome::succeeded(report()).write();
     assert_eq!(Outcome::read(0, &text), State::Succeeded(report()));
     let failure = Failure::new(Reason::TooSmall, "a \"small\" volume");
@@ -20,10 +20,10 @@ fn what_is_written_is_read() {
 }
 
 #[test]
-fn what_is_written_fits_into_a_termination_message() {
+fn outcome_fits_into_termination_message() {
     let failure = Failure::new(Reason::ImportFailed, "\"ß".repeat(5000));
     let text = Outcome::failed(&failure).write();
-    assert!(text.len() <= LONGEST, "{}", text.len());
+    assert!(text.len() <= MAX_TERMINATION_MESSAGE, "{}", text.len());
     let State::Failed(read) = Outcome::read(1, &text) else {
         panic!("{text}");
     };
@@ -38,7 +38,7 @@ fn what_is_written_fits_into_a_termination_message() {
         ..Outcome::succeeded(report())
     };
     let text = outcome.write();
-    assert!(text.len() <= LONGEST, "{}", text.len());
+    assert!(text.len() <= MAX_TERMINATION_MESSAGE, "{}", text.len());
     let State::Succeeded(read) = Outcome::read(0, &text) else {
         panic!("{text}");
     };
@@ -58,7 +58,11 @@ fn what_is_written_fits_into_a_termination_message() {
     r#"{"reason":"Unheard","message":"unauthorized"}"#,
     Reason::PullUnauthorized
 )]
-fn what_others_leave_behind_is_read(#[case] code: i32, #[case] text: &str, #[case] reason: Reason) {
+fn messages_of_other_importers_are_recognised(
+    #[case] code: i32,
+    #[case] text: &str,
+    #[case] reason: Reason,
+) {
     let State::Failed(failure) = Outcome::read(code, text) else {
         panic!("{text}");
     };
@@ -72,7 +76,7 @@ fn what_others_leave_behind_is_read(#[case] code: i32, #[case] text: &str, #[cas
 #[case("PATH=/bin", None)]
 #[case("A_KUBEVIRT_IO_B=not a label", None)]
 #[case("_KUBEVIRT_IO_B=v", None)]
-fn labels_come_from_the_environment(#[case] entry: &str, #[case] expected: Option<(&str, &str)>) {
+fn image_environment_declares_labels(#[case] entry: &str, #[case] expected: Option<(&str, &str)>) {
     let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
     assert_eq!(labels_of([entry]), expected.into_iter().collect());
 }

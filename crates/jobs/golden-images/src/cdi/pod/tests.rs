@@ -28,7 +28,7 @@ fn made(mode: &str, node: Option<&str>) -> Pod {
 fn made_for(source: &Value, mode: &str, node: Option<&str>) -> Pod {
     let volume = volume(source);
     let claim = serde_json::from_value(json!({ "spec": { "volumeMode": mode } })).unwrap();
-    let making = Making {
+    let making = ImporterPodInputs {
         volume: &volume,
         claim: &claim,
         room: Some(7),
@@ -51,7 +51,7 @@ fn environment_of(pod: &Pod) -> Vec<(&str, Option<&str>)> {
 }
 
 #[test]
-fn a_pod_is_told_everything_by_its_environment() {
+fn importer_environment_for_registry_source() {
     let pod = made("Filesystem", None);
     let spec = pod.spec.clone().unwrap();
     let container = &spec.containers[0];
@@ -68,7 +68,7 @@ fn a_pod_is_told_everything_by_its_environment() {
         ("INSECURE_TLS", Some("true")),
         ("OWNER_UID", Some("u")),
         ("IMPORTER_CHECK_ARCHITECTURE", Some("Refuse")),
-        // From the secret, whichever of its keys there are.
+        // From the secret, whichever of its keys exist.
         ("IMPORTER_ACCESS_KEY_ID", None),
         ("IMPORTER_SECRET_KEY", None),
     ] {
@@ -90,7 +90,7 @@ fn a_pod_is_told_everything_by_its_environment() {
 }
 
 #[test]
-fn a_pod_for_a_file_is_told_what_is_known_of_it() {
+fn importer_environment_for_http_source() {
     let file = json!({ "http": {
         "url": "https://r.example:5000/x.qcow2", "checksum": "sha256:1", "secretRef": "s",
         "extraHeaders": ["A: b", "C: d"], "secretExtraHeaders": ["t", "v"],
@@ -109,7 +109,7 @@ fn a_pod_for_a_file_is_told_what_is_known_of_it() {
     ] {
         assert!(env.contains(&expected), "{expected:?} in {env:?}");
     }
-    // That a registry need not prove who it is says nothing of a web server.
+    // The list of insecure registries does not apply to web servers.
     assert!(
         !env.iter().any(|(name, _)| *name == "INSECURE_TLS"),
         "{env:?}"
@@ -130,16 +130,16 @@ fn a_pod_for_a_file_is_told_what_is_known_of_it() {
 }
 
 #[test]
-fn a_node_that_pulls_has_the_architecture() {
+fn node_pull_selects_architecture() {
     let selector = |pod: Pod| pod.spec.unwrap().node_selector.unwrap();
     let own = selector(made("Filesystem", Some("arm64")));
     assert_eq!(own["kubernetes.io/arch"], "arm64");
-    // Any node can run the importer that pulls by itself.
+    // An importer that pulls by itself can run on any node.
     assert!(!selector(made("Filesystem", None)).contains_key("kubernetes.io/arch"));
 }
 
 #[test]
-fn a_block_volume_is_a_device() {
+fn block_volume_is_a_device() {
     let spec = made("Block", None).spec.unwrap();
     let device = spec.containers[0].volume_devices.clone().unwrap();
     assert_eq!(device[0].device_path, DEVICE);
@@ -176,14 +176,14 @@ fn with_status(status: Value) -> State {
 )]
 #[case::evicted(
     json!({ "phase": "Failed", "reason": "Evicted", "message": "no room" }),
-    State::Failed(Failure::new(Reason::ImportFailed, "the importer's pod failed: Evicted: no room"))
+    State::Failed(Failure::new(Reason::ImportFailed, "importer pod failed: Evicted: no room"))
 )]
-fn what_a_pod_shows_is_how_far_the_import_is(#[case] status: Value, #[case] state: State) {
+fn pod_status_maps_to_importer_state(#[case] status: Value, #[case] state: State) {
     assert_eq!(with_status(status), state);
 }
 
 #[test]
-fn an_importer_that_cannot_be_pulled_is_a_failure() {
+fn unpullable_importer_image_is_a_failure() {
     let state = with_status(json!({ "phase": "Pending", "containerStatuses": [{
         "name": "importer", "image": "", "imageID": "", "ready": false, "restartCount": 0,
         "state": { "waiting": { "reason": "ImagePullBackOff", "message": "m" } },
@@ -226,7 +226,7 @@ fn pulled_by_node(status: Value) -> Pod {
 }
 
 #[test]
-fn an_image_that_the_node_pulls_is_a_volume() {
+fn node_pulled_image_is_a_volume() {
     let spec = pulled_by_node(json!({})).spec.unwrap();
     let mut volumes = spec.volumes.iter().flatten();
     let image = volumes.find_map(|it| it.image.as_ref()).unwrap();
@@ -246,7 +246,7 @@ fn an_image_that_the_node_pulls_is_a_volume() {
         .map(|it| it.name.as_str())
         .collect();
     assert!(env.contains(&environment::MOUNTED), "{env:?}");
-    // Credentials are for the kubelet, and not for the pod.
+    // Credentials are for the kubelet, not for the pod.
     assert!(!env.contains(&environment::SECRET_KEY), "{env:?}");
     assert_eq!(spec.image_pull_secrets.unwrap()[0].name, "s");
 }
@@ -276,16 +276,16 @@ fn an_image_that_the_node_pulls_is_a_volume() {
     "429 Too Many Requests - Server message: toomanyrequests",
     Reason::RateLimited
 )]
-// The image of this program.
+// Medley's own image.
 #[case("Back-off pulling image \"medley:1\"", Reason::ImportFailed)]
-fn what_a_node_cannot_pull_has_a_reason(#[case] said: &str, #[case] reason: Reason) {
+fn pull_errors_map_to_reasons(#[case] detail: &str, #[case] reason: Reason) {
     let pod = pulled_by_node(json!({ "phase": "Pending", "containerStatuses": [{
         "name": "importer", "image": "", "imageID": "", "ready": false, "restartCount": 0,
-        "state": { "waiting": { "reason": "ErrImagePull", "message": said } },
+        "state": { "waiting": { "reason": "ErrImagePull", "message": detail } },
     }] }));
     let State::Failed(failure) = read(&pod).state else {
         panic!("{:?}", read(&pod).state);
     };
     assert_eq!(failure.reason, reason, "{failure}");
-    assert!(failure.message.contains(said), "{failure}");
+    assert!(failure.message.contains(detail), "{failure}");
 }

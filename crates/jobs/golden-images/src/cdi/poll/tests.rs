@@ -27,14 +27,14 @@ fn every_architecture_has_its_own_digest() {
     assert_eq!(found.digest, "sha256:arm64");
     assert_eq!(found.index.as_deref(), Some("sha256:index"));
     assert_eq!(found.content.as_deref(), Some("content of arm64"));
-    // Without an architecture it is as before.
+    // Without an architecture, the index digest counts, as upstream.
     let found = image().pick(None).unwrap();
     assert_eq!((found.digest.as_str(), found.index), ("sha256:index", None));
     assert_eq!(image().pick(Some("")), image().pick(None));
 }
 
 #[test]
-fn what_is_not_there_has_a_name() {
+fn missing_architecture_has_a_reason() {
     let failure = image().pick(Some("s390x")).unwrap_err();
     assert_eq!(failure.reason, Reason::ArchitectureNotFound);
     assert_eq!(
@@ -51,7 +51,7 @@ fn what_is_not_there_has_a_name() {
 }
 
 #[test]
-fn one_url_is_asked_once() {
+fn crons_of_one_url_share_a_poll() {
     let cron = |name: &str, namespace: &str, url: &str| -> DataImportCron {
         serde_json::from_value(json!({
             "apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataImportCron",
@@ -85,7 +85,7 @@ const HOUR: i64 = 3600;
 #[case::missed("0 */12 * * *", Some(0), 20 * HOUR, 0, When::Now)]
 #[case::elsewhere("TZ=Asia/Tokyo 0 */12 * * *", Some(0), 5, 0, When::At(at(3 * HOUR)))]
 #[case::often("* * * * *", Some(300), 301, 300, When::At(at(360)))]
-fn questions_are_asked_by_schedule(
+fn polls_follow_the_schedule(
     #[case] schedule: &str,
     #[case] last: Option<i64>,
     #[case] now: i64,
@@ -97,7 +97,7 @@ fn questions_are_asked_by_schedule(
 }
 
 #[test]
-fn the_first_who_wants_to_know_asks() {
+fn earlier_poll_time_wins() {
     assert_eq!(When::Never.or(When::At(at(5))), When::At(at(5)));
     assert_eq!(When::At(at(7)).or(When::At(at(5))), When::At(at(5)));
     assert_eq!(When::At(at(7)).or(When::Now), When::Now);
@@ -105,7 +105,7 @@ fn the_first_who_wants_to_know_asks() {
 }
 
 #[test]
-fn questions_are_spread() {
+fn polls_are_spread() {
     let most = SignedDuration::from_mins(5);
     let delays: BTreeSet<i64> = (0..100)
         .map(|index| delay(&format!("docker://image{index}"), 1, most).as_secs())
@@ -128,12 +128,12 @@ fn questions_are_spread() {
 #[case::elsewhere(File { address: "https://b", ..file() }, false)]
 #[case::with_a_checksum(File { checksum: Some(format!("sha256:{}", "AB".repeat(32))), ..file() }, false)]
 #[case::with_a_long_one(File { checksum: Some("sha512:ab".to_owned()), ..file() }, false)]
-fn versions_of_files_are_told_apart(#[case] other: File<'_>, #[case] same: bool) {
+fn file_versions_are_distinguished(#[case] other: File<'_>, #[case] same: bool) {
     let before = file().image().unwrap();
     let after = other.image().unwrap();
     assert_eq!(before.digest == after.digest, same);
     for image in [before, after] {
-        // Volumes can be named after it, and it is for whatever architecture is asked for.
+        // It can be part of a PVC name, and it is independent of the architecture.
         assert!(crate::names::volume("fedora", &image.digest).is_ok());
         let found = image.pick(None).unwrap();
         assert_eq!((found.digest, found.index), (image.digest, None));
@@ -152,7 +152,7 @@ fn file() -> File<'static> {
 }
 
 #[test]
-fn any_of_several_mirrors_has_the_same_version() {
+fn mirrors_have_the_same_version() {
     let mirror = |etag, modified| File {
         etag: Some(etag),
         modified: Some(modified),
@@ -175,19 +175,19 @@ fn any_of_several_mirrors_has_the_same_version() {
 }
 
 #[test]
-fn a_file_that_says_nothing_has_no_versions() {
+fn file_without_headers_has_no_version() {
     let silent = File {
         length: Some(5),
         ..File::default()
     };
     let failure = silent.image().unwrap_err();
     assert!(
-        failure.message.contains("a checksum of the file would do"),
+        failure.message.contains("set a checksum in the source"),
         "{failure}"
     );
-    let told = File {
+    let with_checksum = File {
         checksum: Some("sha512:ab".to_owned()),
         ..silent
     };
-    assert!(told.image().is_ok());
+    assert!(with_checksum.image().is_ok());
 }

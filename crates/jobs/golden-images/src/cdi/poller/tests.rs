@@ -27,7 +27,7 @@ fn made(status: &Value) -> Pod {
 }
 
 #[test]
-fn the_node_of_the_architecture_pulls_the_tag_anew() {
+fn poller_pulls_tag_on_matching_node() {
     let pod = made(&json!({}));
     assert_eq!(
         pod.metadata.name.as_deref(),
@@ -39,7 +39,7 @@ fn the_node_of_the_architecture_pulls_the_tag_anew() {
     assert_eq!(container.image.as_deref(), Some("r.example:5000/fedora:41"));
     assert_eq!(container.image_pull_policy.as_deref(), Some("Always"));
     assert_eq!(spec.image_pull_secrets.unwrap()[0].name, "s");
-    // Nothing of the image runs: what does is this program, from its own image.
+    // Nothing of the image runs: the command is Medley's binary, from its own image.
     let begin = &spec.init_containers.unwrap()[0];
     assert_eq!(begin.image.as_deref(), Some("medley:1"));
     assert_eq!(container.command.as_ref().unwrap()[0], "/shared/medley");
@@ -79,7 +79,7 @@ fn found(digest: &str) -> Seen {
     container("docker-pullable://r.example/fedora@sha256:1", &json!({})),
     found("sha256:1")
 )]
-// That nothing runs in such an image does not matter.
+// The image has no executable, so the container fails; that is irrelevant.
 #[case::not_run(
     container("r.example/fedora@sha256:1", &json!({ "terminated": { "exitCode": 128 } })),
     found("sha256:1")
@@ -107,11 +107,11 @@ fn found(digest: &str) -> Seen {
     failed(Reason::ImportFailed)
 )]
 #[case::evicted(json!({ "phase": "Failed", "reason": "Evicted" }), failed(Reason::ImportFailed))]
-fn what_a_pod_shows_is_an_answer(#[case] status: Value, #[case] expected: Seen) {
-    let seen = match read(&made(&status)) {
+fn poller_status_maps_to_result(#[case] status: Value, #[case] expected: Seen) {
+    let state = match read(&made(&status)) {
         Seen::Answered(Err(failure)) => failed(failure.reason),
         Seen::Hindered(failure) => Seen::Hindered(Failure::new(failure.reason, "")),
         other => other,
     };
-    assert_eq!(seen, expected);
+    assert_eq!(state, expected);
 }

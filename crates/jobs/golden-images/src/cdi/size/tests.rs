@@ -9,13 +9,13 @@ const GIB: u64 = 1 << 30;
 #[case(5 * GIB, 5_690_831_668)]
 #[case(10 * GIB, 11_381_663_335)]
 #[case(30 * GIB, 34_144_990_004)]
-fn a_file_system_takes_its_part(#[case] bytes: u64, #[case] expected: u64) {
+fn filesystem_overhead_is_added(#[case] bytes: u64, #[case] expected: u64) {
     assert_eq!(required(Overhead::DEFAULT, bytes), expected);
     assert_eq!(required(Overhead::NONE, bytes), bytes);
 }
 
 #[test]
-fn what_is_left_is_less() {
+fn usable_size_excludes_overhead() {
     assert_eq!(usable(Overhead::DEFAULT, 10 * GIB), 10_129_244_160);
     assert_eq!(usable(Overhead::NONE, 10 * GIB), 10 * GIB);
 }
@@ -37,7 +37,7 @@ fn overheads_are_read(#[case] text: &str, #[case] expected: Option<Overhead>) {
 
 proptest! {
     #[test]
-    fn what_is_required_has_room(bytes in 0_u64..(1 << 50), parts in 0_u64..=10_000) {
+    fn required_size_is_usable(bytes in 0_u64..(1 << 50), parts in 0_u64..=10_000) {
         let overhead = Overhead(parts);
         prop_assert!(usable(overhead, required(overhead, bytes)) >= bytes.div_ceil(MIB) * MIB);
     }

@@ -19,15 +19,16 @@ fn with(field: Option<bool>, gate: Option<bool>) -> Images {
 
 fn accepted(old: Option<&Images>, new: &Images) -> Changes {
     match review(old, new) {
-        Verdict::Accepted(changes) => *changes,
-        Verdict::Denied(denial) => panic!("{denial}"),
+        HcoAdmission::Accepted(changes) => *changes,
+        HcoAdmission::Denied(denial) => panic!("{denial}"),
     }
 }
 
 const ON: Option<bool> = Some(true);
 const OFF: Option<bool> = Some(false);
 
-/// Field and gate before, field and gate now: what the field becomes, and whether the gate goes.
+/// Field and gate before, field and gate after: the new value of the field, and whether the gate is
+/// removed.
 #[rstest]
 #[case::created_with_neither(None, (None, None), Some((None, false)))]
 #[case::created_with_the_gate(None, (None, ON), Some((ON, false)))]
@@ -40,7 +41,7 @@ const OFF: Option<bool> = Some(false);
 #[case::the_field_changes(Some((OFF, OFF)), (ON, OFF), Some((None, true)))]
 #[case::the_field_was_never_set(Some((None, ON)), (None, ON), Some((ON, false)))]
 #[case::nothing_changes(Some((ON, ON)), (ON, ON), Some((None, false)))]
-fn the_gate_leads_to_the_field(
+fn feature_gate_migrates_to_field(
     #[case] old: Option<(Option<bool>, Option<bool>)>,
     #[case] new: (Option<bool>, Option<bool>),
     #[case] expected: Option<(Option<bool>, bool)>,
@@ -48,8 +49,8 @@ fn the_gate_leads_to_the_field(
     let old = old.map(|(field, gate)| with(field, gate));
     let verdict = review(old.as_ref(), &with(new.0, new.1));
     match (verdict, expected) {
-        (Verdict::Denied(denial), None) => assert_eq!(denial, Denial::Contradiction),
-        (Verdict::Accepted(changes), Some((field, remove))) => {
+        (HcoAdmission::Denied(denial), None) => assert_eq!(denial, Denial::Contradiction),
+        (HcoAdmission::Accepted(changes), Some((field, remove))) => {
             assert_eq!((changes.field, changes.remove_gates), (field, remove));
             if field.is_some() {
                 assert_eq!(
@@ -64,9 +65,9 @@ fn the_gate_leads_to_the_field(
     }
 }
 
-/// In `v1beta1` the gate is all there is.
+/// `v1beta1` has only the gate.
 #[test]
-fn the_old_version_has_no_field() {
+fn v1beta1_has_no_field() {
     let images = Images {
         version: Version::V1Beta1,
         ..with(None, ON)
@@ -75,7 +76,7 @@ fn the_old_version_has_no_field() {
 }
 
 #[test]
-fn the_proposed_name_is_understood_and_told() {
+fn proposed_name_is_accepted_with_warning() {
     let images = Images {
         gates: vec![Gate {
             name: GateName::Proposed,
@@ -85,7 +86,7 @@ fn the_proposed_name_is_understood_and_told() {
     };
     let changes = accepted(None, &images);
     assert_eq!(changes.field, ON);
-    assert!(changes.warnings[0].starts_with("enableMultiArchCommonBootImageImport is called"));
+    assert!(changes.warnings[0].starts_with("enableMultiArchCommonBootImageImport was renamed"));
     let images = Images {
         proposed_field: ON,
         ..Images::default()
@@ -106,17 +107,17 @@ fn templates(templates: Value) -> Images {
 #[case(json!([{ "metadata": { "name": "a" } }]), "dataImportCronTemplate \"a\" has no spec")]
 #[case(json!([{ "metadata": {}, "spec": {} }]), "missing name")]
 #[case(json!([{ "metadata": { "name": "a" }, "spec": {} }, { "metadata": { "name": "a" }, "spec": {} }]), "a dataImportCronTemplate is already defined")]
-fn templates_that_make_no_sense_are_refused(#[case] given: Value, #[case] expected: &str) {
+fn invalid_templates_are_denied(#[case] given: Value, #[case] expected: &str) {
     match review(None, &templates(given)) {
-        Verdict::Denied(denial) => {
+        HcoAdmission::Denied(denial) => {
             assert!(denial.to_string().starts_with(expected), "{denial}");
         }
-        Verdict::Accepted(_) => panic!("accepted"),
+        HcoAdmission::Accepted(_) => panic!("accepted"),
     }
 }
 
 #[test]
-fn what_templates_do_not_say_is_filled_in() {
+fn template_defaults_are_set() {
     let images = templates(json!([
         { "metadata": { "name": "off", "annotations": { ENABLE: "FALSE" } } },
         { "metadata": { "name": "on" }, "spec": { "managedDataSource": "d", "importsToKeep": 3 } },
@@ -136,7 +137,7 @@ fn what_templates_do_not_say_is_filled_in() {
 }
 
 #[test]
-fn lists_that_upstream_would_misread_are_told() {
+fn lists_that_upstream_misreads_cause_warnings() {
     let list = |text| {
         let images = templates(
             json!([{ "metadata": { "name": "a", "annotations": { ARCHITECTURES: text } }, "spec": {} }]),
@@ -147,8 +148,8 @@ fn lists_that_upstream_would_misread_are_told() {
     assert_eq!(
         list("amd64, vax"),
         [
-            "dataImportCronTemplate a: ssp.kubevirt.io/dict.architectures names vax; amd64, arm64 and s390x are accepted; the others are ignored",
-            "dataImportCronTemplate a: ssp.kubevirt.io/dict.architectures is \"amd64, vax\"; it is read as \"amd64\"",
+            "dataImportCronTemplate a: ssp.kubevirt.io/dict.architectures lists unsupported architectures vax; they are ignored; amd64, arm64 and s390x are supported",
+            "dataImportCronTemplate a: ssp.kubevirt.io/dict.architectures is \"amd64, vax\"; it is parsed as \"amd64\"",
         ]
     );
 }

@@ -15,56 +15,62 @@ fn ssp(spec: Value) -> SSP {
 #[case(json!({ "enableMultipleArchitectures": true }), Denial::NoCluster)]
 #[case(json!({ "enableMultipleArchitectures": true, "cluster": {} }), Denial::NoArchitecture)]
 #[case(json!({ "commonTemplates": { "dataImportCronTemplates": [{ "metadata": {} }] } }), Denial::NoName)]
-fn what_makes_no_sense_is_refused(#[case] spec: Value, #[case] expected: Denial) {
+fn invalid_object_is_rejected(#[case] spec: Value, #[case] expected: Denial) {
     let verdict = review(&ssp(spec), &BTreeSet::new(), true);
-    assert_eq!(verdict, Verdict::Denied(expected));
+    assert_eq!(verdict, SspAdmission::Denied(expected));
 }
 
 #[test]
-fn a_namespace_is_a_label() {
+fn namespace_must_be_a_dns_label() {
     let verdict = review(
         &ssp(json!({ "commonTemplates": { "namespace": "Not.This" } })),
         &BTreeSet::new(),
         false,
     );
-    assert!(matches!(verdict, Verdict::Denied(Denial::Namespace { .. })));
+    assert!(matches!(
+        verdict,
+        SspAdmission::Denied(Denial::Namespace { .. })
+    ));
 }
 
 #[test]
-fn there_is_one() {
+fn second_ssp_is_denied() {
     let others = BTreeSet::from(["kubevirt".to_owned()]);
     let it = ssp(json!({}));
     assert_eq!(
         review(&it, &others, true),
-        Verdict::Denied(Denial::Another("kubevirt".to_owned()))
+        SspAdmission::Denied(Denial::Another("kubevirt".to_owned()))
     );
-    assert_eq!(review(&it, &others, false), Verdict::Accepted(Vec::new()));
+    assert_eq!(
+        review(&it, &others, false),
+        SspAdmission::Accepted(Vec::new())
+    );
 }
 
-/// Upstream refuses the whole object, even with the feature off.
+/// Upstream rejects the whole object, even with the feature off.
 #[test]
-fn a_strange_node_is_told_and_not_refused() {
+fn unsupported_node_architecture_is_a_warning() {
     let it = ssp(json!({ "cluster": { "workloadArchitectures": ["amd64", "riscv64"] } }));
-    let Verdict::Accepted(warnings) = review(&it, &BTreeSet::new(), true) else {
+    let SspAdmission::Accepted(warnings) = review(&it, &BTreeSet::new(), true) else {
         panic!("refused");
     };
     assert_eq!(
         warnings,
         [
-            "unknown workload architecture: \"riscv64\"; amd64, arm64 and s390x are accepted; it is ignored"
+            "unknown workload architecture: \"riscv64\"; it is ignored; amd64, arm64 and s390x are supported"
         ]
     );
 }
 
 #[test]
-fn templates_that_cdi_would_refuse_are_told() {
+fn templates_that_cdi_rejects_cause_warnings() {
     let it = ssp(json!({ "commonTemplates": { "dataImportCronTemplates": [{
         "metadata": { "name": "a" },
         "spec": { "managedDataSource": "d", "schedule": "often", "template": { "spec": { "source": {
             "registry": { "url": "docker://x" },
         } } } },
     }] } }));
-    let Verdict::Accepted(warnings) = review(&it, &BTreeSet::new(), true) else {
+    let SspAdmission::Accepted(warnings) = review(&it, &BTreeSet::new(), true) else {
         panic!("refused");
     };
     assert_eq!(warnings.len(), 1);

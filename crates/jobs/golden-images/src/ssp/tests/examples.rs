@@ -1,8 +1,8 @@
-//! The examples of the proposal, as they are printed.
+//! The examples of the proposal, verbatim.
 
 use serde_json::{Value, json};
 
-use super::world::{HOME, World};
+use super::fixture::{HOME, SspFixture};
 use crate::action::{Kind, named};
 use crate::test_values::yaml;
 
@@ -83,14 +83,14 @@ spec:
       namespace: kubevirt-os-images
 ";
 
-fn world() -> World {
-    let mut world = World::new(&[], &[]);
-    world.ssp = serde_json::from_value(yaml(SSP)).unwrap();
-    world.settle();
-    world
+fn fixture() -> SspFixture {
+    let mut fixture = SspFixture::new(&[], &[]);
+    fixture.ssp = serde_json::from_value(yaml(SSP)).unwrap();
+    fixture.settle();
+    fixture
 }
 
-/// Takes away what says where an object is and whom it belongs to; the text prints neither.
+/// Removes namespace and ownership, which the proposal does not print.
 fn as_printed(object: &Value) -> Value {
     let mut object = object.clone();
     let meta = object["metadata"].as_object_mut().unwrap();
@@ -108,10 +108,10 @@ fn as_printed(object: &Value) -> Value {
 }
 
 #[test]
-fn there_is_a_cron_for_every_architecture() {
-    let world = world();
+fn one_cron_per_architecture() {
+    let fixture = fixture();
     assert_eq!(
-        world.names(Kind::DataImportCron),
+        fixture.names(Kind::DataImportCron),
         [
             "centos-stream9-image-cron-amd64",
             "centos-stream9-image-cron-arm64",
@@ -119,7 +119,7 @@ fn there_is_a_cron_for_every_architecture() {
         ]
     );
     let printed = yaml(CRON);
-    let made = world.get(Kind::DataImportCron, "centos-stream9-image-cron-amd64");
+    let made = fixture.get(Kind::DataImportCron, "centos-stream9-image-cron-amd64");
     assert_eq!(as_printed(made), printed);
     // "similar, differing only in their names, the platform and the label" (and the DataSource).
     for architecture in ["arm64", "s390x"] {
@@ -130,15 +130,18 @@ fn there_is_a_cron_for_every_architecture() {
         expected["spec"]["managedDataSource"] = json!(format!("centos-stream9-{architecture}"));
         expected["spec"]["template"]["spec"]["source"]["registry"]["platform"]["architecture"] =
             json!(architecture);
-        assert_eq!(as_printed(world.get(Kind::DataImportCron, &name)), expected);
+        assert_eq!(
+            as_printed(fixture.get(Kind::DataImportCron, &name)),
+            expected
+        );
     }
 }
 
 #[test]
 fn the_name_without_architecture_is_a_pointer() {
-    let world = world();
+    let fixture = fixture();
     let printed = yaml(POINTER);
-    let made = world.get(Kind::DataSource, "centos-stream9");
+    let made = fixture.get(Kind::DataSource, "centos-stream9");
     assert_eq!(made["spec"], printed["spec"]);
     assert_eq!(made["apiVersion"], printed["apiVersion"]);
     assert_eq!(made["kind"], printed["kind"]);
@@ -150,15 +153,15 @@ fn the_name_without_architecture_is_a_pointer() {
     assert_eq!(
         made["metadata"].get("labels"),
         None,
-        "no architecture, and nothing that would make it go with an import"
+        "no architecture label, and none that would delete it with an import"
     );
 }
 
 #[test]
 fn data_sources_have_the_labels_of_their_crons() {
-    let world = world();
+    let fixture = fixture();
     assert_eq!(
-        world.names(Kind::DataSource),
+        fixture.names(Kind::DataSource),
         [
             "centos-stream9",
             "centos-stream9-amd64",
@@ -168,7 +171,7 @@ fn data_sources_have_the_labels_of_their_crons() {
     );
     let key = (Kind::DataSource, named(HOME, "centos-stream9-arm64"));
     assert_eq!(
-        world.objects[&key]["metadata"]["labels"],
+        fixture.objects[&key]["metadata"]["labels"],
         json!({
             "template.kubevirt.io/architecture": "arm64",
             "cdi.kubevirt.io/storage.import.datasource-name": "centos-stream9",

@@ -1,9 +1,9 @@
-//! Templates whose images are files on web servers.
+//! Templates with files on web servers.
 
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::world::{World, template};
+use super::fixture::{SspFixture, template};
 use crate::action::Kind;
 
 fn file(list: Option<&str>, url: &str) -> Value {
@@ -12,8 +12,8 @@ fn file(list: Option<&str>, url: &str) -> Value {
     template
 }
 
-fn source<'a>(world: &'a World, cron: &str) -> &'a Value {
-    &world.get(Kind::DataImportCron, cron)["spec"]["template"]["spec"]["source"]
+fn source<'a>(fixture: &'a SspFixture, cron: &str) -> &'a Value {
+    &fixture.get(Kind::DataImportCron, cron)["spec"]["template"]["spec"]["source"]
 }
 
 #[rstest]
@@ -33,28 +33,29 @@ fn every_architecture_has_its_own_file(
     #[case] amd64: &str,
     #[case] arm64: &str,
 ) {
-    let mut world = World::new(&["amd64"], &["amd64", "arm64"])
+    let mut fixture = SspFixture::new(&["amd64"], &["amd64", "arm64"])
         .templates(&[file(Some("amd64,arm64,s390x"), url)]);
-    world.settle();
+    fixture.settle();
     for (cron, url) in [
         ("fedora-image-cron-amd64", amd64),
         ("fedora-image-cron-arm64", arm64),
     ] {
-        assert_eq!(source(&world, cron), &json!({ "http": { "url": url } }));
+        assert_eq!(source(&fixture, cron), &json!({ "http": { "url": url } }));
     }
-    let made = world.get(Kind::DataImportCron, "fedora-image-cron-arm64");
+    let made = fixture.get(Kind::DataImportCron, "fedora-image-cron-arm64");
     let labels = &made["metadata"]["labels"];
     assert_eq!(labels["template.kubevirt.io/architecture"], "arm64");
-    // What was made is what is wanted: nothing is made anew.
-    assert_eq!(world.decide().actions, []);
+    // The live object equals the desired one, so it is not replaced.
+    assert_eq!(fixture.decide().actions, []);
 }
 
 #[test]
 fn one_file_for_all_is_that_of_the_default() {
     let url = "https://x/{machine}.img";
-    let mut world = World::new(&["arm64"], &["amd64", "arm64"]).templates(&[file(None, url)]);
-    world.switch(false);
-    world.settle();
+    let mut fixture =
+        SspFixture::new(&["arm64"], &["amd64", "arm64"]).templates(&[file(None, url)]);
+    fixture.switch(false);
+    fixture.settle();
     let expected = json!({ "http": { "url": "https://x/aarch64.img" } });
-    assert_eq!(source(&world, "fedora-image-cron"), &expected);
+    assert_eq!(source(&fixture, "fedora-image-cron"), &expected);
 }

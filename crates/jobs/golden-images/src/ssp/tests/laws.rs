@@ -1,12 +1,12 @@
-//! What holds whatever happens.
+//! Properties that hold for any sequence of events.
 
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::world::{World, machine, template};
+use super::fixture::{SspFixture, template, vm_template};
 use crate::action::Kind;
 
-/// Something that happens to a cluster.
+/// An event in the cluster.
 #[derive(Debug, Clone)]
 enum Event {
     Switch(bool),
@@ -42,43 +42,43 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-fn happen(world: &mut World, event: &Event) {
+fn apply_event(fixture: &mut SspFixture, event: &Event) {
     match event {
-        Event::Switch(on) => world.switch(*on),
-        Event::Workload(names) => world.workload(names),
+        Event::Switch(on) => fixture.switch(*on),
+        Event::Workload(names) => fixture.workload(names),
         Event::Templates(lists) => {
             let templates = lists.iter().enumerate().map(|(index, list)| {
                 template(&format!("cron{index}"), &format!("image{index}"), *list)
             });
             let templates: Vec<_> = templates.collect();
-            world.ssp.spec.common_templates.data_import_cron_templates =
+            fixture.ssp.spec.common_templates.data_import_cron_templates =
                 serde_json::from_value(json!(templates)).unwrap();
         }
-        Event::Default(name) => world.policy(json!({ "defaultArchitecture": name })),
+        Event::Default(name) => fixture.policy(json!({ "defaultArchitecture": name })),
         Event::ByHand(snapshot) => {
             let kind = if *snapshot {
                 Kind::Snapshot
             } else {
                 Kind::Claim
             };
-            world.put(kind, "image0", &json!({}));
+            fixture.put(kind, "image0", &json!({}));
         }
         Event::Import(index) => {
-            let names: Vec<String> = world
+            let names: Vec<String> = fixture
                 .names(Kind::DataImportCron)
                 .into_iter()
                 .map(str::to_owned)
                 .collect();
             if let Some(name) = names.get(*index) {
-                world.import(name);
+                fixture.import(name);
             }
         }
-        Event::Later(seconds) => world.now += seconds,
+        Event::Later(seconds) => fixture.now += seconds,
         Event::Bundle(there) => {
-            world.bundle = if *there {
+            fixture.bundle = if *there {
                 vec![
-                    machine("m", "image0", "amd64"),
-                    machine("m-arm64", "image0", "arm64"),
+                    vm_template("m", "image0", "amd64"),
+                    vm_template("m-arm64", "image0", "arm64"),
                 ]
             } else {
                 Vec::new()
@@ -90,40 +90,39 @@ fn happen(world: &mut World, event: &Event) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// There is an end; what is done is not done again; what belongs to nobody else goes with its
-    /// reason; and no pointer points to a pointer.
+    /// Decisions converge and are idempotent, and no pointer refers to a pointer.
     #[test]
-    fn decisions_come_to_an_end(events in proptest::collection::vec(event(), 1..12)) {
-        let mut world = World::new(&["amd64"], &["amd64", "arm64"]);
+    fn decisions_converge(events in proptest::collection::vec(event(), 1..12)) {
+        let mut fixture = SspFixture::new(&["amd64"], &["amd64", "arm64"]);
         for event in &events {
-            happen(&mut world, event);
-            world.settle();
-            for name in world.names(Kind::DataSource) {
-                if let Some(to) = world.source(name)["dataSource"]["name"].as_str() {
+            apply_event(&mut fixture, event);
+            fixture.settle();
+            for name in fixture.names(Kind::DataSource) {
+                if let Some(to) = fixture.source(name)["dataSource"]["name"].as_str() {
                     prop_assert!(to != name, "{name} points to itself");
-                    if world.names(Kind::DataSource).contains(&to) {
-                        prop_assert!(world.source(to).get("dataSource").is_none_or(serde_json::Value::is_null));
+                    if fixture.names(Kind::DataSource).contains(&to) {
+                        prop_assert!(fixture.source(to).get("dataSource").is_none_or(serde_json::Value::is_null));
                     }
-                    let own = &world.get(Kind::DataSource, name)["metadata"]["labels"];
-                    if world.ssp.spec.enable_multiple_architectures == Some(true) {
+                    let own = &fixture.get(Kind::DataSource, name)["metadata"]["labels"];
+                    if fixture.ssp.spec.enable_multiple_architectures == Some(true) {
                         prop_assert!(own.get("template.kubevirt.io/architecture").is_none());
                     }
                 }
             }
         }
-        // Everything is switched off and taken away: nothing of ours is left.
-        happen(&mut world, &Event::Templates(Vec::new()));
-        happen(&mut world, &Event::Bundle(false));
-        world.settle();
-        world.now += 4000;
-        world.settle();
-        prop_assert_eq!(world.names(Kind::DataImportCron), Vec::<&str>::new());
-        for ((kind, name), object) in &world.objects {
+        // After everything is switched off and removed, no owned object is left.
+        apply_event(&mut fixture, &Event::Templates(Vec::new()));
+        apply_event(&mut fixture, &Event::Bundle(false));
+        fixture.settle();
+        fixture.now += 4000;
+        fixture.settle();
+        prop_assert_eq!(fixture.names(Kind::DataImportCron), Vec::<&str>::new());
+        for ((kind, name), object) in &fixture.objects {
             let old = object["metadata"]["labels"].get("template.kubevirt.io/deprecated");
             prop_assert!(*kind != Kind::Template || old.is_some(), "{name:?} is left");
         }
-        for name in world.names(Kind::DataSource) {
-            let meta = &world.get(Kind::DataSource, name)["metadata"];
+        for name in fixture.names(Kind::DataSource) {
+            let meta = &fixture.get(Kind::DataSource, name)["metadata"];
             prop_assert!(meta["annotations"].get("operator-sdk/primary-resource").is_none(), "{name} is left");
         }
     }

@@ -1,8 +1,8 @@
-//! What happens over time: nodes come and go, the switch is turned, templates change.
+//! Scenarios over time: nodes join and leave, the switch changes, templates change.
 
 use serde_json::{Value, json};
 
-use super::world::{HOME, World, machine, template};
+use super::fixture::{HOME, SspFixture, template, vm_template};
 use crate::action::Kind;
 use crate::ssp::{Problem, Until};
 
@@ -18,274 +18,281 @@ fn volume(name: &str) -> Value {
     json!({ "pvc": { "namespace": HOME, "name": name } })
 }
 
-/// A cluster from before: one cron, one import.
-fn before() -> World {
-    let mut world = World::new(&["amd64"], &["amd64", "arm64"]).templates(&[template(
+/// A cluster before multi-architecture images: one DataImportCron, one import.
+fn before() -> SspFixture {
+    let mut fixture = SspFixture::new(&["amd64"], &["amd64", "arm64"]).templates(&[template(
         "fedora-image-cron",
         "fedora",
         None,
     )]);
-    world.switch(false);
-    world.settle();
-    world.import("fedora-image-cron");
-    world.settle();
-    assert!(world.is_ready("fedora"));
-    world
+    fixture.switch(false);
+    fixture.settle();
+    fixture.import("fedora-image-cron");
+    fixture.settle();
+    assert!(fixture.is_ready("fedora"));
+    fixture
 }
 
-/// Carries out turn by turn, and sees that a name can be used all the time.
-fn settle_usable(world: &mut World, name: &str) {
+/// Applies decisions one by one, and checks that a name stays ready throughout.
+fn settle_ready(fixture: &mut SspFixture, name: &str) {
     for _ in 0..10 {
-        let decision = world.decide();
+        let decision = fixture.decide();
         if decision.actions.is_empty() {
             return;
         }
-        world.carry_out(&decision);
-        assert!(world.is_ready(name), "after {:#?}", decision.actions);
+        fixture.apply(&decision);
+        assert!(fixture.is_ready(name), "after {:#?}", decision.actions);
     }
-    panic!("no end");
+    panic!("does not converge");
 }
 
 #[test]
-fn switching_on_never_breaks_the_old_name() {
-    let mut world = before();
-    world.switch(true);
-    world = world.templates(&[fedora("amd64,arm64")]);
-    settle_usable(&mut world, "fedora");
+fn switching_on_keeps_the_name_ready() {
+    let mut fixture = before();
+    fixture.switch(true);
+    fixture = fixture.templates(&[fedora("amd64,arm64")]);
+    settle_ready(&mut fixture, "fedora");
     assert_eq!(
-        world.names(Kind::DataImportCron),
+        fixture.names(Kind::DataImportCron),
         [
             "fedora-image-cron",
             "fedora-image-cron-amd64",
             "fedora-image-cron-arm64"
         ],
-        "the old one stays until there is another"
+        "the old one stays until the new one is ready"
     );
-    let waiting = world.decide().waiting;
+    let waiting = fixture.decide().waiting;
     assert_eq!(waiting[0].until, Until::Ready("fedora-amd64".to_owned()));
-    world.import("fedora-image-cron-arm64");
-    settle_usable(&mut world, "fedora");
-    assert_eq!(world.source("fedora"), &volume("fedora-0123456789ab"));
-    world.import("fedora-image-cron-amd64");
-    settle_usable(&mut world, "fedora");
-    assert_eq!(world.source("fedora"), &pointer("fedora-amd64"));
+    fixture.import("fedora-image-cron-arm64");
+    settle_ready(&mut fixture, "fedora");
+    assert_eq!(fixture.source("fedora"), &volume("fedora-0123456789ab"));
+    fixture.import("fedora-image-cron-amd64");
+    settle_ready(&mut fixture, "fedora");
+    assert_eq!(fixture.source("fedora"), &pointer("fedora-amd64"));
     assert_eq!(
-        world.names(Kind::DataImportCron),
+        fixture.names(Kind::DataImportCron),
         ["fedora-image-cron-amd64", "fedora-image-cron-arm64"]
     );
     assert_eq!(
-        world.names(Kind::Claim),
+        fixture.names(Kind::Claim),
         ["fedora-amd64-0123456789ab", "fedora-arm64-0123456789ab"],
         "the old import is gone"
     );
 }
 
 #[test]
-fn switching_off_never_breaks_the_name_and_leaves_nothing() {
-    let mut world = before();
-    world.switch(true);
-    world = world.templates(&[fedora("amd64,arm64")]);
-    world.settle();
-    world.import("fedora-image-cron-amd64");
-    world.import("fedora-image-cron-arm64");
-    world.settle();
-    // What an older HCO writes: no annotation, no cluster.
-    world = world.templates(&[template("fedora-image-cron", "fedora", None)]);
-    world.ssp.spec.cluster = None;
-    world.switch(false);
-    settle_usable(&mut world, "fedora");
+fn switching_off_keeps_the_name_ready_and_cleans_up() {
+    let mut fixture = before();
+    fixture.switch(true);
+    fixture = fixture.templates(&[fedora("amd64,arm64")]);
+    fixture.settle();
+    fixture.import("fedora-image-cron-amd64");
+    fixture.import("fedora-image-cron-arm64");
+    fixture.settle();
+    // What an older HCO writes: no annotation, no `spec.cluster`.
+    fixture = fixture.templates(&[template("fedora-image-cron", "fedora", None)]);
+    fixture.ssp.spec.cluster = None;
+    fixture.switch(false);
+    settle_ready(&mut fixture, "fedora");
     assert_eq!(
-        world.names(Kind::DataImportCron),
+        fixture.names(Kind::DataImportCron),
         ["fedora-image-cron", "fedora-image-cron-amd64"],
         "arm64 is not needed; amd64 still is"
     );
-    world.import("fedora-image-cron");
-    settle_usable(&mut world, "fedora");
-    assert_eq!(world.names(Kind::DataImportCron), ["fedora-image-cron"]);
-    assert_eq!(world.names(Kind::DataSource), ["fedora"]);
-    assert_eq!(world.names(Kind::Claim), ["fedora-0123456789ab"]);
+    fixture.import("fedora-image-cron");
+    settle_ready(&mut fixture, "fedora");
+    assert_eq!(fixture.names(Kind::DataImportCron), ["fedora-image-cron"]);
+    assert_eq!(fixture.names(Kind::DataSource), ["fedora"]);
+    assert_eq!(fixture.names(Kind::Claim), ["fedora-0123456789ab"]);
 }
 
-/// A DataSource that somebody made by hand, of both kinds.
+/// A manually created DataSource, with either kind of source.
 #[rstest::rstest]
 #[case(Kind::Claim, "pvc")]
 #[case(Kind::Snapshot, "snapshot")]
-fn what_was_made_by_hand_is_the_default(#[case] kind: Kind, #[case] part: &str) {
-    let mut world = World::new(&["amd64"], &["amd64", "arm64"]);
-    world.put(kind, "my-golden-disk", &json!({}));
+fn manual_source_becomes_the_default(#[case] kind: Kind, #[case] part: &str) {
+    let mut fixture = SspFixture::new(&["amd64"], &["amd64", "arm64"]);
+    fixture.put(kind, "my-golden-disk", &json!({}));
     let source = json!({ part: { "namespace": HOME, "name": "my-golden-disk" } });
-    world.put_source("fedora", &source);
-    world = world.templates(&[fedora("amd64,arm64")]);
-    settle_usable(&mut world, "fedora");
-    assert_eq!(world.source("fedora"), &pointer("fedora-amd64"));
-    assert_eq!(world.source("fedora-amd64"), &source);
+    fixture.put_source("fedora", &source);
+    fixture = fixture.templates(&[fedora("amd64,arm64")]);
+    settle_ready(&mut fixture, "fedora");
+    assert_eq!(fixture.source("fedora"), &pointer("fedora-amd64"));
+    assert_eq!(fixture.source("fedora-amd64"), &source);
     assert_eq!(
-        world.names(Kind::DataImportCron),
+        fixture.names(Kind::DataImportCron),
         ["fedora-image-cron-arm64"],
         "nothing is imported over it"
     );
-    // Off again: the name gets back what it stood for.
-    world.switch(false);
-    settle_usable(&mut world, "fedora");
-    assert_eq!(world.source("fedora"), &source);
-    assert_eq!(world.names(Kind::DataImportCron), Vec::<&str>::new());
-    assert_eq!(world.names(Kind::DataSource), ["fedora"]);
-    // On once more, and then the template goes: it belongs to who made it.
-    world.switch(true);
-    settle_usable(&mut world, "fedora");
-    world = world.templates(&[]);
-    settle_usable(&mut world, "fedora");
-    assert_eq!(world.source("fedora"), &source);
-    assert_eq!(world.names(Kind::DataSource), ["fedora"]);
-    let annotations = &world.get(Kind::DataSource, "fedora")["metadata"]["annotations"];
+    // Switched off, the name gets its former source back.
+    fixture.switch(false);
+    settle_ready(&mut fixture, "fedora");
+    assert_eq!(fixture.source("fedora"), &source);
+    assert_eq!(fixture.names(Kind::DataImportCron), Vec::<&str>::new());
+    assert_eq!(fixture.names(Kind::DataSource), ["fedora"]);
+    // Switched on again, and then the template is removed: the source is returned to its owner.
+    fixture.switch(true);
+    settle_ready(&mut fixture, "fedora");
+    fixture = fixture.templates(&[]);
+    settle_ready(&mut fixture, "fedora");
+    assert_eq!(fixture.source("fedora"), &source);
+    assert_eq!(fixture.names(Kind::DataSource), ["fedora"]);
+    let annotations = &fixture.get(Kind::DataSource, "fedora")["metadata"]["annotations"];
     assert_eq!(annotations, &json!({}));
 }
 
 #[test]
-fn a_volume_of_the_name_is_enough() {
-    let mut world = World::new(&["amd64"], &["amd64", "arm64"]).templates(&[fedora("amd64,arm64")]);
-    world.put(Kind::Claim, "fedora", &json!({}));
-    world.settle();
-    assert_eq!(world.source("fedora-amd64"), &volume("fedora"));
+fn manual_claim_of_the_name_is_kept() {
+    let mut fixture =
+        SspFixture::new(&["amd64"], &["amd64", "arm64"]).templates(&[fedora("amd64,arm64")]);
+    fixture.put(Kind::Claim, "fedora", &json!({}));
+    fixture.settle();
+    assert_eq!(fixture.source("fedora-amd64"), &volume("fedora"));
     assert_eq!(
-        world.names(Kind::DataImportCron),
+        fixture.names(Kind::DataImportCron),
         ["fedora-image-cron-arm64"]
     );
-    // The label is how anybody asks for imports.
+    // The label opts in to imports.
     let key = (Kind::DataSource, crate::action::named(HOME, "fedora-amd64"));
-    world.objects.get_mut(&key).unwrap()["metadata"]["labels"]["cdi.kubevirt.io/dataImportCron"] =
+    fixture.objects.get_mut(&key).unwrap()["metadata"]["labels"]["cdi.kubevirt.io/dataImportCron"] =
         json!("");
-    world.settle();
-    assert_eq!(world.names(Kind::DataImportCron).len(), 2);
+    fixture.settle();
+    assert_eq!(fixture.names(Kind::DataImportCron).len(), 2);
 }
 
 #[test]
-fn images_of_an_architecture_that_left_stay_for_a_while() {
-    let mut world = World::new(&["amd64"], &["amd64", "arm64"]).templates(&[fedora("amd64,arm64")]);
-    world.settle();
-    world.import("fedora-image-cron-amd64");
-    world.import("fedora-image-cron-arm64");
-    world.settle();
-    world.workload(&["amd64"]);
-    world = world.templates(&[fedora("amd64")]);
-    let decision = world.settle();
-    assert!(world.is_ready("fedora-arm64"));
+fn images_of_removed_architecture_stay_for_grace_period() {
+    let mut fixture =
+        SspFixture::new(&["amd64"], &["amd64", "arm64"]).templates(&[fedora("amd64,arm64")]);
+    fixture.settle();
+    fixture.import("fedora-image-cron-amd64");
+    fixture.import("fedora-image-cron-arm64");
+    fixture.settle();
+    fixture.workload(&["amd64"]);
+    fixture = fixture.templates(&[fedora("amd64")]);
+    let decision = fixture.settle();
+    assert!(fixture.is_ready("fedora-arm64"));
     assert_eq!(decision.look_again.unwrap().as_second(), 1_000_000 + 3600);
-    // It comes back: nothing happened.
-    world.now += 3000;
-    world.workload(&["amd64", "arm64"]);
-    world = world.templates(&[fedora("amd64,arm64")]);
-    let decision = world.settle();
+    // A node joins in time: nothing was deleted.
+    fixture.now += 3000;
+    fixture.workload(&["amd64", "arm64"]);
+    fixture = fixture.templates(&[fedora("amd64,arm64")]);
+    let decision = fixture.settle();
     assert_eq!((decision.waiting, decision.look_again), (vec![], None));
-    let cron = world.get(Kind::DataImportCron, "fedora-image-cron-arm64");
+    let cron = fixture.get(Kind::DataImportCron, "fedora-image-cron-arm64");
     assert_eq!(
         cron["metadata"]["annotations"].get("medley.dev/unwanted-since"),
         None
     );
-    // It goes for good.
-    world.workload(&["amd64"]);
-    world = world.templates(&[fedora("amd64")]);
-    world.settle();
-    world.now += 3600;
-    world.settle();
-    assert_eq!(world.names(Kind::DataSource), ["fedora", "fedora-amd64"]);
+    // No node joins: the objects are deleted.
+    fixture.workload(&["amd64"]);
+    fixture = fixture.templates(&[fedora("amd64")]);
+    fixture.settle();
+    fixture.now += 3600;
+    fixture.settle();
+    assert_eq!(fixture.names(Kind::DataSource), ["fedora", "fedora-amd64"]);
     assert_eq!(
-        world.names(Kind::DataImportCron),
+        fixture.names(Kind::DataImportCron),
         ["fedora-image-cron-amd64"]
     );
-    assert_eq!(world.names(Kind::Claim), ["fedora-amd64-0123456789ab"]);
+    assert_eq!(fixture.names(Kind::Claim), ["fedora-amd64-0123456789ab"]);
 }
 
-/// All nodes that run machines are gone, HCO leaves out the template, and nothing is lost yet.
+/// All workload nodes are gone and HCO omits the template: nothing is deleted before the grace
+/// period.
 #[test]
-fn nothing_is_lost_at_once_when_all_nodes_are_gone() {
-    let mut world = World::new(&["amd64"], &["amd64", "arm64"]).templates(&[fedora("amd64,arm64")]);
-    world.settle();
-    world.import("fedora-image-cron-amd64");
-    world.import("fedora-image-cron-arm64");
-    world.settle();
-    world.workload(&[]);
-    world = world.templates(&[]);
-    settle_usable(&mut world, "fedora");
-    world.now += 3600;
-    world.settle();
-    assert_eq!(world.objects.len(), 0, "{:?}", world.objects.keys());
+fn grace_period_applies_when_all_nodes_are_gone() {
+    let mut fixture =
+        SspFixture::new(&["amd64"], &["amd64", "arm64"]).templates(&[fedora("amd64,arm64")]);
+    fixture.settle();
+    fixture.import("fedora-image-cron-amd64");
+    fixture.import("fedora-image-cron-arm64");
+    fixture.settle();
+    fixture.workload(&[]);
+    fixture = fixture.templates(&[]);
+    settle_ready(&mut fixture, "fedora");
+    fixture.now += 3600;
+    fixture.settle();
+    assert_eq!(fixture.objects.len(), 0, "{:?}", fixture.objects.keys());
 }
 
 #[test]
-fn an_architecture_that_a_template_drops_goes_at_once() {
-    let mut world = World::new(&["amd64"], &["amd64", "arm64"]).templates(&[fedora("amd64,arm64")]);
-    world.settle();
-    world.import("fedora-image-cron-amd64");
-    world.import("fedora-image-cron-arm64");
-    world = world.templates(&[fedora("arm64")]);
-    settle_usable(&mut world, "fedora");
-    assert_eq!(world.source("fedora"), &pointer("fedora-arm64"));
+fn dropped_architecture_is_deleted_at_once() {
+    let mut fixture =
+        SspFixture::new(&["amd64"], &["amd64", "arm64"]).templates(&[fedora("amd64,arm64")]);
+    fixture.settle();
+    fixture.import("fedora-image-cron-amd64");
+    fixture.import("fedora-image-cron-arm64");
+    fixture = fixture.templates(&[fedora("arm64")]);
+    settle_ready(&mut fixture, "fedora");
+    assert_eq!(fixture.source("fedora"), &pointer("fedora-arm64"));
     assert_eq!(
-        world.names(Kind::DataImportCron),
+        fixture.names(Kind::DataImportCron),
         ["fedora-image-cron-arm64"]
     );
-    assert_eq!(world.names(Kind::DataSource), ["fedora", "fedora-arm64"]);
+    assert_eq!(fixture.names(Kind::DataSource), ["fedora", "fedora-arm64"]);
 }
 
 #[test]
-fn a_changed_template_makes_its_cron_anew_and_keeps_the_import() {
-    let mut world = World::new(&["amd64"], &["amd64", "arm64"]).templates(&[fedora("amd64,arm64")]);
-    world.settle();
-    world.import("fedora-image-cron-amd64");
+fn changed_template_replaces_cron_and_keeps_import() {
+    let mut fixture =
+        SspFixture::new(&["amd64"], &["amd64", "arm64"]).templates(&[fedora("amd64,arm64")]);
+    fixture.settle();
+    fixture.import("fedora-image-cron-amd64");
     let mut changed = fedora("amd64,arm64");
     changed["spec"]["schedule"] = json!("5 5 * * *");
-    world = world.templates(&[changed]);
-    settle_usable(&mut world, "fedora");
-    let cron = world.get(Kind::DataImportCron, "fedora-image-cron-amd64");
+    fixture = fixture.templates(&[changed]);
+    settle_ready(&mut fixture, "fedora");
+    let cron = fixture.get(Kind::DataImportCron, "fedora-image-cron-amd64");
     assert_eq!(cron["spec"]["schedule"], "5 5 * * *");
-    assert_eq!(world.names(Kind::Claim), ["fedora-amd64-0123456789ab"]);
+    assert_eq!(fixture.names(Kind::Claim), ["fedora-amd64-0123456789ab"]);
 }
 
 #[test]
-fn a_template_without_architectures_is_as_before() {
-    let mut world = World::new(&["amd64"], &["amd64", "arm64"]).templates(&[
+fn template_without_architectures_has_one_cron() {
+    let mut fixture = SspFixture::new(&["amd64"], &["amd64", "arm64"]).templates(&[
         template("custom", "mine", None),
         template("blank", "other", Some(" ")),
     ]);
-    world.settle();
-    assert_eq!(world.names(Kind::DataImportCron), ["blank", "custom"]);
-    let cron = world.get(Kind::DataImportCron, "custom");
+    fixture.settle();
+    assert_eq!(fixture.names(Kind::DataImportCron), ["blank", "custom"]);
+    let cron = fixture.get(Kind::DataImportCron, "custom");
     assert_eq!(cron["spec"]["managedDataSource"], "mine");
     assert_eq!(cron["metadata"].get("labels"), None);
     let registry = &cron["spec"]["template"]["spec"]["source"]["registry"];
     assert_eq!(registry.get("platform"), None);
-    // Somebody adds architectures: the old one goes when there is another.
-    world.import("custom");
-    world = world.templates(&[template("custom", "mine", Some("arm64"))]);
-    settle_usable(&mut world, "mine");
-    world.import("custom-arm64");
-    settle_usable(&mut world, "mine");
-    assert_eq!(world.names(Kind::DataImportCron), ["custom-arm64"]);
+    // With the annotation added, the old DataImportCron is deleted when the new one has imported.
+    fixture.import("custom");
+    fixture = fixture.templates(&[template("custom", "mine", Some("arm64"))]);
+    settle_ready(&mut fixture, "mine");
+    fixture.import("custom-arm64");
+    settle_ready(&mut fixture, "mine");
+    assert_eq!(fixture.names(Kind::DataImportCron), ["custom-arm64"]);
 }
 
-/// Templates of machines look for it by architecture: the one import is that of the default.
+/// VM templates refer to it by architecture: the single import counts as the default one.
 #[test]
-fn a_template_from_before_that_machines_look_for_is_the_default() {
-    let mut world = World::new(&["amd64"], &["amd64", "arm64"]).templates(&[template(
+fn bundled_template_without_architectures_is_the_default() {
+    let mut fixture = SspFixture::new(&["amd64"], &["amd64", "arm64"]).templates(&[template(
         "fedora-image-cron",
         "fedora",
         None,
     )]);
-    world.bundle = vec![
-        machine("f", "fedora", "amd64"),
-        machine("f-arm64", "fedora", "arm64"),
+    fixture.bundle = vec![
+        vm_template("f", "fedora", "amd64"),
+        vm_template("f-arm64", "fedora", "arm64"),
     ];
-    world.settle();
-    let cron = world.get(Kind::DataImportCron, "fedora-image-cron");
+    fixture.settle();
+    let cron = fixture.get(Kind::DataImportCron, "fedora-image-cron");
     assert_eq!(cron["spec"]["managedDataSource"], "fedora-amd64");
-    assert_eq!(world.source("fedora"), &pointer("fedora-amd64"));
-    assert_eq!(world.source("fedora-arm64"), &volume("fedora-arm64"));
+    assert_eq!(fixture.source("fedora"), &pointer("fedora-amd64"));
+    assert_eq!(fixture.source("fedora-arm64"), &volume("fedora-arm64"));
 }
 
 #[test]
-fn what_is_not_ours_is_left_alone() {
-    let mut world = World::new(&["amd64"], &["amd64", "arm64"]).templates(&[fedora("amd64")]);
+fn foreign_cron_is_not_changed() {
+    let mut fixture =
+        SspFixture::new(&["amd64"], &["amd64", "arm64"]).templates(&[fedora("amd64")]);
     let stranger = json!({
         "apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataImportCron",
         "metadata": { "name": "fedora-image-cron-amd64", "namespace": HOME },
@@ -293,21 +300,21 @@ fn what_is_not_ours_is_left_alone() {
     });
     let key = crate::action::named(HOME, "fedora-image-cron-amd64");
     let place = (Kind::DataImportCron, key.clone());
-    world.objects.insert(place.clone(), stranger.clone());
-    let decision = world.settle();
+    fixture.objects.insert(place.clone(), stranger.clone());
+    let decision = fixture.settle();
     assert_eq!(decision.problems, [Problem::NotOurs(key)]);
-    assert_eq!(world.objects[&place], stranger);
+    assert_eq!(fixture.objects[&place], stranger);
 }
 
 #[test]
-fn one_data_source_has_one_template() {
-    let world = World::new(&["amd64"], &["amd64", "arm64"]).templates(&[
+fn second_template_of_data_source_is_ignored() {
+    let fixture = SspFixture::new(&["amd64"], &["amd64", "arm64"]).templates(&[
         template("b", "fedora", Some("amd64")),
         template("a", "fedora", Some("arm64,vax")),
         template("", "x", None),
         json!({ "metadata": { "name": "c" } }),
     ]);
-    let decision = world.decide();
+    let decision = fixture.decide();
     assert_eq!(
         decision.problems,
         [
@@ -327,30 +334,34 @@ fn one_data_source_has_one_template() {
 }
 
 #[test]
-fn the_pointer_is_where_its_template_is() {
+fn pointer_is_in_namespace_of_template() {
     let mut mine = fedora("amd64,arm64");
     mine["metadata"]["namespace"] = json!("mine");
-    let mut world = World::new(&["amd64"], &["amd64", "arm64"]).templates(&[mine]);
-    world.settle();
+    let mut fixture = SspFixture::new(&["amd64"], &["amd64", "arm64"]).templates(&[mine]);
+    fixture.settle();
     let key = (Kind::DataSource, crate::action::named("mine", "fedora"));
     assert_eq!(
-        world.objects[&key]["spec"]["source"]["dataSource"]["namespace"],
+        fixture.objects[&key]["spec"]["source"]["dataSource"]["namespace"],
         "mine"
     );
 }
 
 #[test]
 fn an_image_that_lacks_the_default_architecture_falls_back() {
-    let mut world = World::new(&["amd64"], &["amd64", "arm64"]).templates(&[fedora("amd64,arm64")]);
-    world.settle();
+    let mut fixture =
+        SspFixture::new(&["amd64"], &["amd64", "arm64"]).templates(&[fedora("amd64,arm64")]);
+    fixture.settle();
     let key = crate::action::named(HOME, "fedora-image-cron-amd64");
-    let cron = world.objects.get_mut(&(Kind::DataImportCron, key)).unwrap();
+    let cron = fixture
+        .objects
+        .get_mut(&(Kind::DataImportCron, key))
+        .unwrap();
     cron["status"] = json!({ "conditions": [
         { "type": "UpToDate", "status": "False", "reason": "ArchitectureNotFound" },
     ] });
-    world.import("fedora-image-cron-arm64");
-    let decision = world.settle();
-    assert_eq!(world.source("fedora"), &pointer("fedora-arm64"));
+    fixture.import("fedora-image-cron-arm64");
+    let decision = fixture.settle();
+    assert_eq!(fixture.source("fedora"), &pointer("fedora-arm64"));
     let image = &decision.images[0];
     assert_eq!(image.default_architecture.as_deref(), Some("arm64"));
     let states: Vec<_> = image
@@ -362,15 +373,16 @@ fn an_image_that_lacks_the_default_architecture_falls_back() {
 }
 
 #[test]
-fn a_policy_moves_the_name() {
-    let mut world = World::new(&["amd64"], &["amd64", "arm64"]).templates(&[fedora("amd64,arm64")]);
-    world.settle();
-    world.import("fedora-image-cron-amd64");
-    world.import("fedora-image-cron-arm64");
-    world.policy(json!({ "images": [{ "name": "fedora", "defaultArchitecture": "arm64" }] }));
-    settle_usable(&mut world, "fedora");
-    assert_eq!(world.source("fedora"), &pointer("fedora-arm64"));
-    let annotations = &world.get(Kind::DataSource, "fedora")["metadata"]["annotations"];
+fn policy_moves_the_pointer() {
+    let mut fixture =
+        SspFixture::new(&["amd64"], &["amd64", "arm64"]).templates(&[fedora("amd64,arm64")]);
+    fixture.settle();
+    fixture.import("fedora-image-cron-amd64");
+    fixture.import("fedora-image-cron-arm64");
+    fixture.policy(json!({ "images": [{ "name": "fedora", "defaultArchitecture": "arm64" }] }));
+    settle_ready(&mut fixture, "fedora");
+    assert_eq!(fixture.source("fedora"), &pointer("fedora-arm64"));
+    let annotations = &fixture.get(Kind::DataSource, "fedora")["metadata"]["annotations"];
     assert_eq!(
         annotations["medley.dev/default-architecture-reason"],
         "arm64 (ImagePolicy)"
@@ -378,41 +390,42 @@ fn a_policy_moves_the_name() {
 }
 
 #[test]
-fn long_names_are_cut_alike_everywhere() {
+fn long_names_are_shortened_consistently() {
     let long = "d".repeat(60);
-    let mut world = World::new(&["amd64"], &["amd64", "s390x"]).templates(&[template(
+    let mut fixture = SspFixture::new(&["amd64"], &["amd64", "s390x"]).templates(&[template(
         &"c".repeat(60),
         &long,
         Some("amd64,s390x"),
     )]);
-    world.settle();
-    for name in world.names(Kind::DataImportCron) {
+    fixture.settle();
+    for name in fixture.names(Kind::DataImportCron) {
         assert!(name.len() <= 63);
-        let cron = world.get(Kind::DataImportCron, name);
+        let cron = fixture.get(Kind::DataImportCron, name);
         let managed = cron["spec"]["managedDataSource"].as_str().unwrap();
-        assert!(world.names(Kind::DataSource).contains(&managed));
+        assert!(fixture.names(Kind::DataSource).contains(&managed));
         let cron = serde_json::from_value(cron.clone()).unwrap();
         assert_eq!(crate::cdi::admission::review(None, &cron), []);
     }
 }
 
 #[test]
-fn a_paused_ssp_does_nothing_and_a_deleted_one_leaves_nothing() {
-    let mut world = World::new(&["amd64"], &["amd64", "arm64"]).templates(&[fedora("amd64,arm64")]);
-    world.bundle = vec![machine("f", "fedora", "amd64")];
+fn paused_ssp_is_skipped_and_deleted_ssp_is_cleaned_up() {
+    let mut fixture =
+        SspFixture::new(&["amd64"], &["amd64", "arm64"]).templates(&[fedora("amd64,arm64")]);
+    fixture.bundle = vec![vm_template("f", "fedora", "amd64")];
     let pause = [("kubevirt.io/operator.paused".to_owned(), "true".to_owned())];
-    world.ssp.metadata.annotations = Some(pause.into());
-    assert!(world.decide().paused);
-    assert_eq!(world.decide().actions, []);
-    world.ssp.metadata.annotations = None;
-    world.settle();
-    world.import("fedora-image-cron-amd64");
-    world.ssp.metadata.annotations =
+    fixture.ssp.metadata.annotations = Some(pause.into());
+    assert!(fixture.decide().paused);
+    assert_eq!(fixture.decide().actions, []);
+    fixture.ssp.metadata.annotations = None;
+    fixture.settle();
+    fixture.import("fedora-image-cron-amd64");
+    fixture.ssp.metadata.annotations =
         Some([("kubevirt.io/operator.paused".to_owned(), "true".to_owned())].into());
-    world.ssp.metadata.deletion_timestamp = Some(
+    fixture.ssp.metadata.deletion_timestamp = Some(
         k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH),
     );
-    let first = world.decide();
+    let first = fixture.decide();
     assert!(
         first.actions.iter().all(|action| matches!(
             action,
@@ -423,7 +436,7 @@ fn a_paused_ssp_does_nothing_and_a_deleted_one_leaves_nothing() {
         )),
         "crons first"
     );
-    world.carry_out(&first);
-    world.settle();
-    assert_eq!(world.objects.len(), 0, "{:?}", world.objects.keys());
+    fixture.apply(&first);
+    fixture.settle();
+    assert_eq!(fixture.objects.len(), 0, "{:?}", fixture.objects.keys());
 }

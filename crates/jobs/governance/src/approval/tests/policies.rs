@@ -1,9 +1,9 @@
-//! What ApprovalPolicies demand, and that a configuration can only add to it.
+//! Requirements of ApprovalPolicies, which a configuration can only extend.
 
 use super::*;
 
 #[test]
-fn policy_of_the_cluster_cannot_be_lowered_by_the_configuration() {
+fn configuration_cannot_lower_cluster_policy() {
     let mut case = Case::new(&bare(), &items(), &[("ann", PLAN)]);
     case.policies = vec![policy(
         "two",
@@ -45,19 +45,19 @@ fn all_policies_that_select_a_plan_have_to_be_met() {
         ..Default::default()
     };
     case.policies = vec![policy("leads", leads.clone()), policy("two", two)];
-    let withheld = case.ask().unwrap_err();
+    let blocked = case.ask().unwrap_err();
     assert!(
-        withheld
+        blocked
             .to_string()
             .contains("ApprovalPolicy leads, by members of leads"),
-        "{withheld}"
+        "{blocked}"
     );
     let mut lead = entry("bob", PLAN, time(0));
     lead.groups = vec!["system:authenticated".to_owned(), "leads".to_owned()];
     let text = record(Some(&record(None, entry("ann", PLAN, time(0)))), lead);
     case.approvals = Approvals::parse(Some(&text)).unwrap();
     assert_eq!(case.ask().unwrap().users(), ["ann", "bob"]);
-    // Others are not about it.
+    // Policies that do not select the plan do not count.
     for spec in [
         ApprovalPolicySpec {
             required_approvals: 9,
@@ -93,13 +93,13 @@ fn approvals_expire(#[case] lifetime: Option<&str>, #[case] age: i64, #[case] ho
     )];
     case.now = time(age);
     assert_eq!(case.ask().is_ok(), holds);
-    // Half a plan is worse than a late one.
+    // A half-applied plan is worse than a late one.
     case.progress = Progress::Begun;
     assert!(case.ask().is_ok());
 }
 
 #[test]
-fn policy_that_cannot_be_read_never_opens_and_is_named() {
+fn invalid_policy_blocks_and_is_named() {
     let broken = [policy(
         "odd",
         ApprovalPolicySpec {

@@ -1,4 +1,4 @@
-//! Who lets a plan be carried out, and which part of it.
+//! Which approvals let a plan run, and which part of it.
 
 use api::advisor::{
     Action, Approval, ApprovalPolicy, ConsentedTakeover, FailurePolicy, ItemState, Phase,
@@ -7,12 +7,12 @@ use api::advisor::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
-use super::World;
+use super::Simulation;
 use super::profiles::config_map;
 use crate::approval::Entry;
 use crate::recorder::Recorder;
 
-fn approve(world: &mut World, change: impl FnOnce(&mut Approval)) {
+fn approve(world: &mut Simulation, change: impl FnOnce(&mut Approval)) {
     world.spec(|spec| {
         spec.action = Action::Apply;
         change(spec.approval.get_or_insert_default());
@@ -20,7 +20,7 @@ fn approve(world: &mut World, change: impl FnOnce(&mut Approval)) {
 }
 
 /// The annotation with one more approval.
-fn record(existing: Option<&str>, user: &str, digest: &str, world: &World) -> String {
+fn record(existing: Option<&str>, user: &str, digest: &str, world: &Simulation) -> String {
     let entry = Entry {
         user: user.to_owned(),
         digest: digest.to_owned(),
@@ -32,8 +32,8 @@ fn record(existing: Option<&str>, user: &str, digest: &str, world: &World) -> St
 }
 
 #[test]
-fn an_approved_digest_lets_exactly_that_plan_be_carried_out() {
-    let mut world = World::steps();
+fn approved_digest_runs_exactly_that_plan() {
+    let mut world = Simulation::steps();
     world.run();
     let reviewed = world.digest();
     approve(&mut world, |approval| {
@@ -46,12 +46,12 @@ fn an_approved_digest_lets_exactly_that_plan_be_carried_out() {
     world.run();
     assert_eq!(world.phase(), Phase::Completed);
 
-    // The next plan is another one.
+    // The next plan has another digest.
     world.options(|options| options.descheduling_interval_seconds = Some(90));
     world.run();
     assert_eq!(world.phase(), Phase::ReviewRequired);
     assert_eq!(
-        world.says("Approved"),
+        world.status_and_reason("Approved"),
         ("False".into(), "OtherPlanApproved".into())
     );
     assert_eq!(world.written.len(), 3);
@@ -66,10 +66,10 @@ fn an_approved_digest_lets_exactly_that_plan_be_carried_out() {
     assert_eq!(world.phase(), Phase::Completed);
 }
 
-/// What the plan is made from changes between review and approval: nothing is carried out.
+/// An input changes between review and approval: nothing is applied.
 #[test]
-fn an_approved_digest_does_not_let_another_plan_be_carried_out() {
-    let mut world = World::steps();
+fn approved_digest_does_not_run_another_plan() {
+    let mut world = Simulation::steps();
     world.run();
     let reviewed = world.digest();
     world.edit(
@@ -85,8 +85,8 @@ fn an_approved_digest_does_not_let_another_plan_be_carried_out() {
 }
 
 #[test]
-fn a_rejected_plan_waits_until_it_is_another() {
-    let mut world = World::steps();
+fn rejected_plan_waits_until_replaced() {
+    let mut world = Simulation::steps();
     world.run();
     let digest = world.digest();
     approve(&mut world, |approval| {
@@ -97,7 +97,10 @@ fn a_rejected_plan_waits_until_it_is_another() {
     });
     world.run();
     assert_eq!(world.phase(), Phase::ReviewRequired);
-    assert_eq!(world.says("Approved"), ("False".into(), "Rejected".into()));
+    assert_eq!(
+        world.status_and_reason("Approved"),
+        ("False".into(), "Rejected".into())
+    );
     assert!(
         world
             .condition("Approved")
@@ -113,22 +116,22 @@ fn a_rejected_plan_waits_until_it_is_another() {
 
 /// `third` depends on `second`, and `first` waits.
 #[test]
-fn a_part_of_a_plan_is_carried_out_with_what_it_depends_on() {
-    let mut world = World::steps();
+fn partial_approval_includes_dependencies() {
+    let mut world = Simulation::steps();
     approve(&mut world, |approval| approval.items = vec!["third".into()]);
     world.run();
     assert_eq!(world.written, ["second", "third"]);
     assert_eq!(world.phase(), Phase::ReviewRequired);
     assert_eq!(world.item("first").state, ItemState::Pending);
     assert_eq!(
-        world.says("Approved"),
+        world.status_and_reason("Approved"),
         ("False".into(), "PartlyApproved".into())
     );
     let message = world.condition("Approved").message;
     assert!(message.contains("first waits"), "{message}");
     assert_eq!(world.records.len(), 1);
     world.check_rest();
-    // What is in force is watched also while the rest waits.
+    // The applied part is watched for drift while the rest waits.
     world.edit(
         &config_map("third"),
         "kubectl",
@@ -149,10 +152,10 @@ fn a_part_of_a_plan_is_carried_out_with_what_it_depends_on() {
     assert_eq!(world.written, ["second", "third", "first"]);
 }
 
-/// What failed is not tried for ever because another item waits.
+/// A failed item is not retried forever because another item waits.
 #[test]
-fn a_part_that_fails_comes_to_an_end() {
-    let mut world = World::steps();
+fn failed_partial_plan_is_not_retried() {
+    let mut world = Simulation::steps();
     world.refusals.insert("second".into(), "no".into());
     approve(&mut world, |approval| approval.items = vec!["third".into()]);
     world.spec(|spec| spec.failure_policy = FailurePolicy::Continue);
@@ -167,20 +170,20 @@ fn a_part_that_fails_comes_to_an_end() {
 }
 
 #[test]
-fn an_item_that_there_is_not_cannot_be_approved() {
-    let mut world = World::steps();
+fn unknown_item_cannot_be_approved() {
+    let mut world = Simulation::steps();
     approve(&mut world, |approval| {
         approval.items = vec!["fourth".into()];
     });
     world.run();
     assert_eq!(world.phase(), Phase::ReviewRequired);
-    assert_eq!(world.says("Approved").1, "UnknownItem");
+    assert_eq!(world.status_and_reason("Approved").1, "UnknownItem");
     world.check_rest();
 }
 
 #[test]
-fn so_many_have_to_approve() {
-    let mut world = World::steps();
+fn required_number_of_approvals_is_enforced() {
+    let mut world = Simulation::steps();
     world.recorder = Recorder::Trusted;
     world.annotate(names::AUTHORS, r#"["ann"]"#);
     world.spec(|spec| {
@@ -201,7 +204,7 @@ fn so_many_have_to_approve() {
         world.annotate(names::APPROVALS, recorded.as_deref().unwrap());
         world.run();
         assert_eq!(world.phase(), Phase::ReviewRequired);
-        assert_eq!(world.says("Approved").1, "TooFewApprovals");
+        assert_eq!(world.status_and_reason("Approved").1, "TooFewApprovals");
         let message = world.condition("Approved").message;
         assert!(
             message.contains(&format!(
@@ -222,17 +225,20 @@ fn so_many_have_to_approve() {
     );
 }
 
-/// B16: nothing is taken from others unless somebody agrees.
+/// B16: fields of other managers are taken over only with consent.
 #[test]
-fn what_others_own_stays_theirs_without_consent() {
-    let mut world = World::steps();
+fn takeover_needs_consent() {
+    let mut world = Simulation::steps();
     let third = config_map("third");
     world.edit(&third, "argocd", &json!({ "data": { "interval": 1 } }));
     let before = world.cluster.get(&third);
     world.action(Action::Apply);
     world.run();
     assert_eq!(world.phase(), Phase::ReviewRequired);
-    assert_eq!(world.says("Approved").1, "TakeoverWithoutConsent");
+    assert_eq!(
+        world.status_and_reason("Approved").1,
+        "TakeoverWithoutConsent"
+    );
     let takeover = &world.item("third").takeovers[0];
     assert_eq!(
         (takeover.path.as_str(), takeover.manager.as_str()),
@@ -259,21 +265,24 @@ fn what_others_own_stays_theirs_without_consent() {
     assert_eq!(world.live(&third, "/data/interval"), json!(60));
 }
 
-/// Somebody takes a field between the plan and the write, without changing it from what it was.
+/// Another manager takes a field between plan and write, without changing its value.
 #[test]
-fn a_field_that_somebody_takes_meanwhile_is_asked_for() {
-    let mut world = World::steps();
+fn field_taken_after_planning_needs_consent() {
+    let mut world = Simulation::steps();
     let third = config_map("third");
     world.edit(&third, "", &json!({ "data": { "interval": 1 } }));
     world.action(Action::Apply);
     world.run();
-    // Taken, and put back to what the plan was made from: the lock holds, the owner is another.
+    // Taken, and set back to the value in the plan: the lock holds, but the owner differs.
     world.edit(&third, "argocd", &json!({ "data": { "interval": 2 } }));
     world.edit(&third, "argocd", &json!({ "data": { "interval": 1 } }));
     world.roll_out("worker", 10);
     world.run();
     assert_eq!(world.phase(), Phase::ReviewRequired);
-    assert_eq!(world.says("Approved").1, "TakeoverWithoutConsent");
+    assert_eq!(
+        world.status_and_reason("Approved").1,
+        "TakeoverWithoutConsent"
+    );
     assert_eq!(world.written, ["first", "second"]);
     let outcome = world.records[0].outcome.clone().unwrap();
     assert_eq!(outcome.result, crate::record::Ending::Superseded);
@@ -285,10 +294,10 @@ fn a_field_that_somebody_takes_meanwhile_is_asked_for() {
     world.check_rest();
 }
 
-/// What was ours and somebody took is only taken back.
+/// Taking back a field that was ours needs no consent.
 #[test]
-fn what_was_ours_is_taken_back_without_consent() {
-    let mut world = World::steps();
+fn reclaiming_our_field_needs_no_consent() {
+    let mut world = Simulation::steps();
     world.action(Action::Apply);
     world.run();
     world.roll_out("worker", 10);
@@ -309,10 +318,10 @@ fn what_was_ours_is_taken_back_without_consent() {
     );
 }
 
-/// An approval that is taken away stops the plan before the next item.
+/// Withdrawing the approval stops the plan before the next item.
 #[test]
-fn a_rejection_stops_a_plan_that_is_being_carried_out() {
-    let mut world = World::steps();
+fn rejection_stops_a_running_plan() {
+    let mut world = Simulation::steps();
     world.action(Action::Apply);
     world.run();
     let digest = world.digest();
@@ -325,7 +334,7 @@ fn a_rejection_stops_a_plan_that_is_being_carried_out() {
     world.roll_out("worker", 10);
     world.run();
     assert_eq!(world.phase(), Phase::ReviewRequired);
-    assert_eq!(world.says("Approved").1, "Rejected");
+    assert_eq!(world.status_and_reason("Approved").1, "Rejected");
     assert_eq!(world.written, ["first"]);
     let outcome = world.records[0].outcome.clone().unwrap();
     assert_eq!(outcome.result, crate::record::Ending::Superseded);

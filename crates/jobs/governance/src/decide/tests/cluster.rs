@@ -1,4 +1,4 @@
-//! A server in small: objects whose fields are owned, server-side apply, and plain edits.
+//! A minimal API server: objects with field ownership, server-side apply, and plain edits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::snapshot::{GroupKind, Kind, Snapshot};
 /// The segments of a path: keys may hold dots.
 type Path = Vec<String>;
 
-/// An object, with who owns which of its fields.
+/// An object and the owners of its fields.
 #[derive(Debug, Clone)]
 struct Stored {
     value: Value,
@@ -81,7 +81,7 @@ impl Cluster {
         self.objects.get(&self.key(target)).map(Stored::read)
     }
 
-    /// Everything there is, without bookkeeping: for comparisons.
+    /// All objects without metadata of the server, for comparisons.
     pub(crate) fn content(&self) -> Vec<Value> {
         let objects = self.objects.values();
         objects.map(|stored| stored.value.clone()).collect()
@@ -106,7 +106,7 @@ impl Cluster {
         snapshot
     }
 
-    /// What somebody does with `kubectl patch --type merge`; creates what is not there.
+    /// `kubectl patch --type merge` by a manager; creates missing objects.
     pub(crate) fn edit(&mut self, target: &TargetRef, who: &str, patch: &Value, now: Timestamp) {
         let key = self.key(target);
         let stored = self.objects.entry(key).or_insert_with(|| Stored {
@@ -120,7 +120,7 @@ impl Cluster {
         stored.owners.retain(|path, _| after.contains_key(path));
         for (path, value) in after {
             if before.get(&path) != Some(&value) {
-                // What nobody wrote is nobody's.
+                // Fields written without a manager have no owner.
                 let owners = Some(who.to_owned()).filter(|who| !who.is_empty());
                 stored.owners.insert(path, owners.into_iter().collect());
             }
@@ -133,7 +133,7 @@ impl Cluster {
         self.objects.remove(&key);
     }
 
-    /// Server-side apply: the object as it would be, or who is in the way.
+    /// Server-side apply: the resulting object, or the conflicts.
     pub(crate) fn applied(
         &self,
         target: &TargetRef,
@@ -144,7 +144,7 @@ impl Cluster {
         Ok(self.try_apply(target, desired, force, now)?.read())
     }
 
-    /// Server-side apply that takes what is in the way.
+    /// Server-side apply with force.
     pub(crate) fn force(&mut self, target: &TargetRef, desired: &Value, now: Timestamp) {
         let stored = self.try_apply(target, desired, true, now).unwrap();
         self.objects.insert(self.key(target), stored);
@@ -189,7 +189,7 @@ impl Cluster {
             let owners = stored.owners.entry(path.clone()).or_default();
             if owners.remove(FIELD_MANAGER) && owners.is_empty() {
                 stored.owners.remove(&path);
-                // What was empty and has something in it now stays.
+                // A field that was empty and has children now stays.
                 if !wanted.keys().any(|below| below.starts_with(&path)) {
                     take(&mut stored.value, &path);
                 }
@@ -236,7 +236,7 @@ fn identity(target: &TargetRef) -> Value {
     object
 }
 
-/// What can be owned: everything but identity; lists as a whole.
+/// The fields that can be owned: all but identity; lists as a whole.
 fn leaves(object: &Value) -> BTreeMap<Path, Value> {
     fn collect(path: &[String], value: &Value, found: &mut BTreeMap<Path, Value>) {
         match value {
@@ -255,7 +255,7 @@ fn leaves(object: &Value) -> BTreeMap<Path, Value> {
     let mut found = BTreeMap::new();
     collect(&[], object, &mut found);
     found.retain(|path, _| {
-        // An object without anything in it has nothing to be owned.
+        // An empty object has no fields to own.
         if path.is_empty() {
             return false;
         }

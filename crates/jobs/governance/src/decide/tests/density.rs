@@ -1,10 +1,10 @@
-//! Higher density: an object that others own, whose fields are ours in part.
+//! Higher density: an object of other managers of which some fields are ours.
 
 use api::advisor::{Action, DriftClass, Operation, Phase, ProfileOptions};
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::World;
+use super::Simulation;
 use super::profiles::machine_config;
 use super::world::hyper_converged;
 
@@ -12,8 +12,8 @@ const SWAP: &str = "enable-kubelet-swap";
 const DENSITY: &str = "configure-higher-density";
 
 /// Everything is applied and rolled out.
-fn in_force() -> World {
-    let mut world = World::density();
+fn in_force() -> Simulation {
+    let mut world = Simulation::density();
     world.action(Action::Apply);
     world.run();
     world.roll_out("worker", 10);
@@ -23,7 +23,7 @@ fn in_force() -> World {
     world
 }
 
-fn set(world: &mut World, action: Action, options: &Value) {
+fn set(world: &mut Simulation, action: Action, options: &Value) {
     let options: ProfileOptions =
         serde_json::from_value(json!({ "virtHigherDensity": options })).unwrap();
     world.spec(|spec| {
@@ -32,14 +32,14 @@ fn set(world: &mut World, action: Action, options: &Value) {
     });
 }
 
-/// B7: every option is noticed, in review and when everything is applied.
+/// B7: every option is observed, in review and after completion.
 #[rstest]
 #[case::swap(json!({ "enableSwap": false, "memoryToRequestRatio": 120 }))]
 #[case::ratio(json!({ "memoryToRequestRatio": 200 }))]
 #[case::ksm(json!({ "ksmConfiguration": { "enabled": false } }))]
 #[case::selector(json!({ "ksmConfiguration": { "nodeLabelSelector": { "matchLabels": { "ksm": "on" } } } }))]
-fn every_option_makes_another_plan(#[case] options: Value) {
-    let mut world = World::density();
+fn every_option_changes_the_plan(#[case] options: Value) {
+    let mut world = Simulation::density();
     world.run();
     let before = world.digest();
     set(&mut world, Action::DryRun, &options);
@@ -60,10 +60,9 @@ fn every_option_makes_another_plan(#[case] options: Value) {
     world.check_rest();
 }
 
-/// B11: the object is the target and no input; whoever edits our fields is named, and of the others
-/// nothing is said.
+/// B11: the object is a target and not an input; edits of our fields name their manager, and other fields are ignored.
 #[test]
-fn an_edit_of_virtualization_is_drift_where_it_is_ours() {
+fn edit_of_our_hyper_converged_fields_is_drift() {
     let mut world = in_force();
     world.migrations(20);
     world.run();
@@ -87,13 +86,13 @@ fn an_edit_of_virtualization_is_drift_where_it_is_ours() {
         (drift.applied, drift.live),
         (Some(json!(150)), Some(json!(110)))
     );
-    assert_eq!(world.says("InputDependencyDrift").0, "False");
+    assert_eq!(world.status_and_reason("InputDependencyDrift").0, "False");
     world.check_rest();
 }
 
-/// B15: swap and merging of pages are taken back when they are switched off, and nothing else.
+/// B15: swap and KSM are removed when they are disabled, and nothing else.
 #[test]
-fn what_is_switched_off_is_taken_back() {
+fn disabled_options_are_removed() {
     let mut world = in_force();
     assert_eq!(
         world.live(&hyper_converged(), "/spec/ksmConfiguration"),

@@ -1,18 +1,18 @@
-//! What is in force is watched: edits of targets, changes of inputs, and what is done about them.
+//! Applied state is watched: edits of targets, changes of inputs, and the reactions to them.
 
 use api::advisor::{Action, DriftClass, Phase};
 use jiff::SignedDuration;
 use rstest::rstest;
 use serde_json::json;
 
-use super::World;
+use super::Simulation;
 use super::profiles::config_map;
 use super::world::{descheduler, hyper_converged};
 use crate::enforcement::{CORRECTIONS, EXHAUSTIONS, PERIOD};
 use crate::profile::kinds::{CONFIG_MAP, KUBE_DESCHEDULER};
 
-fn steps() -> World {
-    let mut world = World::steps();
+fn steps() -> Simulation {
+    let mut world = Simulation::steps();
     world.action(Action::Apply);
     world.run();
     world.roll_out("worker", 10);
@@ -21,8 +21,8 @@ fn steps() -> World {
     world
 }
 
-fn load_aware() -> World {
-    let mut world = World::load_aware();
+fn load_aware() -> Simulation {
+    let mut world = Simulation::load_aware();
     world.action(Action::Apply);
     world.run();
     world.roll_out("worker", 10);
@@ -32,7 +32,7 @@ fn load_aware() -> World {
 }
 
 #[test]
-fn drift_is_told_with_who_and_what_and_is_not_fought() {
+fn drift_is_reported_and_not_reverted() {
     let mut world = steps();
     let written = world.written.clone();
     world.pass(SignedDuration::from_hours(1));
@@ -50,11 +50,11 @@ fn drift_is_told_with_who_and_what_and_is_not_fought() {
         "Configuration has drifted from desired state: second: data.limit is 50, applied was 5, changed by kubectl-edit at 2026-07-01T13:00:00Z"
     );
     assert_eq!(
-        world.says("Completed"),
+        world.status_and_reason("Completed"),
         ("False".into(), "ConfigurationDrifted".into())
     );
     assert_eq!(
-        world.says("ProfileActive"),
+        world.status_and_reason("ProfileActive"),
         ("False".into(), "DriftDetected".into())
     );
     let drift = &world.status().drift[0];
@@ -76,7 +76,7 @@ fn drift_is_told_with_who_and_what_and_is_not_fought() {
 
 /// B10.
 #[test]
-fn drift_that_is_corrected_by_hand_is_over() {
+fn manually_corrected_drift_is_resolved() {
     let mut world = steps();
     let second = config_map("second");
     world.edit(&second, "kubectl", &json!({ "data": { "limit": 50 } }));
@@ -89,12 +89,12 @@ fn drift_that_is_corrected_by_hand_is_over() {
         Some("In desired state")
     );
     assert!(world.status().drift.is_empty());
-    assert_eq!(world.says("Drifted").0, "False");
+    assert_eq!(world.status_and_reason("Drifted").0, "False");
     world.check_rest();
 }
 
 #[test]
-fn what_others_add_is_no_drift() {
+fn added_fields_are_no_drift() {
     let mut world = steps();
     world.edit(
         &config_map("second"),
@@ -107,13 +107,13 @@ fn what_others_add_is_no_drift() {
 }
 
 #[test]
-fn a_target_that_is_deleted_has_drifted() {
+fn deleted_target_is_drift() {
     let mut world = steps();
     world.cluster.delete(&config_map("third"));
     world.run();
     assert_eq!(world.phase(), Phase::Drifted);
     world.check_rest();
-    // Toggling the action puts it back.
+    // Toggling the action restores it.
     world.action(Action::DryRun);
     world.run();
     assert_eq!(world.phase(), Phase::ReviewRequired);
@@ -126,19 +126,19 @@ fn a_target_that_is_deleted_has_drifted() {
     );
 }
 
-/// B18: in review, when the plan failed and when there can be none, there is drift of what is in force.
+/// B18: drift of applied state is reported in review, after a failure and while prerequisites are missing.
 #[rstest]
 #[case::review(Phase::ReviewRequired)]
 #[case::failed(Phase::Failed)]
 #[case::prerequisite_failed(Phase::PrerequisiteFailed)]
-fn drift_is_seen_while_another_plan_waits_or_has_failed(#[case] phase: Phase) {
+fn drift_is_reported_in_other_phases(#[case] phase: Phase) {
     let mut world = steps();
     world.options(|options| options.descheduling_interval_seconds = Some(90));
     match phase {
         Phase::Failed => {
             world.refusals.insert("second".into(), "no".into());
         }
-        // What is gone with its kind has not drifted: nobody knows.
+        // Objects whose CRD is removed have not drifted: their state is unknown.
         Phase::PrerequisiteFailed => world.cluster.uninstall(CONFIG_MAP),
         _ => world.action(Action::DryRun),
     }
@@ -166,7 +166,7 @@ fn drift_is_seen_while_another_plan_waits_or_has_failed(#[case] phase: Phase) {
 
 /// The acceptance example: the migration limit goes from 5 to 10.
 #[test]
-fn an_input_that_changes_is_reviewed_although_action_is_apply() {
+fn changed_input_needs_review_under_apply() {
     let mut world = load_aware();
     let written = world.written.len();
     world.migrations(10);
@@ -189,7 +189,7 @@ fn an_input_that_changes_is_reviewed_although_action_is_apply() {
         json!(5)
     );
     assert_eq!(
-        world.says("Approved"),
+        world.status_and_reason("Approved"),
         ("False".into(), "InputChanged".into())
     );
     world.check_rest();
@@ -199,7 +199,7 @@ fn an_input_that_changes_is_reviewed_although_action_is_apply() {
     world.run();
     assert_eq!(world.phase(), Phase::Completed);
     assert_eq!(
-        world.says("InputDependencyDrift"),
+        world.status_and_reason("InputDependencyDrift"),
         ("False".into(), "Acknowledged".into())
     );
     assert_eq!(
@@ -210,7 +210,7 @@ fn an_input_that_changes_is_reviewed_although_action_is_apply() {
 }
 
 #[test]
-fn an_input_that_changes_back_resolves_itself() {
+fn reverted_input_change_is_resolved() {
     let mut world = load_aware();
     let written = world.written.len();
     world.migrations(10);
@@ -219,7 +219,7 @@ fn an_input_that_changes_back_resolves_itself() {
     world.run();
     assert_eq!(world.trail, [Phase::Drafting, Phase::Completed]);
     assert_eq!(
-        world.says("InputDependencyDrift"),
+        world.status_and_reason("InputDependencyDrift"),
         ("False".into(), "DriftResolved".into())
     );
     assert_eq!(world.written.len(), written);
@@ -232,7 +232,7 @@ fn an_input_that_changes_back_resolves_itself() {
 
 /// B11, B12: inputs are compared with inputs.
 #[test]
-fn an_edit_of_the_target_is_no_change_of_an_input() {
+fn target_edit_is_no_input_change() {
     let mut world = load_aware();
     world.edit(
         &descheduler(),
@@ -241,19 +241,19 @@ fn an_edit_of_the_target_is_no_change_of_an_input() {
     );
     world.run();
     assert_eq!(world.phase(), Phase::Drifted);
-    assert_eq!(world.says("InputDependencyDrift").0, "False");
-    // And both are told apart when both happen.
+    assert_eq!(world.status_and_reason("InputDependencyDrift").0, "False");
+    // Both are distinguished when both happen.
     world.migrations(20);
     world.run();
     assert_eq!(world.phase(), Phase::ReviewRequired);
-    assert_eq!(world.says("InputDependencyDrift").0, "True");
+    assert_eq!(world.status_and_reason("InputDependencyDrift").0, "True");
     let diff = world.item("enable-load-aware-descheduling").diff.unwrap();
     assert!(diff.contains("-    total: 10\n+    total: 18"), "{diff}");
 }
 
-/// What was derived counts: a change that comes to the same is none.
+/// Derived values count: an input change with the same result is none.
 #[test]
-fn an_input_that_comes_to_the_same_is_only_noted() {
+fn input_change_without_effect_is_only_recorded() {
     let mut world = load_aware();
     world.edit(
         &hyper_converged(),
@@ -266,10 +266,10 @@ fn an_input_that_comes_to_the_same_is_only_noted() {
     world.check_rest();
 }
 
-/// B12: an older definition knows no limit per node, and nothing goes round in circles.
+/// B12: an older CRD has no limit per node, and the state machine converges.
 #[test]
-fn a_definition_without_a_limit_per_node_comes_to_rest() {
-    let mut world = World::load_aware();
+fn crd_without_node_limit_converges() {
+    let mut world = Simulation::load_aware();
     let text = json!({ "type": "string" });
     let schema = json!({ "type": "object", "properties": { "spec": { "type": "object", "properties": {
         "managementState": text, "mode": text,
@@ -292,10 +292,10 @@ fn a_definition_without_a_limit_per_node_comes_to_rest() {
     world.check_rest();
 }
 
-/// B12: a descheduler that takes no limits at all.
+/// B12: a descheduler CRD without any limits.
 #[test]
-fn a_definition_without_limits_comes_to_rest() {
-    let mut world = World::load_aware();
+fn crd_without_limits_converges() {
+    let mut world = Simulation::load_aware();
     let text = json!({ "type": "string" });
     let schema = json!({ "type": "object", "properties": { "spec": { "type": "object", "properties": {
         "managementState": text, "mode": text,
@@ -317,17 +317,17 @@ fn a_definition_without_limits_comes_to_rest() {
         json!(null)
     );
     world.check_rest();
-    // What is derived from it is sent nowhere: it is no input.
+    // The derived value is not sent, so it is no input.
     world.migrations(20);
     world.run();
     assert_eq!(world.phase(), Phase::Completed);
     world.check_rest();
 }
 
-/// B12: a limit that is given is no input, and the other one still is.
+/// B12: a limit set in the options is no input, and the other one still is.
 #[test]
-fn one_limit_that_is_given_does_not_hide_changes_of_the_other() {
-    let mut world = World::load_aware();
+fn explicit_limit_does_not_hide_changes_of_the_other() {
+    let mut world = Simulation::load_aware();
     world.action(Action::Apply);
     world.options(|options| options.eviction_limit_node = Some(4));
     world.run();
@@ -342,7 +342,7 @@ fn one_limit_that_is_given_does_not_hide_changes_of_the_other() {
     world.run();
     assert_eq!(world.phase(), Phase::ReviewRequired);
     assert_eq!(
-        world.says("InputDependencyDrift"),
+        world.status_and_reason("InputDependencyDrift"),
         ("True".into(), "InputChanged".into())
     );
     world.check_rest();
@@ -376,12 +376,12 @@ fn bypassed_locks_correct_drift() {
 }
 
 #[test]
-fn an_edit_war_is_given_up_until_somebody_looks() {
+fn edit_conflict_pauses_until_spec_changes() {
     let mut world = steps();
     world.spec(|spec| spec.bypass_optimistic_lock = true);
     world.run();
     let second = config_map("second");
-    let fight = |world: &mut World| {
+    let fight = |world: &mut Simulation| {
         world.edit(&second, "argocd", &json!({ "data": { "limit": 50 } }));
         world.run()
     };
@@ -409,11 +409,11 @@ fn an_edit_war_is_given_up_until_somebody_looks() {
     let enforcement = world.status().enforcement.unwrap();
     assert!(enforcement.paused);
     assert_eq!(enforcement.against.as_deref(), Some("argocd"));
-    let told = world
+    let warnings = world
         .notices
         .iter()
         .filter(|notice| notice.reason == "EnforcementPaused");
-    assert_eq!(told.count(), 1);
+    assert_eq!(warnings.count(), 1);
     world.check_rest();
     world.pass(SignedDuration::from_mins(30));
     let written = world.written.len();
@@ -428,9 +428,9 @@ fn an_edit_war_is_given_up_until_somebody_looks() {
     assert_eq!(world.status().enforcement, None);
 }
 
-/// B13: a new version that wants less is an upgrade, too: applying it would take something back.
+/// B13: a new version that drops a field is an upgrade as well: applying it would release the field.
 #[test]
-fn a_field_that_a_version_gives_up_is_an_upgrade() {
+fn dropped_field_is_an_upgrade() {
     use crate::intent::Intents;
     use crate::profile::{About, Prerequisite, Profile, Refusal, Uses};
     struct Less(super::profiles::Steps);

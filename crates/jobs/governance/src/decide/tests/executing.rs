@@ -1,34 +1,34 @@
-//! A plan is carried out: one item after the other, under its lock, in its window, in its time.
+//! Execution of a plan: item order, locks, windows and timeouts.
 
 use api::advisor::{Action, FailurePolicy, ItemState, MaintenanceWindow, Phase};
 use jiff::SignedDuration;
 use rstest::rstest;
 use serde_json::json;
 
-use super::World;
+use super::Simulation;
 use super::profiles::{config_map, machine_config};
 use crate::record::Ending;
 
 use ItemState::{Completed, Failed, InProgress, Pending};
 
 /// The three steps, applied; the first waits for its pool.
-fn begun(change: impl FnOnce(&mut World)) -> World {
-    let mut world = World::steps();
+fn begun(change: impl FnOnce(&mut Simulation)) -> Simulation {
+    let mut world = Simulation::steps();
     world.action(Action::Apply);
     change(&mut world);
     world.run();
     world
 }
 
-fn ending(world: &World, revision: i64) -> Option<Ending> {
+fn ending(world: &Simulation, revision: i64) -> Option<Ending> {
     let mut records = world.records.iter();
     let record = records.find(|record| record.revision == revision)?;
     record.outcome.as_ref().map(|outcome| outcome.result)
 }
 
-/// B1, and B2: right after it was written the pool still says that it is up to date.
+/// B1, B2: right after the write the pool still reports that it is up to date.
 #[test]
-fn an_item_waits_for_the_one_before_it() {
+fn item_waits_for_the_previous_one() {
     let mut world = begun(|_| {});
     assert_eq!(world.states(), [InProgress, Pending, Pending]);
     assert_eq!(
@@ -51,9 +51,9 @@ fn an_item_waits_for_the_one_before_it() {
     assert_eq!(world.written, ["first", "second", "third"]);
 }
 
-/// B3, B4: a timeout wakes up by itself and sticks.
+/// B3, B4: a timeout requeues itself and is final.
 #[test]
-fn a_timeout_ends_the_plan() {
+fn timeout_fails_the_plan() {
     let mut world = begun(|world| world.spec(|spec| spec.wait_timeout = Some("1h30m".into())));
     world.roll_out("worker", 2);
     let wake = world.run().unwrap();
@@ -74,21 +74,21 @@ fn a_timeout_ends_the_plan() {
     );
     assert_eq!(ending(&world, 1), Some(Ending::Failed));
     world.check_rest();
-    // Nothing is retried unasked, also when the nodes are there at last.
+    // Nothing is retried without a request, even when the nodes are done at last.
     world.roll_out("worker", 10);
     world.run();
     assert_eq!(world.phase(), Phase::Failed);
     assert_eq!(world.written, ["first"]);
-    // Asked for, it goes on.
+    // On request it resumes.
     world.spec(|spec| spec.wait_timeout = Some("2h".into()));
     world.run();
     assert_eq!(world.phase(), Phase::Completed);
     assert_eq!(world.written, ["first", "second", "third"]);
 }
 
-/// B3 with Continue: it is told at the end, and stays so until it is healthy.
+/// B3 with Continue: the failure is reported at the end, until the item is healthy.
 #[test]
-fn a_timeout_with_continue_ends_with_errors() {
+fn timeout_with_continue_completes_with_errors() {
     let mut world = begun(|world| {
         world.spec(|spec| {
             spec.wait_timeout = Some("30m".into());
@@ -102,7 +102,7 @@ fn a_timeout_with_continue_ends_with_errors() {
     assert_eq!(ending(&world, 1), Some(Ending::CompletedWithErrors));
     // B9.
     assert_eq!(
-        world.says("Completed"),
+        world.status_and_reason("Completed"),
         ("False".into(), "CompletedWithErrors".into())
     );
     let message = world.condition("CompletedWithErrors").message;
@@ -121,7 +121,7 @@ fn a_timeout_with_continue_ends_with_errors() {
 #[rstest]
 #[case::abort(FailurePolicy::Abort, Phase::Failed, [Completed, Failed, Pending], Ending::Failed)]
 #[case::go_on(FailurePolicy::Continue, Phase::CompletedWithErrors, [Completed, Failed, Completed], Ending::CompletedWithErrors)]
-fn what_the_server_refuses_has_failed(
+fn rejected_write_fails_the_item(
     #[case] policy: FailurePolicy,
     #[case] phase: Phase,
     #[case] states: [ItemState; 3],
@@ -141,7 +141,7 @@ fn what_the_server_refuses_has_failed(
     );
     assert_eq!(ending(&world, 1), Some(end));
     world.check_rest();
-    // B8: what failed can be tried again.
+    // B8: a failed item can be retried.
     world.refusals.clear();
     world.spec(|spec| spec.wait_timeout = Some("9h".into()));
     world.run();
@@ -150,8 +150,8 @@ fn what_the_server_refuses_has_failed(
 }
 
 #[test]
-fn a_plan_whose_targets_changed_fails_and_says_what_changed() {
-    let mut world = World::steps();
+fn changed_target_makes_the_plan_stale() {
+    let mut world = Simulation::steps();
     let third = config_map("third");
     world.edit(&third, "", &json!({ "data": { "interval": 1 } }));
     world.run();
@@ -182,31 +182,31 @@ fn a_plan_whose_targets_changed_fails_and_says_what_changed() {
     world.run();
     assert_eq!(world.phase(), Phase::ReviewRequired);
     assert_eq!(
-        world.says("PlanStale"),
+        world.status_and_reason("PlanStale"),
         ("False".into(), "Replanned".into())
     );
 }
 
 #[rstest]
-#[case::came(json!({ "data": { "interval": 9 } }), "ConfigMap there/second did not exist and does now")]
-fn a_target_that_changes_at_the_last_moment_is_left_alone(
+#[case::came(json!({ "data": { "interval": 9 } }), "ConfigMap there/second did not exist and was created")]
+fn target_changed_before_the_write_is_not_written(
     #[case] patch: serde_json::Value,
-    #[case] told: &str,
+    #[case] expected_message: &str,
 ) {
     let mut world = begun(|_| {});
     world.overtaken = Some((config_map("second"), patch.clone()));
     world.roll_out("worker", 10);
     world.run();
     assert_eq!(world.phase(), Phase::Failed);
-    assert_eq!(world.condition("PlanStale").message, told);
+    assert_eq!(world.condition("PlanStale").message, expected_message);
     assert_eq!(world.states(), [Completed, Pending, Pending]);
     assert_eq!(world.live(&config_map("second"), "/data"), patch["data"]);
     assert_eq!(ending(&world, 1), Some(Ending::Failed));
 }
 
 #[test]
-fn a_bypassed_lock_is_not_looked_at() {
-    let mut world = World::steps();
+fn bypassed_lock_is_not_checked() {
+    let mut world = Simulation::steps();
     let third = config_map("third");
     world.edit(&third, "argocd", &json!({ "data": { "interval": 1 } }));
     world.run();
@@ -224,7 +224,7 @@ fn a_bypassed_lock_is_not_looked_at() {
 
 /// B17.
 #[test]
-fn a_dry_run_stops_the_plan_before_the_next_item() {
+fn dry_run_stops_the_plan_before_the_next_item() {
     let mut world = begun(|_| {});
     world.roll_out("worker", 5);
     world.action(Action::DryRun);
@@ -244,9 +244,9 @@ fn a_dry_run_stops_the_plan_before_the_next_item() {
     assert_eq!(world.written, ["first", "second", "third"]);
 }
 
-/// B17: while nodes reboot, an edit of what was applied is not fought.
+/// B17: while nodes reboot, an edit of the applied state is not reverted.
 #[test]
-fn what_is_applied_is_not_applied_again_while_it_is_waited_for() {
+fn applied_item_is_not_reapplied_while_waiting() {
     let mut world = begun(|_| {});
     world.roll_out("worker", 3);
     world.run();
@@ -264,9 +264,9 @@ fn what_is_applied_is_not_applied_again_while_it_is_waited_for() {
     );
 }
 
-/// B18: and it is seen when it is over.
+/// B18: it is reported as drift afterwards.
 #[test]
-fn an_edit_during_the_rollout_is_seen_as_drift_afterwards() {
+fn edit_during_rollout_is_drift_afterwards() {
     let mut world = begun(|_| {});
     let first = machine_config("first");
     world.edit(
@@ -295,7 +295,7 @@ fn ignoring_stops_the_plan_at_once() {
 }
 
 #[test]
-fn other_inputs_stop_the_plan_and_have_to_be_reviewed() {
+fn changed_inputs_stop_the_plan_for_review() {
     let mut world = begun(|_| {});
     world.edit(
         &config_map("source"),
@@ -307,7 +307,7 @@ fn other_inputs_stop_the_plan_and_have_to_be_reviewed() {
     assert_eq!(world.phase(), Phase::ReviewRequired);
     assert_eq!(world.written, ["first"]);
     assert_eq!(
-        world.says("InputDependencyDrift"),
+        world.status_and_reason("InputDependencyDrift"),
         ("True".into(), "InputChanged".into())
     );
     world.check_rest();
@@ -339,7 +339,7 @@ fn disruptive_items_wait_for_their_window() {
     world.run();
     assert_eq!(world.written, ["first"]);
     assert_eq!(world.status().next_window, None);
-    // What begun goes on when the window has closed, and what disturbs nobody needs none.
+    // A started item continues after the window has closed, and items without disruption need none.
     world.pass(SignedDuration::from_hours(5));
     world.roll_out("worker", 10);
     world.run();
@@ -348,7 +348,7 @@ fn disruptive_items_wait_for_their_window() {
 }
 
 #[test]
-fn items_that_disturb_nobody_need_no_window() {
+fn items_without_disruption_need_no_window() {
     let mut world = begun(|world| {
         world.spec(|spec| spec.maintenance_windows = vec![nightly()]);
         world.options(|options| options.enable_psi_metrics = Some(false));
@@ -358,9 +358,9 @@ fn items_that_disturb_nobody_need_no_window() {
     world.check_rest();
 }
 
-/// Windows that cannot be read let nothing begin.
+/// Unparsable windows let nothing start.
 #[test]
-fn a_window_that_makes_no_sense_does_not_open() {
+fn invalid_window_does_not_open() {
     let mut world = begun(|world| world.spec(|spec| spec.maintenance_windows = vec![nightly()]));
     world.spec(|spec| spec.maintenance_windows[0].schedule = "whenever".into());
     world.run();
@@ -370,9 +370,9 @@ fn a_window_that_makes_no_sense_does_not_open() {
 
 /// B14.
 #[test]
-fn pools_without_nodes_paused_pools_and_pools_of_ones_own() {
-    // Nobody is disturbed where there are no nodes, and nothing is waited for.
-    let mut world = World::steps();
+fn empty_paused_and_custom_pools() {
+    // A pool without nodes is not disrupted, and not waited for.
+    let mut world = Simulation::steps();
     world.pool("worker", 0);
     world.action(Action::Apply);
     world.run();
@@ -380,7 +380,7 @@ fn pools_without_nodes_paused_pools_and_pools_of_ones_own() {
     world.run();
     assert_eq!(world.phase(), Phase::Completed);
 
-    // All pools that take it are waited for.
+    // All pools that select the MachineConfig are waited for.
     let mut world = begun(|world| world.pool("infra", 3));
     world.roll_out("worker", 10);
     world.run();
@@ -388,7 +388,7 @@ fn pools_without_nodes_paused_pools_and_pools_of_ones_own() {
     let message = world.item("first").message.unwrap();
     assert!(message.contains("'infra'"), "{message}");
 
-    // A paused pool is told, and never takes it up by itself.
+    // A paused pool is reported; it does not roll out by itself.
     world.pause_pool("infra", true);
     world.run();
     let message = world.item("first").message.unwrap();
@@ -404,7 +404,7 @@ fn pools_without_nodes_paused_pools_and_pools_of_ones_own() {
 
 /// B19.
 #[test]
-fn every_plan_that_was_begun_is_in_the_history() {
+fn every_started_plan_is_in_the_history() {
     let mut world = begun(|_| {});
     world.roll_out("worker", 10);
     world.run();
@@ -433,9 +433,9 @@ fn every_plan_that_was_begun_is_in_the_history() {
     assert_eq!(world.records[0].inputs[0].derived, json!(5));
 }
 
-/// B15: what is not wanted any more is taken back, as an item that is reviewed like any other.
+/// B15: what is no longer desired is removed, by an item that is reviewed like any other.
 #[test]
-fn what_an_option_turns_off_is_removed() {
+fn disabled_option_removes_its_object() {
     let mut world = begun(|_| {});
     world.roll_out("worker", 10);
     world.run();
@@ -462,7 +462,7 @@ fn what_an_option_turns_off_is_removed() {
     assert_eq!(world.phase(), Phase::Completed);
     assert_eq!(world.item("remove-first").state, Completed);
     world.check_rest();
-    // It is not missed.
+    // Its absence is no drift.
     assert!(
         world
             .status()
@@ -472,10 +472,10 @@ fn what_an_option_turns_off_is_removed() {
     );
 }
 
-/// B15, the other way round: what was there before us is not ours to remove.
+/// B15, the converse: objects that existed before us are not removed.
 #[test]
-fn what_others_had_in_force_is_left_to_them() {
-    let mut world = World::steps();
+fn preexisting_objects_are_not_removed() {
+    let mut world = Simulation::steps();
     let patch = json!({
         "metadata": { "labels": { "machineconfiguration.openshift.io/role": "worker" } },
         "spec": { "kernelArguments": ["psi=1"] },

@@ -1,14 +1,14 @@
-//! Killed after any effect, the operator goes on, and everything ends as if nothing had happened.
+//! Killed after any effect, the operator resumes, with the same outcome as without the kill.
 
 use api::advisor::{Action, Approval, FailurePolicy, Phase};
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::World;
+use super::Simulation;
 use super::profiles::config_map;
 
-/// Everything that is left, but for when it happened.
-pub(super) fn outcome(world: &World) -> Value {
+/// The complete outcome, without timestamps.
+pub(super) fn outcome(world: &Simulation) -> Value {
     fn timeless(value: &mut Value) {
         match value {
             Value::Object(map) => {
@@ -40,10 +40,10 @@ pub(super) fn outcome(world: &World) -> Value {
     all
 }
 
-type Play = fn(&mut World, &mut dyn FnMut(&mut World));
+type Play = fn(&mut Simulation, &mut dyn FnMut(&mut Simulation));
 
 /// All three steps, with a rollout in between.
-fn apply(world: &mut World, go: &mut dyn FnMut(&mut World)) {
+fn apply(world: &mut Simulation, go: &mut dyn FnMut(&mut Simulation)) {
     world.action(Action::Apply);
     go(world);
     world.roll_out("worker", 10);
@@ -51,7 +51,7 @@ fn apply(world: &mut World, go: &mut dyn FnMut(&mut World)) {
 }
 
 /// As above, then one item is pruned and the others change.
-fn prune(world: &mut World, go: &mut dyn FnMut(&mut World)) {
+fn prune(world: &mut Simulation, go: &mut dyn FnMut(&mut Simulation)) {
     apply(world, go);
     world.options(|options| {
         options.enable_psi_metrics = Some(false);
@@ -62,7 +62,7 @@ fn prune(world: &mut World, go: &mut dyn FnMut(&mut World)) {
     go(world);
 }
 
-fn undo(world: &mut World, go: &mut dyn FnMut(&mut World)) {
+fn undo(world: &mut Simulation, go: &mut dyn FnMut(&mut Simulation)) {
     world.edit(
         &config_map("third"),
         "",
@@ -75,7 +75,7 @@ fn undo(world: &mut World, go: &mut dyn FnMut(&mut World)) {
     go(world);
 }
 
-fn pause(world: &mut World, go: &mut dyn FnMut(&mut World)) {
+fn pause(world: &mut Simulation, go: &mut dyn FnMut(&mut Simulation)) {
     world.action(Action::Apply);
     go(world);
     world.action(Action::DryRun);
@@ -85,7 +85,7 @@ fn pause(world: &mut World, go: &mut dyn FnMut(&mut World)) {
     go(world);
 }
 
-fn part(world: &mut World, go: &mut dyn FnMut(&mut World)) {
+fn part(world: &mut Simulation, go: &mut dyn FnMut(&mut Simulation)) {
     world.spec(|spec| {
         spec.action = Action::Apply;
         spec.approval = Some(Approval {
@@ -96,13 +96,13 @@ fn part(world: &mut World, go: &mut dyn FnMut(&mut World)) {
     go(world);
 }
 
-fn fail(world: &mut World, go: &mut dyn FnMut(&mut World)) {
+fn fail(world: &mut Simulation, go: &mut dyn FnMut(&mut Simulation)) {
     world.refusals.insert("second".into(), "no".into());
     world.spec(|spec| spec.failure_policy = FailurePolicy::Continue);
     apply(world, go);
 }
 
-fn correct(world: &mut World, go: &mut dyn FnMut(&mut World)) {
+fn correct(world: &mut Simulation, go: &mut dyn FnMut(&mut Simulation)) {
     apply(world, go);
     world.spec(|spec| spec.bypass_optimistic_lock = true);
     go(world);
@@ -114,7 +114,7 @@ fn correct(world: &mut World, go: &mut dyn FnMut(&mut World)) {
     go(world);
 }
 
-fn input(world: &mut World, go: &mut dyn FnMut(&mut World)) {
+fn input(world: &mut Simulation, go: &mut dyn FnMut(&mut Simulation)) {
     apply(world, go);
     world.edit(
         &config_map("source"),
@@ -135,8 +135,8 @@ fn input(world: &mut World, go: &mut dyn FnMut(&mut World)) {
 #[case::fail(fail, Phase::CompletedWithErrors)]
 #[case::correct(correct, Phase::Completed)]
 #[case::input(input, Phase::Completed)]
-fn killed_anywhere_it_ends_the_same(#[case] play: Play, #[case] phase: Phase) {
-    let mut undisturbed = World::steps();
+fn kill_does_not_change_the_outcome(#[case] play: Play, #[case] phase: Phase) {
+    let mut undisturbed = Simulation::steps();
     play(&mut undisturbed, &mut |world| {
         world.run();
         world.check_rest();
@@ -145,7 +145,7 @@ fn killed_anywhere_it_ends_the_same(#[case] play: Play, #[case] phase: Phase) {
     let effects = undisturbed.effects;
     assert!(effects > 8, "{effects}");
     for after in 1..=effects {
-        let mut world = World::steps();
+        let mut world = Simulation::steps();
         let mut killed = false;
         play(&mut world, &mut |world| {
             if killed || world.effects >= after {
@@ -159,7 +159,7 @@ fn killed_anywhere_it_ends_the_same(#[case] play: Play, #[case] phase: Phase) {
     }
 }
 
-/// Tells where two outcomes differ.
+/// Asserts that two outcomes are equal, and prints the differences.
 pub(super) fn same(found: &Value, expected: &Value, after: usize) {
     if found == expected {
         return;
@@ -170,19 +170,19 @@ pub(super) fn same(found: &Value, expected: &Value, after: usize) {
     panic!("killed after {after}:\n{}", diff.unified_diff());
 }
 
-/// What was applied and not written down is not lost when something else is asked for meanwhile.
+/// An item that was applied before the kill, but not yet in the status, is removed if it is no longer desired.
 #[test]
-fn what_was_reached_before_the_kill_is_taken_back_when_it_is_not_wanted() {
-    let mut effects = World::steps();
+fn item_applied_before_the_kill_is_removed_when_unwanted() {
+    let mut effects = Simulation::steps();
     effects.action(Action::Apply);
     effects.run();
     for after in 1..=effects.effects {
-        let mut world = World::steps();
+        let mut world = Simulation::steps();
         world.action(Action::Apply);
         world.kill_after = Some(after);
         let _ = world.run_until_killed();
         world.kill_after = None;
-        // Meanwhile somebody changes their mind.
+        // The options change while the operator is down.
         world.options(|options| options.enable_psi_metrics = Some(false));
         world.run();
         world.roll_out("worker", 10);

@@ -1,16 +1,16 @@
-//! Whatever people, clusters and versions do: it rests, it keeps its order and its locks, and a kill
-//! changes nothing. Order and locks are checked wherever something is carried out.
+//! Properties under any sequence of events: the state machine converges, keeps order and locks, and a kill changes
+//! nothing. Order and locks are checked at every execution.
 
 use api::advisor::{Action, Approval, FailurePolicy};
 use jiff::SignedDuration;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::World;
+use super::Simulation;
 use super::kills::{outcome, same};
 use super::profiles::{Steps, config_map, machine_config};
 
-/// Something that happens.
+/// An event.
 #[derive(Debug, Clone)]
 enum Event {
     Action(Action),
@@ -20,11 +20,11 @@ enum Event {
     Policy(FailurePolicy),
     Timeout(Option<&'static str>),
     Approve(Vec<&'static str>),
-    /// Approves the plan as it is shown.
+    /// Approves the plan in status by its digest.
     Pin(bool),
     Rollback(Option<i64>),
     Source(i64),
-    /// Somebody edits a target, or puts it right.
+    /// Another manager edits a target, or corrects it.
     Edit(&'static str, i64),
     Reboot(i64),
     Delete(&'static str),
@@ -60,7 +60,7 @@ fn any_event() -> impl Strategy<Value = Event> {
     ]
 }
 
-fn happen(world: &mut World, event: &Event) {
+fn happen(world: &mut Simulation, event: &Event) {
     match event {
         Event::Action(action) => world.action(*action),
         Event::Interval(seconds) => {
@@ -117,10 +117,10 @@ fn happen(world: &mut World, event: &Event) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// It always rests, and nothing happens by itself afterwards.
+    /// The state machine always converges, and nothing happens afterwards without an event.
     #[test]
-    fn it_rests_whatever_happens(events in prop::collection::vec(any_event(), 1..24)) {
-        let mut world = World::steps();
+    fn state_machine_converges(events in prop::collection::vec(any_event(), 1..24)) {
+        let mut world = Simulation::steps();
         for event in &events {
             happen(&mut world, event);
             world.run();
@@ -133,13 +133,13 @@ proptest! {
         }
     }
 
-    /// Killed anywhere, as often as one likes, it ends as if it had not been.
+    /// Killed at any points, it ends as without the kills.
     #[test]
-    fn kills_change_nothing(
+    fn kills_do_not_change_the_outcome(
         events in prop::collection::vec((any_event(), prop::option::of(1..9_usize)), 1..16),
     ) {
-        let mut undisturbed = World::steps();
-        let mut killed = World::steps();
+        let mut undisturbed = Simulation::steps();
+        let mut killed = Simulation::steps();
         for (event, kill) in &events {
             happen(&mut undisturbed, event);
             undisturbed.run();
@@ -156,12 +156,12 @@ proptest! {
         }
     }
 
-    /// Everything can happen while the operator is dead: it still rests, in order and under locks.
+    /// With events while the operator is down it still converges, in order and under locks.
     #[test]
-    fn what_happens_meanwhile_does_no_harm(
+    fn events_while_down_are_handled(
         events in prop::collection::vec((any_event(), 1..9_usize), 1..16),
     ) {
-        let mut world = World::steps();
+        let mut world = Simulation::steps();
         for (event, kill) in &events {
             happen(&mut world, event);
             world.kill_after = Some(world.effects + kill);

@@ -1,18 +1,18 @@
-//! From nothing to a plan: what has to be there, and what makes a plan obsolete.
+//! Generating a plan: prerequisites, and what makes a plan obsolete.
 
 use api::advisor::{Action, Impact, Phase};
 use jiff::SignedDuration;
 use rstest::rstest;
 use serde_json::json;
 
-use super::World;
+use super::Simulation;
 use super::profiles::config_map;
 use super::world::descheduler;
 use crate::profile::kinds::{CONFIG_MAP, HYPER_CONVERGED, KUBE_DESCHEDULER};
 
 #[test]
-fn a_profile_that_there_is_not_is_told() {
-    let mut world = World::steps();
+fn unknown_profile_is_reported() {
+    let mut world = Simulation::steps();
     let profile = world.profile.take();
     let wake = world.run();
     assert_eq!(world.phase(), Phase::PrerequisiteFailed);
@@ -21,7 +21,7 @@ fn a_profile_that_there_is_not_is_told() {
         "Profile not found: steps"
     );
     assert_eq!(
-        world.says("PrerequisitesMet"),
+        world.status_and_reason("PrerequisitesMet"),
         ("False".into(), "ProfileNotFound".into())
     );
     assert!(wake.is_some());
@@ -31,10 +31,10 @@ fn a_profile_that_there_is_not_is_told() {
     assert_eq!(world.phase(), Phase::ReviewRequired);
 }
 
-/// The proposal's texts; looked for again after five minutes, should nothing tell.
+/// The proposal's texts; checked again after five minutes in case no watch event arrives.
 #[test]
-fn a_missing_kind_is_named_and_picked_up_when_it_comes() {
-    let mut world = World::load_aware();
+fn missing_kind_is_reported_and_detected_when_installed() {
+    let mut world = Simulation::load_aware();
     world.cluster.uninstall(KUBE_DESCHEDULER);
     let wake = world.run();
     assert_eq!(
@@ -56,13 +56,13 @@ fn a_missing_kind_is_named_and_picked_up_when_it_comes() {
         "The CRD 'KubeDescheduler' is not found. Please install the Descheduler Operator via OLM."
     );
     assert_eq!(
-        world.says("ReviewRequired"),
+        world.status_and_reason("ReviewRequired"),
         ("False".into(), "PrerequisitesFailed".into())
     );
     assert_eq!(world.status().impact_severity, Some(Impact::Medium));
     world.check_rest();
 
-    // Another one is missing: the message follows.
+    // Another kind is missing: the message changes.
     world.cluster.uninstall(HYPER_CONVERGED);
     world.run();
     let message = world.condition("PrerequisiteFailed").message;
@@ -78,12 +78,12 @@ fn a_missing_kind_is_named_and_picked_up_when_it_comes() {
         world.trail,
         [Phase::Pending, Phase::Drafting, Phase::ReviewRequired]
     );
-    assert_eq!(world.says("PrerequisitesMet").0, "True");
+    assert_eq!(world.status_and_reason("PrerequisitesMet").0, "True");
 }
 
 #[test]
-fn a_kind_that_goes_away_is_noticed_whatever_the_phase() {
-    let mut world = World::load_aware();
+fn removed_kind_is_detected_in_any_phase() {
+    let mut world = Simulation::load_aware();
     world.run();
     world.cluster.uninstall(KUBE_DESCHEDULER);
     world.run();
@@ -91,30 +91,34 @@ fn a_kind_that_goes_away_is_noticed_whatever_the_phase() {
 }
 
 #[rstest]
-#[case::timeout(|world: &mut World| world.spec(|spec| spec.wait_timeout = Some("-3m".into())), "spec.waitTimeout")]
-#[case::window(|world: &mut World| world.spec(|spec| spec.maintenance_windows = vec![api::advisor::MaintenanceWindow {
+#[case::timeout(|world: &mut Simulation| world.spec(|spec| spec.wait_timeout = Some("-3m".into())), "spec.waitTimeout")]
+#[case::window(|world: &mut Simulation| world.spec(|spec| spec.maintenance_windows = vec![api::advisor::MaintenanceWindow {
     schedule: "whenever".into(), duration: "1h".into(), time_zone: None,
 }]), "spec.maintenanceWindows[0].schedule")]
-#[case::rollback(|world: &mut World| world.spec(|spec| spec.rollback_to = Some(3)), "spec.rollbackTo: 3 is not in the history; there is none")]
-fn what_makes_no_sense_is_refused_before_anything_is_planned(
-    #[case] change: fn(&mut World),
-    #[case] told: &str,
+#[case::rollback(|world: &mut Simulation| world.spec(|spec| spec.rollback_to = Some(3)), "spec.rollbackTo: 3 is not in the history; there is none")]
+fn invalid_spec_is_rejected_before_planning(
+    #[case] change: fn(&mut Simulation),
+    #[case] expected_message: &str,
 ) {
-    let mut world = World::steps();
+    let mut world = Simulation::steps();
     world.action(Action::Apply);
     change(&mut world);
     world.run();
     assert_eq!(world.phase(), Phase::PrerequisiteFailed);
     let condition = world.condition("PrerequisitesMet");
     assert_eq!(condition.reason, "InvalidConfiguration");
-    assert!(condition.message.contains(told), "{}", condition.message);
+    assert!(
+        condition.message.contains(expected_message),
+        "{}",
+        condition.message
+    );
     assert_eq!(world.written, [""; 0]);
     world.check_rest();
 }
 
 #[test]
-fn what_cannot_be_read_fails_until_the_specification_changes() {
-    let mut world = World::steps();
+fn malformed_object_fails_until_spec_changes() {
+    let mut world = Simulation::steps();
     let source = config_map("source");
     world.edit(
         &source,
@@ -138,10 +142,10 @@ fn what_cannot_be_read_fails_until_the_specification_changes() {
     assert_eq!(world.phase(), Phase::ReviewRequired);
 }
 
-/// Also for a dry run: there is nothing to review.
+/// In a dry run as well: there is nothing to review.
 #[test]
-fn what_is_in_force_already_is_completed_at_once() {
-    let mut world = World::steps();
+fn desired_state_in_force_completes_at_once() {
+    let mut world = Simulation::steps();
     world.action(Action::Apply);
     world.run();
     world.roll_out("worker", 10);
@@ -149,7 +153,7 @@ fn what_is_in_force_already_is_completed_at_once() {
     let written = world.written.clone();
     world.action(Action::DryRun);
     world.run();
-    // B8: a change of the specification is noticed, and planned.
+    // B8: a change of the spec is observed and planned.
     assert_eq!(
         world.trail,
         [Phase::Pending, Phase::Drafting, Phase::Completed]
@@ -163,13 +167,13 @@ fn what_is_in_force_already_is_completed_at_once() {
 }
 
 #[test]
-fn what_is_in_force_but_not_healthy_is_waited_for() {
-    let mut world = World::steps();
+fn unhealthy_applied_item_is_waited_for() {
+    let mut world = Simulation::steps();
     world.action(Action::Apply);
     world.run();
     world.roll_out("worker", 4);
     world.run();
-    // The plan is given up and made again: its first item is in force and still rolls out.
+    // The plan is generated again: its first item is in force and still rolling out.
     world.options(|options| options.descheduling_interval_seconds = Some(90));
     world.run();
     assert_eq!(world.phase(), Phase::InProgress);
@@ -182,8 +186,8 @@ fn what_is_in_force_but_not_healthy_is_waited_for() {
 
 /// B5: options and approval in one patch.
 #[test]
-fn a_plan_that_was_reviewed_is_not_carried_out_when_options_change_with_its_approval() {
-    let mut world = World::steps();
+fn options_changed_with_the_approval_invalidate_it() {
+    let mut world = Simulation::steps();
     world.run();
     let reviewed = world.digest();
     world.spec(|spec| {
@@ -208,7 +212,7 @@ fn a_plan_that_was_reviewed_is_not_carried_out_when_options_change_with_its_appr
     assert_eq!(options, world.config.spec.options.clone().unwrap());
 }
 
-/// B6, B7: every option is noticed, in review and when everything is applied.
+/// B6, B7: every option is observed, in review and after completion.
 #[rstest]
 #[case::interval(json!({ "deschedulingIntervalSeconds": 120 }))]
 #[case::mode(json!({ "mode": "Predictive" }))]
@@ -216,10 +220,10 @@ fn a_plan_that_was_reviewed_is_not_carried_out_when_options_change_with_its_appr
 #[case::thresholds(json!({ "devDeviationThresholds": "High" }))]
 #[case::total(json!({ "evictionLimitTotal": 3 }))]
 #[case::node(json!({ "evictionLimitNode": 1 }))]
-fn every_option_makes_another_plan(#[case] options: serde_json::Value) {
+fn every_option_changes_the_plan(#[case] options: serde_json::Value) {
     let options: api::advisor::ProfileOptions =
         serde_json::from_value(json!({ "loadAware": options })).unwrap();
-    let mut world = World::load_aware();
+    let mut world = Simulation::load_aware();
     world.run();
     let before = world.digest();
     world.spec(|spec| spec.options = Some(options.clone()));
@@ -227,7 +231,7 @@ fn every_option_makes_another_plan(#[case] options: serde_json::Value) {
     assert_eq!(world.phase(), Phase::ReviewRequired);
     assert_ne!(world.digest(), before);
 
-    let mut world = World::load_aware();
+    let mut world = Simulation::load_aware();
     world.action(Action::Apply);
     world.run();
     world.roll_out("worker", 10);
@@ -246,10 +250,10 @@ fn every_option_makes_another_plan(#[case] options: serde_json::Value) {
     );
 }
 
-/// The server's answer decides, not ours.
+/// The dry run of the API server decides, not our own merge.
 #[test]
-fn a_plan_follows_what_there_is() {
-    let mut world = World::load_aware();
+fn plan_depends_on_live_objects() {
+    let mut world = Simulation::load_aware();
     world.run();
     let before = world.digest();
     world.edit(
@@ -258,7 +262,7 @@ fn a_plan_follows_what_there_is() {
         &json!({ "spec": { "deschedulingIntervalSeconds": 45 } }),
     );
     world.run();
-    // What was reviewed is not replaced under the eyes of whoever reviews it.
+    // The plan under review is not replaced without a request.
     assert_eq!(world.digest(), before);
     let stale = world.condition("PlanStale");
     assert_eq!(
@@ -270,20 +274,20 @@ fn a_plan_follows_what_there_is() {
         "KubeDescheduler openshift-kube-descheduler-operator/cluster: spec.deschedulingIntervalSeconds changed from 30 to 45"
     );
     world.check_rest();
-    // Edited back, it is as it was.
+    // Reverting the edit makes the plan valid again.
     world.edit(
         &descheduler(),
         "",
         &json!({ "spec": { "deschedulingIntervalSeconds": 30 } }),
     );
     world.run();
-    assert_eq!(world.says("PlanStale").0, "False");
+    assert_eq!(world.status_and_reason("PlanStale").0, "False");
 }
 
-/// Another logic while a plan waits makes another plan, which waits as well.
+/// Another planning logic while a plan waits leads to another plan, which waits as well.
 #[test]
-fn an_upgrade_while_a_plan_waits_plans_again() {
-    let mut world = World::steps();
+fn upgrade_replans_a_waiting_plan() {
+    let mut world = Simulation::steps();
     world.run();
     let before = world.digest();
     world.version = "v0.1.31".to_owned();
@@ -296,8 +300,8 @@ fn an_upgrade_while_a_plan_waits_plans_again() {
 }
 
 #[test]
-fn a_missing_kind_is_noticed_while_a_plan_is_carried_out() {
-    let mut world = World::steps();
+fn missing_kind_is_detected_during_execution() {
+    let mut world = Simulation::steps();
     world.action(Action::Apply);
     world.run();
     world.cluster.uninstall(CONFIG_MAP);
@@ -309,8 +313,8 @@ fn a_missing_kind_is_noticed_while_a_plan_is_carried_out() {
     world.check_rest();
 }
 
-/// Makes every target what the plan wants, by hand; all but the last so many.
-fn align(world: &mut World, but: usize) {
+/// Sets every target to its desired state by hand, except the last ones.
+fn align(world: &mut Simulation, but: usize) {
     let items = world.status().items;
     for item in &items[..items.len() - but] {
         world.edit(
@@ -321,12 +325,12 @@ fn align(world: &mut World, but: usize) {
     }
 }
 
-/// There is nothing left to approve of a plan that somebody carried out by hand.
+/// A plan that a user applied by hand has nothing left to approve.
 #[rstest]
 #[case::reviewed(Action::DryRun)]
 #[case::waiting_for_approval(Action::Apply)]
-fn a_plan_that_is_carried_out_by_hand_is_completed(#[case] action: Action) {
-    let mut world = World::steps();
+fn manually_applied_plan_is_completed(#[case] action: Action) {
+    let mut world = Simulation::steps();
     world.spec(|spec| {
         spec.action = action;
         let approval = spec.approval.get_or_insert_default();
@@ -336,7 +340,7 @@ fn a_plan_that_is_carried_out_by_hand_is_completed(#[case] action: Action) {
     assert_eq!(world.phase(), Phase::ReviewRequired);
     align(&mut world, 0);
     world.run();
-    // The machines are waited for, whoever wrote their configuration.
+    // The rollout is waited for, even though another manager wrote the MachineConfig.
     assert_eq!(world.phase(), Phase::InProgress);
     world.roll_out("worker", 10);
     world.run();
@@ -350,7 +354,7 @@ fn a_plan_that_is_carried_out_by_hand_is_completed(#[case] action: Action) {
             .any(|notice| notice.reason == "ManuallyAligned")
     );
     world.check_rest();
-    // It is watched like anything that is in force.
+    // It is watched like any applied state.
     world.edit(
         &config_map("third"),
         "kubectl",
@@ -361,8 +365,8 @@ fn a_plan_that_is_carried_out_by_hand_is_completed(#[case] action: Action) {
 }
 
 #[test]
-fn a_plan_that_is_carried_out_in_part_by_hand_is_stale() {
-    let mut world = World::steps();
+fn partly_manually_applied_plan_is_stale() {
+    let mut world = Simulation::steps();
     world.run();
     align(&mut world, 1);
     world.run();
@@ -373,7 +377,7 @@ fn a_plan_that_is_carried_out_in_part_by_hand_is_stale() {
         ("True", "TargetChanged")
     );
     assert!(
-        stale.message.contains("did not exist and does now"),
+        stale.message.contains("did not exist and was created"),
         "{}",
         stale.message
     );

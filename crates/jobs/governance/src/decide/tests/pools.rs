@@ -1,9 +1,9 @@
-//! Pools of nodes that take up MachineConfigs when they are told to, and what is waited for.
+//! MachineConfigPools that roll out on demand, and the waits for them.
 
 use api::advisor::TargetRef;
 use serde_json::json;
 
-use super::World;
+use super::Simulation;
 
 fn pool(name: &str) -> TargetRef {
     TargetRef {
@@ -14,8 +14,8 @@ fn pool(name: &str) -> TargetRef {
     }
 }
 
-impl World {
-    /// A pool that takes what is for workers, up to date with what there is.
+impl Simulation {
+    /// A pool that selects worker MachineConfigs, and is up to date.
     pub(super) fn pool(&mut self, name: &str, machines: i64) {
         let patch = json!({
             "spec": {
@@ -30,7 +30,7 @@ impl World {
         self.roll_out(name, machines);
     }
 
-    /// The pool renders what there is, and so many of its machines have it.
+    /// The pool renders the live MachineConfigs, and this many of its nodes are updated.
     pub(crate) fn roll_out(&mut self, name: &str, updated: i64) {
         let live = self.cluster.get(&pool(name)).unwrap();
         let machines = live["status"]["machineCount"].as_i64().unwrap();

@@ -1,5 +1,5 @@
-//! A profile of three steps that can be given another logic: a MachineConfig that nodes reboot for,
-//! and two plain objects, one of which follows an input.
+//! A profile of three steps with a variable planning logic: a MachineConfig that reboots nodes, and two plain objects,
+//! one of which depends on an input.
 
 use api::advisor::{Impact, Input, ProfileOptions, TargetRef};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use crate::snapshot::Snapshot;
 /// Three steps.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Steps {
-    /// What this version of the operator writes into the second object.
+    /// The value that this version of the operator writes into the second object.
     pub(crate) logic: i64,
 }
 
@@ -106,7 +106,7 @@ impl Profile for Steps {
         let derived = raw.clone().unwrap_or_else(|| json!(5));
         let mut wanted = Intents::default();
         if options.enable_psi_metrics.unwrap_or(true) {
-            // Rebooting no nodes disturbs no workload.
+            // Without nodes to reboot no workload is disrupted.
             let pools = snapshot.kind(MACHINE_CONFIG_POOL);
             let pools = pools.iter().flat_map(|kind| kind.objects.values());
             let machines = |pool: &std::sync::Arc<kube_core::DynamicObject>| {

@@ -3,7 +3,7 @@
 use api::advisor::{Action, Impact, ItemState, Phase};
 use serde_json::json;
 
-use super::World;
+use super::Simulation;
 use super::profiles::machine_config;
 use super::world::descheduler;
 
@@ -11,9 +11,9 @@ fn psi() -> api::advisor::TargetRef {
     machine_config("99-worker-psi-karg")
 }
 
-/// As the first example of the proposal has it, applied and rolled out.
-fn completed() -> World {
-    let mut world = World::load_aware();
+/// The first example of the proposal, applied and rolled out.
+fn completed() -> Simulation {
+    let mut world = Simulation::load_aware();
     world.action(Action::Apply);
     world.run();
     world.roll_out("worker", 10);
@@ -22,10 +22,10 @@ fn completed() -> World {
     world
 }
 
-/// Story 1, and the examples of what the status is at each step.
+/// Story 1, and the examples of the status at each step.
 #[test]
-fn an_administrator_reviews_before_anything_is_touched() {
-    let mut world = World::load_aware();
+fn plan_is_reviewed_before_anything_is_written() {
+    let mut world = Simulation::load_aware();
     world.run();
     assert_eq!(
         world.trail,
@@ -35,9 +35,9 @@ fn an_administrator_reviews_before_anything_is_touched() {
     assert!(status.source_snapshot_hash.unwrap().starts_with("sha256:"));
     assert_eq!(status.impact_severity, Some(Impact::High));
     assert_eq!(status.operator_version.as_deref(), Some("v0.1.30"));
-    assert_eq!(world.says("UpgradeAvailable").0, "False");
+    assert_eq!(world.status_and_reason("UpgradeAvailable").0, "False");
     assert_eq!(
-        world.says("InputDependencyDrift"),
+        world.status_and_reason("InputDependencyDrift"),
         ("False".into(), "NoChange".into())
     );
     let review = world.condition("ReviewRequired");
@@ -47,16 +47,19 @@ fn an_administrator_reviews_before_anything_is_touched() {
         "Plan ready for review. Change action to 'Apply' to execute."
     );
     assert_eq!(
-        world.says("Completed"),
+        world.status_and_reason("Completed"),
         ("False".into(), "NotCompleted".into())
     );
-    assert_eq!(world.says("Drifted"), ("False".into(), "NoDrift".into()));
     assert_eq!(
-        world.says("PrerequisitesMet"),
+        world.status_and_reason("Drifted"),
+        ("False".into(), "NoDrift".into())
+    );
+    assert_eq!(
+        world.status_and_reason("PrerequisitesMet"),
         ("True".into(), "AllDependenciesFound".into())
     );
 
-    // Pressure comes first: the descheduler operator refuses its profile without it.
+    // PSI comes first: the descheduler operator rejects its profile without it.
     let first = world.item("enable-psi-metrics");
     assert_eq!(world.status().items[0], first);
     assert_eq!(first.state, ItemState::Pending);
@@ -136,7 +139,7 @@ fn an_administrator_reviews_before_anything_is_touched() {
     );
     assert_eq!(world.condition("Failed").message, "No failures occurred");
     assert_eq!(
-        world.says("ProfileActive"),
+        world.status_and_reason("ProfileActive"),
         ("True".into(), "Completed".into())
     );
     let annotations = world.live(&psi(), "/metadata/annotations");
@@ -149,8 +152,8 @@ fn an_administrator_reviews_before_anything_is_touched() {
 
 /// Story 2.
 #[test]
-fn what_is_to_be_applied_is_applied_at_once() {
-    let mut world = World::load_aware();
+fn action_apply_runs_without_review() {
+    let mut world = Simulation::load_aware();
     world.action(Action::Apply);
     world.run();
     assert_eq!(
@@ -158,12 +161,15 @@ fn what_is_to_be_applied_is_applied_at_once() {
         [Phase::Pending, Phase::Drafting, Phase::InProgress]
     );
     assert_eq!(world.written, ["enable-psi-metrics"]);
-    assert_eq!(world.says("Approved"), ("True".into(), "Approved".into()));
+    assert_eq!(
+        world.status_and_reason("Approved"),
+        ("True".into(), "Approved".into())
+    );
 }
 
 /// Story 3.
 #[test]
-fn control_is_handed_over_and_taken_back() {
+fn ignore_releases_and_resumes_control() {
     let mut world = completed();
     world.action(Action::Ignore);
     world.run();
@@ -173,7 +179,7 @@ fn control_is_handed_over_and_taken_back() {
         ignored.message,
         "Configuration is ignored - no management actions will be performed. Resources remain in their current state and are now under manual control. Change action to 'DryRun' or 'Apply' to resume operator management."
     );
-    // Nothing is rolled back, and nothing is noticed.
+    // Nothing is rolled back, and drift is not reported.
     assert_eq!(
         world.live(&psi(), "/spec/kernelArguments"),
         json!(["psi=1"])
@@ -201,10 +207,10 @@ fn control_is_handed_over_and_taken_back() {
     assert!(diff.contains("+    total: 18"), "{diff}");
 }
 
-/// Ignored before anything else: the impact is what the profile says.
+/// Ignored from the start: the impact is that of the profile.
 #[test]
-fn an_advertised_configuration_tells_the_impact_of_its_profile() {
-    let mut world = World::load_aware();
+fn advertised_configuration_has_the_impact_of_its_profile() {
+    let mut world = Simulation::load_aware();
     world.action(Action::Ignore);
     world.run();
     assert_eq!(world.trail, [Phase::Ignored]);
@@ -212,9 +218,9 @@ fn an_advertised_configuration_tells_the_impact_of_its_profile() {
     world.check_rest();
 }
 
-/// What the steps profile applied, by version 1 of its logic.
-fn steps_completed() -> World {
-    let mut world = World::steps();
+/// The steps profile, applied by version 1 of its logic.
+fn steps_completed() -> Simulation {
+    let mut world = Simulation::steps();
     world.action(Action::Apply);
     world.run();
     world.roll_out("worker", 10);
@@ -224,14 +230,14 @@ fn steps_completed() -> World {
     world
 }
 
-fn upgrade(world: &mut World, logic: i64) {
+fn upgrade(world: &mut Simulation, logic: i64) {
     world.version = "v0.1.31".to_owned();
     world.profile = Some(std::sync::Arc::new(super::profiles::Steps { logic }));
 }
 
-/// Story 4, scenario A. Impact alone would be no change (B13): it fell by applying.
+/// Story 4, scenario A. A lower impact alone is no change (B13): it was lowered by applying.
 #[test]
-fn another_logic_is_told_and_waits_to_be_asked_for() {
+fn changed_planning_logic_waits_for_a_request() {
     let mut world = steps_completed();
     upgrade(&mut world, 2);
     world.run();
@@ -247,7 +253,7 @@ fn another_logic_is_told_and_waits_to_be_asked_for() {
         condition.message
     );
     assert_eq!(world.status().operator_version.as_deref(), Some("v0.1.30"));
-    assert_eq!(world.says("ProfileActive").0, "True");
+    assert_eq!(world.status_and_reason("ProfileActive").0, "True");
     assert_eq!(world.written.len(), 3);
     world.check_rest();
 
@@ -256,14 +262,14 @@ fn another_logic_is_told_and_waits_to_be_asked_for() {
     assert_eq!(world.phase(), Phase::ReviewRequired);
     let diff = world.item("second").diff.unwrap();
     assert!(diff.contains("-  logic: 1\n+  logic: 2"), "{diff}");
-    assert_eq!(world.says("UpgradeAvailable").0, "True");
+    assert_eq!(world.status_and_reason("UpgradeAvailable").0, "True");
 
     world.action(Action::Apply);
     world.run();
     assert_eq!(world.phase(), Phase::Completed);
     assert_eq!(world.status().operator_version.as_deref(), Some("v0.1.31"));
     assert_eq!(
-        world.says("UpgradeAvailable"),
+        world.status_and_reason("UpgradeAvailable"),
         ("False".into(), "Applied".into())
     );
     assert_eq!(
@@ -275,7 +281,7 @@ fn another_logic_is_told_and_waits_to_be_asked_for() {
 
 /// Story 4, scenario B.
 #[test]
-fn the_same_logic_is_adopted_silently() {
+fn unchanged_planning_logic_is_adopted_silently() {
     let mut world = steps_completed();
     upgrade(&mut world, 1);
     let notices = world.notices.len();
@@ -283,16 +289,16 @@ fn the_same_logic_is_adopted_silently() {
     assert_eq!(world.phase(), Phase::Completed);
     assert_eq!(world.status().operator_version.as_deref(), Some("v0.1.31"));
     assert_eq!(
-        world.says("UpgradeAvailable"),
+        world.status_and_reason("UpgradeAvailable"),
         ("False".into(), "NoLogicChange".into())
     );
     assert_eq!(world.notices.len(), notices);
     world.check_rest();
 }
 
-/// Story 4, scenario C; the prototype compares with what is stored and cannot see it (B13).
+/// Story 4, scenario C; the prototype compares with the stored plan and cannot detect it (B13).
 #[test]
-fn an_upgrade_done_by_hand_is_recognised() {
+fn manually_applied_upgrade_is_recognised() {
     let mut world = steps_completed();
     upgrade(&mut world, 2);
     world.run();
@@ -301,21 +307,21 @@ fn an_upgrade_done_by_hand_is_recognised() {
     world.run();
     assert_eq!(world.trail, [Phase::Completed]);
     assert_eq!(
-        world.says("UpgradeAvailable"),
+        world.status_and_reason("UpgradeAvailable"),
         ("False".into(), "ManuallyAligned".into())
     );
     assert_eq!(world.status().operator_version.as_deref(), Some("v0.1.31"));
     assert_eq!(world.written.len(), 3);
     world.check_rest();
-    // What is watched from now on is what this version wants.
+    // The desired state of this version is watched from now on.
     world.edit(&second, "kubectl", &json!({ "data": { "logic": 1 } }));
     world.run();
     assert_eq!(world.phase(), Phase::Drifted);
 }
 
-/// B18: whatever else happens is seen while an upgrade waits.
+/// B18: drift and input changes are reported while an upgrade waits.
 #[test]
-fn drift_and_inputs_are_seen_while_an_upgrade_waits() {
+fn drift_and_input_changes_are_reported_during_an_upgrade() {
     let mut world = steps_completed();
     upgrade(&mut world, 2);
     world.run();
@@ -337,5 +343,5 @@ fn drift_and_inputs_are_seen_while_an_upgrade_waits() {
     );
     world.run();
     assert_eq!(world.phase(), Phase::ReviewRequired);
-    assert_eq!(world.says("InputDependencyDrift").0, "True");
+    assert_eq!(world.status_and_reason("InputDependencyDrift").0, "True");
 }

@@ -1,8 +1,8 @@
-//! Whatever editors, approvers, policy owners, clusters and crashes do, in whatever order: no item is applied whose exact
-//! content was not approved by as many users as the strictest policy in force asked for, and no approval is used twice.
+//! For any interleaving of editors, approvers, policy owners, clusters and crashes: no item is applied whose exact
+//! content was not approved by as many users as the strictest policy in force required, and no approval is used twice.
 //!
-//! People act through the real admission decision, on the object that they see; the operator acts through the real
-//! state machine and may be killed after every effect. What is checked is kept by the test alone: what each user was
+//! Users act through the real admission decision, on the object that they see; the operator acts through the real state
+//! machine and may be killed after every effect. The reference state is kept by the test alone: what each user was
 //! shown when they approved, and which policies were in force when an item was written.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,14 +16,14 @@ use proptest::strategy::ValueTree as _;
 use proptest::test_runner::{Config, RngSeed};
 use serde_json::{Value, json};
 
-use super::World;
+use super::Simulation;
 use super::profiles::config_map;
 use super::world::Written;
-use crate::admission::{Admission, Verdict, admit};
+use crate::admission::{Admission, AdmissionVerdict, admit};
 use crate::approval::Policy;
 use crate::recorder::Recorder;
 
-/// Editors may edit, approvers may approve besides. Groups decide about policies that name some.
+/// Editors may edit, approvers may approve as well. Groups matter for policies that name some.
 const PEOPLE: [(&str, bool, &[&str]); 5] = [
     ("ed", false, &["staff"]),
     ("eve", false, &["staff"]),
@@ -32,13 +32,13 @@ const PEOPLE: [(&str, bool, &[&str]); 5] = [
     ("cat", true, &["staff", "leads"]),
 ];
 
-/// Something that a person sends to the API server.
+/// A request of a user to the API server.
 #[derive(Debug, Clone)]
 enum Request {
     Spec(Value),
-    /// The annotation that approves the plan in status, as the person sees it, with a change of the spec or without.
+    /// The annotation that approves the plan in status, as the user sees it, with or without a change of the spec.
     Approve(Value),
-    /// As before, but for the plan that the person saw last and not for the one that is there.
+    /// As before, but for the plan that the user saw last instead of the current one.
     ApproveSeen,
     Forge,
     Delete,
@@ -48,11 +48,11 @@ enum Request {
 #[derive(Debug, Clone)]
 enum Event {
     Person(usize, Request),
-    /// A person looks at the plan.
+    /// A user reads the plan.
     Look(usize),
     Policies(Vec<ApprovalPolicySpec>),
     Recorder(bool),
-    /// The operator works, and is killed after so many effects.
+    /// The operator runs, and is killed after this many effects.
     Operator(Option<usize>),
     Source(i64),
     Edit(&'static str, i64),
@@ -87,7 +87,7 @@ fn spec_change() -> impl Strategy<Value = Value> {
         1 => Just(json!({ "approval": { "takeovers": [{ "item": "third" }, { "item": "second" }, { "item": "first" }] } })),
         1 => Just(json!({ "approval": null })),
     ];
-    // Attackers send several changes at once.
+    // Attackers combine several changes.
     prop::collection::vec(single, 1..3).prop_map(|changes| {
         let changes = changes.iter().filter_map(Value::as_object);
         let fields = changes.flatten();
@@ -163,35 +163,35 @@ fn any_event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// What a digest stood for in the status that people could see: the content of the items, and the object.
+/// The content of the items that users could see under a digest.
 type Shown = BTreeMap<String, BTreeMap<String, Value>>;
 
 struct Stage {
-    world: World,
+    world: Simulation,
     exists: bool,
-    /// The last plan that each person looked at.
-    seen: BTreeMap<usize, String>,
+    /// The plan that each user read last.
+    last_read: BTreeMap<usize, String>,
     shown: Shown,
-    /// Approvals that admission let pass: user, digest, when, groups.
+    /// Approvals that admission let pass: user, digest, time, groups.
     approved: Vec<(String, String, jiff::Timestamp, Vec<String>)>,
-    /// Whether admission took part in every write since the object was made: only then is the record worth anything.
+    /// Whether admission took part in every write since the object was created: only then is the record trustworthy.
     recorded: bool,
     uids: u32,
     /// Users who changed the options since a plan was completed.
     authors: BTreeSet<String>,
-    /// Plans that have been carried out, by digest, with the entries of the history that did.
+    /// Applied plans by digest, with their history entries.
     used: BTreeMap<String, BTreeSet<i64>>,
 }
 
 impl Stage {
     fn new() -> Self {
-        let mut world = World::steps();
+        let mut world = Simulation::steps();
         world.recorder = Recorder::Trusted;
         world.config.metadata.uid = Some("u0".to_owned());
         let mut stage = Self {
             world,
             exists: true,
-            seen: BTreeMap::new(),
+            last_read: BTreeMap::new(),
             shown: Shown::new(),
             approved: Vec::new(),
             recorded: true,
@@ -199,7 +199,7 @@ impl Stage {
             authors: BTreeSet::new(),
             used: BTreeMap::new(),
         };
-        // A plan that an editor asked for waits.
+        // A plan requested by an editor waits.
         stage.advertise();
         stage.send(0, &Request::Spec(json!({ "action": "DryRun" })));
         stage.operate(None);
@@ -236,7 +236,7 @@ impl Stage {
                 new["metadata"]["annotations"][names::APPROVE] = digest.into();
             }
             Request::ApproveSeen => {
-                let Some(digest) = self.seen.get(&who) else {
+                let Some(digest) = self.last_read.get(&who) else {
                     return;
                 };
                 new["metadata"]["annotations"][names::APPROVE] = digest.clone().into();
@@ -263,7 +263,7 @@ impl Stage {
                 may_approve,
                 now: self.world.now,
             };
-            let Verdict::Allowed {
+            let AdmissionVerdict::Allowed {
                 patch, approved, ..
             } = admit(&admission)
             else {
@@ -308,7 +308,7 @@ impl Stage {
             Event::Person(who, request) => self.send(*who, request),
             Event::Look(who) => {
                 if let Some(digest) = self.world.status().plan_digest {
-                    self.seen.insert(*who, digest);
+                    self.last_read.insert(*who, digest);
                 }
             }
             Event::Policies(specs) => {
@@ -343,7 +343,7 @@ impl Stage {
         }
     }
 
-    /// The operator makes a configuration that is missing anew, as it does for every profile.
+    /// The operator recreates a missing configuration, as it does for every profile.
     fn advertise(&mut self) {
         self.uids += 1;
         let spec = VirtPlatformConfigSpec {
@@ -383,7 +383,7 @@ impl Stage {
         }
     }
 
-    /// The rule, by what the test knows.
+    /// Checks the property against the state kept by the test.
     fn check(&mut self, written: &Written) {
         let Written {
             digest,
@@ -393,14 +393,14 @@ impl Stage {
             revision,
             recorded,
         } = written;
-        // Exactly what was shown under this digest.
+        // Exactly the content shown under this digest.
         let shown = self.shown.get(digest).and_then(|items| items.get(item));
         assert_eq!(
             shown,
             Some(content),
             "{item} is not what was shown as {digest}"
         );
-        // A plan runs once: one digest, one entry of the history.
+        // A plan runs once: one digest, one history entry.
         let revisions = self.used.entry(digest.clone()).or_default();
         let begins = revisions.insert(*revision);
         assert_eq!(
@@ -415,7 +415,7 @@ impl Stage {
                 *recorded || !begins,
                 "{item}: {source} asks for approvals, and the plan began while none were recorded"
             );
-            // Who can switch the webhook off can write approvals: docs/security.md says so.
+            // A user who can disable the webhook can write approvals: see docs/security.md.
             if !self.recorded {
                 continue;
             }
@@ -437,7 +437,7 @@ impl Stage {
         }
     }
 
-    /// What has to be met: source, number, groups, whether authors count.
+    /// The requirements to meet: source, number, groups, whether authors count.
     fn requirements(&self, impact: Impact) -> Vec<(String, u32, Vec<String>, bool)> {
         let policies = self.world.policies.iter();
         let policies = policies.filter(|policy| {
@@ -467,7 +467,7 @@ impl Stage {
 }
 
 proptest! {
-    // The same start every time: what a change breaks is found, and nothing else stops a merge.
+    // A fixed seed: a run fails only because of a change in the code.
     #![proptest_config(Config {
         cases: 10_000,
         rng_seed: RngSeed::Fixed(20_261_118),
@@ -486,8 +486,8 @@ proptest! {
     }
 }
 
-/// Plays events and returns how many items were written: the property above would hold for an operator that does
-/// nothing, so it has to be shown that things happen.
+/// Counts the items written in a run of events: the property above would hold for an operator that does nothing, so the
+/// test shows that plans are applied.
 #[test]
 fn plans_do_run_in_these_interleavings() {
     let mut runner = proptest::test_runner::TestRunner::new_with_rng(

@@ -1,16 +1,16 @@
-//! Going back to what was there before a revision, as a plan like any other.
+//! Rollback to the state before a revision, as a plan like any other.
 
 use api::advisor::{Action, ConsentedTakeover, FIELD_MANAGER, Impact, Operation, Phase};
 use serde_json::{Value, json};
 
-use super::World;
+use super::Simulation;
 use super::profiles::{config_map, machine_config};
 use crate::decide::{Lock, lock};
 use crate::record::Ending;
 
-/// `third` was there before, with other values; `first` and `second` are ours.
-fn completed() -> World {
-    let mut world = World::steps();
+/// `third` existed before, with other values; `first` and `second` are ours.
+fn completed() -> Simulation {
+    let mut world = Simulation::steps();
     let patch = json!({ "data": { "interval": 1, "other": "x" } });
     world.edit(&config_map("third"), "", &patch);
     world.action(Action::Apply);
@@ -21,18 +21,18 @@ fn completed() -> World {
     world
 }
 
-fn undo(world: &mut World, revision: Option<i64>) {
+fn undo(world: &mut Simulation, revision: Option<i64>) {
     world.spec(|spec| spec.rollback_to = revision);
 }
 
 #[test]
-fn the_inverse_plan_restores_what_was_there_and_deletes_what_we_created() {
+fn rollback_restores_values_and_deletes_created_objects() {
     let mut world = completed();
     world.action(Action::DryRun);
     undo(&mut world, Some(1));
     world.run();
     assert_eq!(world.phase(), Phase::ReviewRequired);
-    // What was done last is undone first.
+    // The last change is undone first.
     let plan: Vec<_> = world
         .status()
         .items
@@ -47,7 +47,7 @@ fn the_inverse_plan_restores_what_was_there_and_deletes_what_we_created() {
             ("remove-first".into(), Operation::Delete),
         ]
     );
-    // Removing a MachineConfig reboots, too.
+    // Removing a MachineConfig reboots nodes as well.
     assert_eq!(world.status().impact_severity, Some(Impact::High));
     assert_eq!(world.written.len(), 3);
     let diff = world.item("restore-third").diff.unwrap();
@@ -80,7 +80,7 @@ fn the_inverse_plan_restores_what_was_there_and_deletes_what_we_created() {
     world.check_rest();
 }
 
-fn undone() -> World {
+fn undone() -> Simulation {
     let mut world = completed();
     undo(&mut world, Some(1));
     world.run();
@@ -90,9 +90,9 @@ fn undone() -> World {
     world
 }
 
-/// Neither by itself, nor because something else is edited.
+/// Neither by itself, nor because of an unrelated edit.
 #[test]
-fn what_is_undone_is_not_done_again_while_that_is_asked_for() {
+fn undone_changes_are_not_reapplied_during_rollback() {
     let mut world = undone();
     let written = world.written.len();
     world.edit(
@@ -116,7 +116,7 @@ fn what_is_undone_is_not_done_again_while_that_is_asked_for() {
 }
 
 #[test]
-fn without_the_wish_to_undo_there_is_a_plan_again() {
+fn removing_rollback_to_plans_again() {
     let mut world = undone();
     world.action(Action::DryRun);
     undo(&mut world, None);
@@ -132,7 +132,7 @@ fn without_the_wish_to_undo_there_is_a_plan_again() {
         world.live(&config_map("third"), "/data/interval"),
         json!(60)
     );
-    // And it can be undone once more.
+    // It can be undone again.
     undo(&mut world, Some(1));
     world.run();
     world.roll_out("worker", 10);
@@ -142,10 +142,10 @@ fn without_the_wish_to_undo_there_is_a_plan_again() {
     assert!(world.cluster.get(&machine_config("first")).is_none());
 }
 
-/// The rest of the plan is not carried out, and what is asked for is not mistaken for done.
+/// The rest of the plan is not applied, and the request is not mistaken for completed.
 #[test]
-fn undoing_a_plan_that_is_being_carried_out_stops_it() {
-    let mut world = World::steps();
+fn rollback_stops_a_running_plan() {
+    let mut world = Simulation::steps();
     world.action(Action::Apply);
     world.run();
     assert_eq!(world.written, ["first"]);
@@ -165,7 +165,7 @@ fn undoing_a_plan_that_is_being_carried_out_stops_it() {
 }
 
 #[test]
-fn somebody_elses_object_of_the_same_name_is_left_alone() {
+fn foreign_object_of_the_same_name_is_not_deleted() {
     let mut world = completed();
     let second = config_map("second");
     world.cluster.delete(&second);
@@ -180,7 +180,7 @@ fn somebody_elses_object_of_the_same_name_is_left_alone() {
 }
 
 #[test]
-fn a_later_revision_is_undone_and_the_earlier_ones_stay() {
+fn rollback_of_a_later_revision_keeps_earlier_ones() {
     let mut world = completed();
     world.options(|options| options.descheduling_interval_seconds = Some(90));
     world.run();
@@ -200,9 +200,9 @@ fn a_later_revision_is_undone_and_the_earlier_ones_stay() {
     world.check_rest();
 }
 
-/// Who owned a field before the first plan need not be who owned it before the one that is undone.
+/// The owner of a field before the first plan may differ from the owner before the revision that is undone.
 #[test]
-fn fields_go_back_to_those_who_owned_them_before_what_is_undone() {
+fn fields_are_restored_to_their_former_owners() {
     let mut world = undone();
     undo(&mut world, None);
     world.action(Action::DryRun);
@@ -239,7 +239,7 @@ fn fields_go_back_to_those_who_owned_them_before_what_is_undone() {
 }
 
 #[test]
-fn a_revision_that_there_was_not_cannot_be_undone() {
+fn unknown_revision_cannot_be_undone() {
     let mut world = completed();
     undo(&mut world, Some(7));
     world.run();
@@ -252,7 +252,7 @@ fn a_revision_that_there_was_not_cannot_be_undone() {
 }
 
 #[test]
-fn a_target_that_is_partly_given_back_is_gone_on_with() {
+fn partly_restored_target_is_resumed() {
     let mut world = completed();
     world.action(Action::DryRun);
     undo(&mut world, Some(1));
@@ -268,7 +268,7 @@ fn a_target_that_is_partly_given_back_is_gone_on_with() {
         (json!({ "interval": 1, "mode": "fast" }), true),
         (json!({ "interval": 60 }), true),
         (json!({ "interval": 1 }), true),
-        // Somebody else wants something else.
+        // Another manager set another value.
         (json!({ "interval": 2, "mode": "fast" }), false),
         (json!({ "interval": 1, "mode": "slow" }), false),
     ] {

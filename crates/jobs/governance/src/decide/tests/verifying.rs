@@ -1,4 +1,4 @@
-//! What was approved is verified again before anything is disturbed.
+//! The approved plan is verified again before workloads are disrupted.
 
 use api::advisor::{
     Action, ConsentedTakeover, Impact, ItemState, MaintenanceWindow, Phase, RequiredApprovals,
@@ -7,11 +7,11 @@ use api::approval::ApprovalPolicySpec;
 use jiff::SignedDuration;
 use serde_json::json;
 
-use super::World;
+use super::Simulation;
 use super::profiles::config_map;
 use crate::approval::Policy;
 
-/// At noon, the window of the night is closed.
+/// At noon, the nightly window is closed.
 fn at_night() -> Vec<MaintenanceWindow> {
     vec![MaintenanceWindow {
         schedule: "0 2 * * *".to_owned(),
@@ -21,8 +21,8 @@ fn at_night() -> Vec<MaintenanceWindow> {
 }
 
 /// A plan that waits for its window.
-fn waiting() -> World {
-    let mut world = World::steps();
+fn waiting() -> Simulation {
+    let mut world = Simulation::steps();
     world.spec(|spec| {
         spec.action = Action::Apply;
         spec.maintenance_windows = at_night();
@@ -33,13 +33,13 @@ fn waiting() -> World {
     world
 }
 
-fn opens(world: &mut World) {
+fn opens(world: &mut Simulation) {
     world.pass(SignedDuration::from_hours(15));
     world.run();
 }
 
 #[test]
-fn target_of_a_later_item_that_changed_stops_the_first_item() {
+fn changed_target_of_a_later_item_stops_the_first() {
     let mut world = waiting();
     world.edit(
         &config_map("third"),
@@ -49,21 +49,24 @@ fn target_of_a_later_item_that_changed_stops_the_first_item() {
     opens(&mut world);
     assert_eq!(world.written, [""; 0]);
     assert_eq!(world.phase(), Phase::Failed);
-    assert_eq!(world.says("Failed"), ("True".into(), "PlanStale".into()));
+    assert_eq!(
+        world.status_and_reason("Failed"),
+        ("True".into(), "PlanStale".into())
+    );
     let why = world.condition("PlanStale").message;
     assert!(why.contains("ConfigMap there/third"), "{why}");
     world.check_rest();
 }
 
 #[test]
-fn target_that_was_replaced_is_another_target() {
-    let mut world = World::steps();
+fn recreated_target_stops_the_plan() {
+    let mut world = Simulation::steps();
     world.edit(
         &config_map("third"),
         "",
         &json!({ "data": { "interval": 7 } }),
     );
-    let with_uid = |world: &mut World, uid: &str| {
+    let with_uid = |world: &mut Simulation, uid: &str| {
         world.edit(
             &config_map("third"),
             "",
@@ -84,10 +87,10 @@ fn target_that_was_replaced_is_another_target() {
 }
 
 #[test]
-fn impact_that_grew_stops_a_plan_that_waits_in_no_window() {
-    let mut world = World::steps();
+fn higher_impact_stops_a_waiting_plan() {
+    let mut world = Simulation::steps();
     world.pool("worker", 0);
-    // Held back by a policy for items of low impact, as this one is while the pool is empty.
+    // Held by a policy for items of low impact, as this one is while the pool is empty.
     world.policies = vec![Policy {
         name: "night".to_owned(),
         spec: ApprovalPolicySpec {
@@ -103,7 +106,10 @@ fn impact_that_grew_stops_a_plan_that_waits_in_no_window() {
     world.pool("worker", 10);
     opens(&mut world);
     assert_eq!(world.written, [""; 0]);
-    assert_eq!(world.says("Failed"), ("True".into(), "PlanStale".into()));
+    assert_eq!(
+        world.status_and_reason("Failed"),
+        ("True".into(), "PlanStale".into())
+    );
     let why = world.condition("PlanStale").message;
     assert!(
         why.contains("the impact of item 'first' was Low and is High"),
@@ -113,8 +119,8 @@ fn impact_that_grew_stops_a_plan_that_waits_in_no_window() {
 }
 
 #[test]
-fn impact_that_changed_under_review_makes_another_plan() {
-    let mut world = World::steps();
+fn changed_impact_under_review_changes_the_plan() {
+    let mut world = Simulation::steps();
     world.pool("worker", 0);
     world.run();
     let (before, impact) = (world.digest(), world.status().impact_severity);
@@ -127,8 +133,8 @@ fn impact_that_changed_under_review_makes_another_plan() {
 }
 
 #[test]
-fn windows_of_a_policy_hold_items_that_the_configuration_would_start() {
-    let mut world = World::steps();
+fn policy_windows_hold_items() {
+    let mut world = Simulation::steps();
     world.policies = vec![Policy {
         name: "night".to_owned(),
         spec: ApprovalPolicySpec {
@@ -145,10 +151,10 @@ fn windows_of_a_policy_hold_items_that_the_configuration_would_start() {
     assert_eq!(world.written, ["first"]);
 }
 
-/// Consent was given to take the field from argocd.
+/// Consent was given to take the field over from argocd.
 #[test]
-fn field_that_another_manager_took_meanwhile_stops_the_plan() {
-    let mut world = World::steps();
+fn field_taken_by_another_manager_stops_the_plan() {
+    let mut world = Simulation::steps();
     let third = config_map("third");
     world.edit(&third, "argocd", &json!({ "data": { "interval": 1 } }));
     world.spec(|spec| {
@@ -162,7 +168,7 @@ fn field_that_another_manager_took_meanwhile_stops_the_plan() {
     });
     world.run();
     assert_eq!(world.phase(), Phase::InProgress);
-    // Another manager takes it, with the value that the plan was made from.
+    // Another manager takes it, with the value recorded in the plan.
     world.edit(&third, "flux", &json!({ "data": { "interval": 2 } }));
     world.edit(&third, "flux", &json!({ "data": { "interval": 1 } }));
     opens(&mut world);
@@ -175,8 +181,8 @@ fn field_that_another_manager_took_meanwhile_stops_the_plan() {
 }
 
 #[test]
-fn policy_that_is_tightened_stops_a_plan_before_its_next_item() {
-    let mut world = World::steps();
+fn tightened_policy_stops_a_plan_before_its_next_item() {
+    let mut world = Simulation::steps();
     world.action(Action::Apply);
     world.run();
     assert_eq!(world.written, ["first"]);
@@ -192,14 +198,17 @@ fn policy_that_is_tightened_stops_a_plan_before_its_next_item() {
     assert_eq!(world.written, ["first"]);
     assert_eq!(world.phase(), Phase::ReviewRequired);
     assert_eq!(world.item("second").state, ItemState::Pending);
-    assert_eq!(world.says("Approved").1, "ApprovalsNotRecorded");
+    assert_eq!(
+        world.status_and_reason("Approved").1,
+        "ApprovalsNotRecorded"
+    );
     world.check_rest();
 }
 
-/// Terms are approved with the plan: under way, a change of them needs another approval.
+/// Terms are approved with the plan: changing them during execution needs another approval.
 #[test]
-fn terms_that_change_under_way_supersede_the_plan() {
-    let mut world = World::steps();
+fn changed_terms_supersede_a_running_plan() {
+    let mut world = Simulation::steps();
     world.action(Action::Apply);
     world.run();
     let before = world.digest();

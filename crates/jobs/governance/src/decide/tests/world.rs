@@ -1,6 +1,5 @@
-//! A configuration in a simulated cluster, driven exactly as the operator drives it: what is decided
-//! is written before it is done, and what was done is written after it. The operator can be killed
-//! after every effect.
+//! A configuration in a simulated cluster, driven as the operator drives it: the decision is written before its step is
+//! taken, and the result afterwards. The operator can be killed after every effect.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,8 +18,8 @@ use super::cluster::Cluster;
 use super::profiles::Steps;
 use crate::approval::Policy;
 use crate::decide::{
-    Decision, Executed, Execution, Facts, Lock, Notice, Todo, decide, drafted, executed, lock,
-    recorded, unagreed,
+    Decision, DecisionInputs, Executed, Execution, Lock, NextStep, Notice, decide, drafted,
+    executed, lock, recorded, takeovers_without_consent,
 };
 use crate::plan::{self, Preview};
 use crate::profile::Profile;
@@ -31,14 +30,14 @@ use crate::record::Record;
 use crate::recorder::Recorder;
 use crate::{ownership, profile, restore, values};
 
-/// More steps than any plan takes: whoever needs more never rests.
-const STEPS: usize = 64;
+/// More rounds than any plan takes: a run that needs more does not converge.
+const MAX_ROUNDS: usize = 64;
 
-/// What comes after a reconcile.
-enum Step {
-    GoesOn,
-    /// When to look again.
-    Rests(Option<Timestamp>),
+/// The result of a reconcile.
+enum Reconciled {
+    Continues,
+    /// The time to requeue.
+    Converged(Option<Timestamp>),
 }
 
 /// The operator was killed.
@@ -48,19 +47,19 @@ pub(super) struct Killed;
 /// An item that was written.
 #[derive(Debug, Clone)]
 pub(super) struct Written {
-    /// The plan in the status then.
+    /// The digest in the status at the time.
     pub(super) digest: String,
     pub(super) item: String,
-    /// What was applied, and to what.
+    /// The applied object and its target.
     pub(super) content: Value,
-    /// Of the plan.
+    /// The impact of the plan.
     pub(super) impact: Impact,
-    /// Of the entry of the history.
+    /// The revision of the history entry.
     pub(super) revision: i64,
     pub(super) recorded: bool,
 }
 
-/// Everything that an item does.
+/// The effective content of an item.
 fn content(item: &Item) -> Value {
     json!([
         item.target_ref,
@@ -72,9 +71,9 @@ fn content(item: &Item) -> Value {
     ])
 }
 
-/// Everything there is.
+/// The simulated cluster, operator and configuration.
 #[derive(Clone)]
-pub(crate) struct World {
+pub(crate) struct Simulation {
     pub(crate) config: VirtPlatformConfig,
     pub(crate) profile: Option<Arc<dyn Profile>>,
     pub(crate) cluster: Cluster,
@@ -83,25 +82,25 @@ pub(crate) struct World {
     pub(super) recorder: Recorder,
     pub(super) version: String,
     pub(super) now: Timestamp,
-    /// Targets that the server refuses to write, and what it says.
+    /// Targets that the server refuses to write, with the error.
     pub(crate) refusals: BTreeMap<String, String>,
-    /// What somebody does between the plan and the write.
+    /// An edit by another manager between the plan and the write.
     pub(super) overtaken: Option<(TargetRef, Value)>,
-    /// The items that were really written, in order.
+    /// The items that were written, in order.
     pub(super) written: Vec<String>,
-    /// The same, with what each write rested on.
+    /// The same, with the state that each write was based on.
     pub(super) log: Vec<Written>,
-    /// What each digest stood for when it was in the status, by item.
+    /// The items of each digest while it was in the status.
     pub(super) published: BTreeMap<String, BTreeMap<String, Value>>,
     /// The phases that were written, in order.
     pub(super) trail: Vec<Phase>,
     pub(super) notices: Vec<Notice>,
-    /// Effects so far, and after which one the operator is killed.
+    /// Number of effects so far, and the one after which the operator is killed.
     pub(super) effects: usize,
     pub(crate) kill_after: Option<usize>,
 }
 
-impl World {
+impl Simulation {
     fn new(profile: Arc<dyn Profile>) -> Self {
         let name = profile.about().name;
         let spec = VirtPlatformConfigSpec {
@@ -118,7 +117,7 @@ impl World {
             policies: Vec::new(),
             recorder: Recorder::Untrusted("there is none".to_owned()),
             version: "v0.1.30".to_owned(),
-            // A Wednesday. Clocks are finer than what statuses keep.
+            // A Wednesday. The clock is finer than the timestamps of a status.
             now: "2026-07-01T12:00:00.25Z".parse().unwrap(),
             refusals: BTreeMap::new(),
             overtaken: None,
@@ -159,7 +158,7 @@ impl World {
         world
     }
 
-    /// Higher density on a cluster with virtualization that is configured as it comes.
+    /// Higher density on a cluster with virtualization in its default configuration.
     pub(super) fn density() -> Self {
         let mut world = Self::new(Arc::new(profile::higher_density::VirtHigherDensity));
         world.cluster.install(MACHINE_CONFIG, "v1", None);
@@ -170,7 +169,7 @@ impl World {
         world
     }
 
-    /// The HyperConverged allows so many migrations at the same time.
+    /// Sets the migration limit of the HyperConverged.
     pub(crate) fn migrations(&mut self, limit: i64) {
         let patch = json!({ "spec": { "liveMigrationConfig": {
             "parallelMigrationsPerCluster": limit,
@@ -178,12 +177,12 @@ impl World {
         self.edit(&hyper_converged(), "admin", &patch);
     }
 
-    /// Somebody edits an object.
+    /// A manager edits an object.
     pub(crate) fn edit(&mut self, target: &TargetRef, who: &str, patch: &Value) {
         self.cluster.edit(target, who, patch, self.now);
     }
 
-    /// Somebody edits the specification.
+    /// A user edits the spec.
     pub(crate) fn spec(&mut self, change: impl FnOnce(&mut VirtPlatformConfigSpec)) {
         let before = self.config.spec.clone();
         change(&mut self.config.spec);
@@ -243,7 +242,7 @@ impl World {
     }
 
     /// Status and reason of a condition.
-    pub(super) fn says(&self, kind: &str) -> (String, String) {
+    pub(super) fn status_and_reason(&self, kind: &str) -> (String, String) {
         let condition = self.condition(kind);
         (condition.status, condition.reason)
     }
@@ -254,14 +253,14 @@ impl World {
         object.pointer(pointer).cloned().unwrap_or_default()
     }
 
-    /// Drives the configuration until there is nothing to do; when to look again.
+    /// Drives the configuration until it converges; returns the time to requeue.
     pub(crate) fn run(&mut self) -> Option<Timestamp> {
         self.trail.clear();
         self.drive().unwrap()
     }
 
-    /// As [`World::run`], but the operator is killed after the n-th effect and started again.
-    /// Whether it came to that.
+    /// As [`Simulation::run`], but the operator is killed after the n-th effect and restarted. Returns whether it was
+    /// killed.
     pub(super) fn run_with_kill(&mut self, after: usize) -> bool {
         self.kill_after = Some(self.effects + after);
         let killed = self.drive().is_err();
@@ -270,14 +269,14 @@ impl World {
         killed
     }
 
-    /// Drives the configuration; whether it came to rest before the operator was killed.
+    /// Drives the configuration; returns whether it converged before the operator was killed.
     pub(crate) fn run_until_killed(&mut self) -> bool {
         self.drive().is_ok()
     }
 
     fn drive(&mut self) -> Result<Option<Timestamp>, Killed> {
-        for _ in 0..STEPS {
-            if let Step::Rests(wake) = self.step()? {
+        for _ in 0..MAX_ROUNDS {
+            if let Reconciled::Converged(wake) = self.step()? {
                 self.check_conditions();
                 return Ok(wake);
             }
@@ -295,22 +294,22 @@ impl World {
         (snapshot, self.records.clone())
     }
 
-    /// One reconcile, as the operator does it.
-    fn step(&mut self) -> Result<Step, Killed> {
+    /// One reconcile, as in the operator.
+    fn step(&mut self) -> Result<Reconciled, Killed> {
         let (snapshot, records) = self.facts();
         let decision = self.ask(&snapshot, &records, decide);
         let todo = decision.todo.clone();
         self.write(decision)?;
         let next = match todo {
-            Todo::Rest(wake) => return Ok(Step::Rests(wake)),
-            Todo::Again => return Ok(Step::GoesOn),
-            Todo::Preview(draft) => {
+            NextStep::Rest(wake) => return Ok(Reconciled::Converged(wake)),
+            NextStep::Again => return Ok(Reconciled::Continues),
+            NextStep::Preview(draft) => {
                 let previews: Vec<_> = draft.items.iter().map(|item| self.preview(item)).collect();
                 self.ask(&snapshot, &records, |facts| {
                     drafted(facts, draft, &previews)
                 })
             }
-            Todo::Record(record) => {
+            NextStep::Record(record) => {
                 let revision = record.revision;
                 assert!(
                     self.records.iter().all(|known| known.revision != revision),
@@ -320,7 +319,7 @@ impl World {
                 self.effect()?;
                 self.ask(&snapshot, &records, |facts| recorded(facts, revision))
             }
-            Todo::Close(revision, outcome) => {
+            NextStep::Close(revision, outcome) => {
                 let mut records = self.records.iter_mut();
                 let record = records.find(|record| record.revision == revision).unwrap();
                 assert!(
@@ -329,9 +328,9 @@ impl World {
                 );
                 record.outcome = Some(outcome);
                 self.effect()?;
-                return Ok(Step::GoesOn);
+                return Ok(Reconciled::Continues);
             }
-            Todo::Execute(execution) => {
+            NextStep::Execute(execution) => {
                 let result = self.carry_out(&execution)?;
                 let (snapshot, _) = self.facts();
                 let index = execution.index;
@@ -341,8 +340,8 @@ impl World {
         let todo = next.todo.clone();
         self.write(next)?;
         Ok(match todo {
-            Todo::Rest(wake) => Step::Rests(wake),
-            Todo::Again => Step::GoesOn,
+            NextStep::Rest(wake) => Reconciled::Converged(wake),
+            NextStep::Again => Reconciled::Continues,
             other => panic!("the operator does not do what follows from what it did: {other:?}"),
         })
     }
@@ -351,9 +350,9 @@ impl World {
         &self,
         snapshot: &crate::Snapshot,
         records: &[Record],
-        question: impl FnOnce(&Facts<'_>) -> Decision,
+        question: impl FnOnce(&DecisionInputs<'_>) -> Decision,
     ) -> Decision {
-        question(&Facts {
+        question(&DecisionInputs {
             config: &self.config,
             profile: self.profile.as_deref(),
             snapshot,
@@ -365,7 +364,7 @@ impl World {
         })
     }
 
-    /// What is decided now, without doing it.
+    /// The current decision, without its effects.
     pub(super) fn decision(&self) -> Decision {
         let (snapshot, records) = self.facts();
         self.ask(&snapshot, &records, decide)
@@ -446,9 +445,10 @@ impl World {
                     && let Err(conflicts) = self.cluster.applied(target, &desired, false, self.now)
                 {
                     let takeovers = ownership::takeovers(&conflicts, live, &desired, None);
-                    let unagreed = unagreed(execution, &takeovers);
-                    if !unagreed.is_empty() {
-                        return Ok(Executed::Unagreed(unagreed));
+                    let takeovers_without_consent =
+                        takeovers_without_consent(execution, &takeovers);
+                    if !takeovers_without_consent.is_empty() {
+                        return Ok(Executed::WithoutConsent(takeovers_without_consent));
                     }
                 }
                 self.cluster.force(target, &desired, self.now);
@@ -492,7 +492,7 @@ impl World {
         Ok(Executed::Done)
     }
 
-    /// Notes what a digest stands for; the same one never stands for something else.
+    /// Records the content of a digest; the same digest never has another content.
     fn publish(&mut self) {
         let status = self.status();
         let Some(digest) = status.plan_digest else {
@@ -503,7 +503,7 @@ impl World {
             .iter()
             .map(|item| (item.name.clone(), content(item)))
             .collect();
-        // A plan that was carried out by hand is adopted as it is, and not offered for approval.
+        // A plan applied by hand is adopted, and not offered for approval.
         if matches!(
             status.phase,
             Some(Phase::ReviewRequired | Phase::InProgress)
@@ -516,7 +516,7 @@ impl World {
         }
     }
 
-    /// An item is carried out when those before it have come to their end, and not before.
+    /// An item is executed only after all items before it have finished.
     fn check_order(&self, execution: &Execution) {
         let status = self.status();
         let approved = self.config.spec.approval.clone().unwrap_or_default().items;
@@ -532,7 +532,7 @@ impl World {
         }
     }
 
-    /// What is written is what the plan was made from, unless locks are bypassed.
+    /// The target is as recorded in the plan, unless locks are bypassed.
     fn check_lock(&self, execution: &Execution, live: Option<&Value>) {
         let item = &execution.item;
         if self.config.spec.bypass_optimistic_lock || item.operation == Operation::Restore {
@@ -542,7 +542,7 @@ impl World {
         assert_eq!(now, item.base, "the lock of {} is stale", item.name);
     }
 
-    /// Exactly one condition of a phase holds, that of the phase, about the present generation.
+    /// Exactly one phase condition is true, that of the phase, with the current generation.
     fn check_conditions(&self) {
         let status = self.status();
         let phases: BTreeSet<&str> = Phase::ALL.iter().map(|phase| phase.as_str()).collect();
@@ -564,14 +564,14 @@ impl World {
         assert_eq!(status.observed_generation, self.config.metadata.generation);
     }
 
-    /// Looks again, later: nothing is written and nothing is done.
+    /// Reconciles again, later: nothing is written and nothing is executed.
     pub(super) fn check_rest(&mut self) {
         let (before, effects) = (self.status(), self.effects);
         let now = self.now;
         self.pass(SignedDuration::from_secs(7));
         let decision = self.decision();
         assert!(
-            matches!(decision.todo, Todo::Rest(_)),
+            matches!(decision.todo, NextStep::Rest(_)),
             "{:?}: {:?}",
             self.phase(),
             decision.todo
@@ -583,7 +583,7 @@ impl World {
     }
 }
 
-/// Something as it is read when it was written: times lose their fractions on the way.
+/// An object as it is read back: timestamps lose their fractions in the API.
 fn read_again<T: Serialize + DeserializeOwned>(written: &T) -> T {
     serde_json::from_value(serde_json::to_value(written).unwrap()).unwrap()
 }

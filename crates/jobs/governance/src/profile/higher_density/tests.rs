@@ -1,4 +1,4 @@
-//! What `virt-higher-density` wants, and what it costs.
+//! The changes that `virt-higher-density` requests, and their impact.
 
 use api::advisor::Impact;
 use base64::Engine as _;
@@ -8,17 +8,17 @@ use serde_json::{Value, json};
 
 use super::VirtHigherDensity;
 use crate::intent::Intents;
-use crate::profile::fixture::{World, drift, options_of};
+use crate::profile::fixture::{ClusterFixture, drift, options_of};
 use crate::profile::kinds::{MACHINE_CONFIG, MACHINE_CONFIGURATION};
 use crate::profile::{Profile, Refusal, impact};
 
-fn world() -> World {
-    World::new("v1beta1")
+fn world() -> ClusterFixture {
+    ClusterFixture::new("v1beta1")
         .pool("worker", &["worker"], &[], 3)
         .hyper_converged("openshift-cnv", &json!({}))
 }
 
-fn wanted(world: &World, options: &Value) -> Intents {
+fn wanted(world: &ClusterFixture, options: &Value) -> Intents {
     world.wanted(&VirtHigherDensity, &json!({ "virtHigherDensity": options }))
 }
 
@@ -27,7 +27,7 @@ fn without_swap() -> Value {
 }
 
 #[test]
-fn the_items_are_those_of_the_original() {
+fn items_match_the_prototype() {
     let wanted = world().wanted(&VirtHigherDensity, &json!({}));
     let [swap, density] = &wanted.items[..] else {
         panic!("two items: {wanted:?}")
@@ -77,7 +77,7 @@ fn the_items_are_those_of_the_original() {
 }
 
 #[test]
-fn the_swap_configuration_has_the_paths_modes_and_units_of_the_original() {
+fn swap_configuration_matches_the_prototype() {
     let wanted = wanted(&world(), &json!({}));
     let config = &wanted.items[0].desired["spec"]["config"];
     assert_eq!(config["ignition"]["version"], "3.2.0");
@@ -117,7 +117,7 @@ fn the_swap_configuration_has_the_paths_modes_and_units_of_the_original() {
     );
     let provision = units[0]["contents"].as_str().unwrap();
     assert!(provision.contains("RequiredBy=kubelet-dependencies.target"));
-    // What marks a first run would keep swap off after the second boot.
+    // A first-run marker would keep swap off after the second boot.
     assert!(!provision.contains("/var/tmp") && !text(0).contains("/var/tmp"));
     assert!(
         units[1]["contents"]
@@ -128,8 +128,8 @@ fn the_swap_configuration_has_the_paths_modes_and_units_of_the_original() {
 }
 
 #[test]
-fn the_fields_are_elsewhere_in_v1() {
-    let world = World::new("v1").hyper_converged("kubevirt-hyperconverged", &json!({}));
+fn field_paths_differ_in_v1() {
+    let world = ClusterFixture::new("v1").hyper_converged("kubevirt-hyperconverged", &json!({}));
     let item = wanted(&world, &without_swap()).items.remove(0);
     assert_eq!(item.target.api_version, "hco.kubevirt.io/v1");
     assert_eq!(
@@ -154,7 +154,7 @@ fn the_fields_are_elsewhere_in_v1() {
 }
 
 #[test]
-fn ksm_is_left_alone_when_it_is_off_and_selected_when_it_is_on() {
+fn ksm_is_only_managed_when_enabled() {
     let off = wanted(
         &world(),
         &json!({ "ksmConfiguration": { "enabled": false } }),
@@ -178,7 +178,7 @@ fn ksm_is_left_alone_when_it_is_off_and_selected_when_it_is_on() {
 }
 
 #[test]
-fn without_swap_there_is_no_machine_config_and_no_need_for_one() {
+fn without_swap_no_machine_config_is_required() {
     let wanted = wanted(&world(), &without_swap());
     assert_eq!(wanted.items.len(), 1);
     assert!(wanted.warnings.is_empty(), "{:?}", wanted.warnings);
@@ -198,7 +198,7 @@ fn without_swap_there_is_no_machine_config_and_no_need_for_one() {
 }
 
 #[test]
-fn more_than_memory_can_bear_needs_swap() {
+fn high_overcommit_requires_swap() {
     let options = options_of(&json!({ "virtHigherDensity": { "enableSwap": false } }));
     let refusal = VirtHigherDensity
         .intents(&options, &world().snapshot())
@@ -213,8 +213,8 @@ fn more_than_memory_can_bear_needs_swap() {
 }
 
 #[test]
-fn an_installation_that_is_not_there_is_told_of() {
-    let warnings = wanted(&World::new("v1"), &without_swap()).warnings;
+fn missing_hyper_converged_is_a_warning() {
+    let warnings = wanted(&ClusterFixture::new("v1"), &without_swap()).warnings;
     assert!(
         warnings.iter().any(|text| text.contains("does not exist")),
         "{warnings:?}"
@@ -227,8 +227,8 @@ const UNITS: [&str; 2] = [
     "cgroup-system-slice-config.service",
 ];
 
-/// A cluster that does this when our files and units change.
-fn disrupted(world: World, file: &[&str], unit: &[&str]) -> World {
+/// A cluster with these node disruption policies for our files and units.
+fn disrupted(world: ClusterFixture, file: &[&str], unit: &[&str]) -> ClusterFixture {
     let actions = |types: &[&str]| -> Vec<Value> {
         types
             .iter()
@@ -252,7 +252,7 @@ fn disrupted(world: World, file: &[&str], unit: &[&str]) -> World {
 #[case(&["Special"], &["None"], Impact::High)]
 #[case(&["Teleport"], &["None"], Impact::High)]
 #[case(&[], &["None"], Impact::High)]
-fn files_and_units_cost_what_the_cluster_says(
+fn impact_follows_node_disruption_policies(
     #[case] file: &[&str],
     #[case] unit: &[&str],
     #[case] impact: Impact,
@@ -262,7 +262,7 @@ fn files_and_units_cost_what_the_cluster_says(
 }
 
 #[test]
-fn the_closest_policy_counts_and_none_at_all_is_a_reboot() {
+fn closest_policy_counts_and_default_is_reboot() {
     let with = |files: Value| {
         world().with(MACHINE_CONFIGURATION, &json!({
             "metadata": { "name": "cluster" },
@@ -288,7 +288,7 @@ fn the_closest_policy_counts_and_none_at_all_is_a_reboot() {
 }
 
 #[test]
-fn only_what_changes_costs_something() {
+fn only_changes_have_an_impact() {
     let first = wanted(&world(), &json!({}));
     let applied = world().applied(&first);
     let again = wanted(&applied, &json!({}));
@@ -296,7 +296,7 @@ fn only_what_changes_costs_something() {
         again.items.iter().map(|item| item.impact).max(),
         Some(Impact::Low)
     );
-    // One unit was edited; files, whose policy is to reboot, are as they should be.
+    // One unit was edited; files, whose policy is to reboot, are in the desired state.
     let mut edited = first.items[0].desired.clone();
     edited["spec"]["config"]["systemd"]["units"][0]["enabled"] = json!(false);
     let edited = disrupted(
@@ -308,9 +308,9 @@ fn only_what_changes_costs_something() {
 }
 
 #[test]
-fn deleting_costs_what_is_undone() {
+fn deletion_has_the_impact_of_its_rollback() {
     let config = wanted(&world(), &json!({})).items.remove(0);
-    let there = |world: World| world.with(MACHINE_CONFIG, &config.desired).snapshot();
+    let there = |world: ClusterFixture| world.with(MACHINE_CONFIG, &config.desired).snapshot();
     let cost = |snapshot| impact::of_deletion(&config.target, &snapshot);
     assert_eq!(cost(there(world())), Impact::High);
     assert_eq!(
@@ -319,11 +319,11 @@ fn deleting_costs_what_is_undone() {
         "there is nothing to delete"
     );
     assert_eq!(
-        cost(there(World::new("v1"))),
+        cost(there(ClusterFixture::new("v1"))),
         Impact::Low,
         "no pool takes it"
     );
-    let empty = World::new("v1").pool("worker", &["worker"], &[], 0);
+    let empty = ClusterFixture::new("v1").pool("worker", &["worker"], &[], 0);
     assert_eq!(cost(there(empty)), Impact::Low, "no node takes it");
     let density = wanted(&world(), &without_swap()).items.remove(0);
     assert_eq!(
@@ -342,7 +342,7 @@ fn deleting_costs_what_is_undone() {
 #[case("spec.virtualization.ksmConfiguration.nodeLabelSelector", json!({ "matchLabels": { "a": "c" } }), Some(json!({ "matchLabels": { "a": "b" } })), Ok(json!({ "ksmConfiguration": { "enabled": true, "nodeLabelSelector": { "matchLabels": { "a": "b" } } } })))]
 #[case("spec.config", json!({}), None, Err("requires enableSwap=true"))]
 #[case("spec.other", json!(1), Some(json!(2)), Err("no option of profile"))]
-fn edits_become_options_where_there_are_some(
+fn edits_are_adopted_where_an_option_exists(
     #[case] path: &str,
     #[case] applied: Value,
     #[case] live: Option<Value>,
@@ -355,8 +355,8 @@ fn edits_become_options_where_there_are_some(
             json!({ "virtHigherDensity": options })
         ),
         Err(why) => {
-            let told = adopted.unwrap_err();
-            assert!(told.contains(why), "{told}");
+            let message = adopted.unwrap_err();
+            assert!(message.contains(why), "{message}");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! How many evictions there may be at the same time, as the migration limits of the HyperConverged
-//! have it: an eviction of a VM is a migration.
+//! Eviction limits of the descheduler, derived from the migration limits of the HyperConverged: the eviction of a VM is
+//! a migration.
 
 use api::advisor::Input;
 use serde_json::{Value, json};
@@ -11,13 +11,13 @@ use crate::snapshot::Snapshot;
 pub(super) struct Limit {
     /// The field of `spec.evictionLimits`.
     pub(super) field: &'static str,
-    /// The field of `liveMigrationConfig` that it follows.
+    /// The field of `liveMigrationConfig` that it is derived from.
     follows: &'static str,
-    /// What it is when that is not set.
+    /// The default if that is not set.
     fallback: i32,
 }
 
-/// In the cluster, and from one node.
+/// Per cluster, and per node.
 pub(super) const ALL: [Limit; 2] = [
     Limit {
         field: "total",
@@ -32,7 +32,7 @@ pub(super) const ALL: [Limit; 2] = [
 ];
 
 impl Limit {
-    /// What is derived, and from what.
+    /// The derived limit as an input of the plan.
     pub(super) fn derive(&self, snapshot: &Snapshot) -> Input {
         let source = HyperConverged::of(snapshot);
         let field = format!("liveMigrationConfig.{}", self.follows);
@@ -48,7 +48,7 @@ impl Limit {
         }
     }
 
-    /// The limit that was derived.
+    /// The value of the derived limit.
     pub(super) fn value_of(&self, input: &Input) -> i32 {
         let derived = input
             .derived
@@ -58,7 +58,7 @@ impl Limit {
     }
 }
 
-/// From ten on, a fifth is left to migrations that others ask for.
+/// From ten on, a fifth is left to migrations by other causes.
 fn scaled(limit: i64) -> i32 {
     // The field is an `int32`.
     let limit = i32::try_from(limit).unwrap_or(i32::MAX);
@@ -66,6 +66,6 @@ fn scaled(limit: i64) -> i32 {
         return limit;
     }
     let beyond = i64::from(limit - 10) * 4 / 5;
-    // Four fifths of what fits also fit.
+    // Four fifths of a value that fits also fit.
     i32::try_from(10 + beyond).unwrap_or(limit)
 }

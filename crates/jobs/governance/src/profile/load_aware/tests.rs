@@ -1,4 +1,4 @@
-//! What `load-aware-rebalancing` wants, on clusters of every vintage.
+//! The changes that `load-aware-rebalancing` requests, for all versions of the descheduler CRD.
 
 use api::advisor::Impact;
 use rstest::rstest;
@@ -6,18 +6,18 @@ use serde_json::{Value, json};
 
 use super::LoadAwareRebalancing;
 use crate::intent::{Intent, Intents};
-use crate::profile::fixture::{World, drift, lasting, options_of};
+use crate::profile::fixture::{ClusterFixture, drift, options_of, without_impact_and_message};
 use crate::profile::kinds::{KUBE_DESCHEDULER, MACHINE_CONFIG};
 use crate::profile::{Profile, Refusal};
 
 const KUBE: &str = "KubeVirtRelieveAndMigrate";
 const DEV: &str = "DevKubeVirtRelieveAndMigrate";
 
-fn world() -> World {
-    World::new("v1beta1").pool("worker", &["worker"], &[], 3)
+fn world() -> ClusterFixture {
+    ClusterFixture::new("v1beta1").pool("worker", &["worker"], &[], 3)
 }
 
-fn wanted(world: &World, options: &Value) -> Intents {
+fn wanted(world: &ClusterFixture, options: &Value) -> Intents {
     world.wanted(&LoadAwareRebalancing, &json!({ "loadAware": options }))
 }
 
@@ -29,7 +29,7 @@ fn without_psi() -> Value {
     json!({ "enablePSIMetrics": false })
 }
 
-/// `spec` of the definition of some vintage.
+/// `spec` of the CRD of some version.
 fn vintage(profiles: &[&str], limits: &[&str], tainter: Option<&str>) -> Value {
     let number = json!({ "type": "integer" });
     let limits: serde_json::Map<_, _> = limits
@@ -55,7 +55,7 @@ fn vintage(profiles: &[&str], limits: &[&str], tainter: Option<&str>) -> Value {
 }
 
 #[test]
-fn the_items_are_those_of_the_original() {
+fn items_match_the_prototype() {
     let wanted = world().wanted(&LoadAwareRebalancing, &json!({}));
     let [psi, descheduler] = &wanted.items[..] else {
         panic!("two items: {wanted:?}")
@@ -126,7 +126,7 @@ fn the_items_are_those_of_the_original() {
     );
 }
 
-/// B6: also the mode.
+/// B6: the mode as well.
 #[test]
 fn every_option_is_honoured() {
     let options = json!({
@@ -155,7 +155,7 @@ fn every_option_is_honoured() {
 #[case(json!({ "deschedulingIntervalSeconds": 59 }))]
 #[case(json!({ "evictionLimitTotal": 1001 }))]
 #[case(json!({ "evictionLimitNode": 0 }))]
-fn options_out_of_range_are_refused(#[case] options: Value) {
+fn out_of_range_options_are_rejected(#[case] options: Value) {
     let options = options_of(&json!({ "loadAware": options }));
     let refusal = LoadAwareRebalancing.intents(&options, &world().snapshot());
     assert!(matches!(refusal, Err(Refusal::Options(_))), "{refusal:?}");
@@ -186,7 +186,7 @@ fn options_out_of_range_are_refused(#[case] options: Value) {
     "profiles": [KUBE],
     "profileCustomizations": { "devEnableEvictionsInBackground": true, "devDeviationThresholds": "AsymmetricLow" },
 }), 0)]
-fn only_what_the_vintage_knows_is_sent(
+fn only_fields_of_the_installed_crd_are_sent(
     #[case] profiles: &[&str],
     #[case] limits: &[&str],
     #[case] tainter: Option<&str>,
@@ -207,7 +207,7 @@ fn only_what_the_vintage_knows_is_sent(
         .map(|name| format!("spec.{name}"))
         .collect();
     assert_eq!(managed, fields);
-    // An input that nothing depends on would make plans stale for nothing.
+    // An input without effect would make plans stale for no reason.
     assert_eq!(wanted.inputs.len(), inputs);
     let profile = expected["profiles"][0].as_str().unwrap();
     assert_eq!(
@@ -219,7 +219,7 @@ fn only_what_the_vintage_knows_is_sent(
 #[rstest]
 #[case::open(json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true }))]
 #[case::without_our_profiles(vintage(&["AffinityAndTaints"], &["total", "node"], Some("taints")))]
-fn a_schema_that_says_nothing_stands_for_the_newest(#[case] schema: Value) {
+fn open_schema_counts_as_the_newest(#[case] schema: Value) {
     let wanted = wanted(&world().descheduler_schema(&schema), &json!({}));
     assert_eq!(spec(&wanted)["profiles"], json!([KUBE]));
     assert_eq!(
@@ -229,7 +229,7 @@ fn a_schema_that_says_nothing_stands_for_the_newest(#[case] schema: Value) {
 }
 
 #[test]
-fn a_threshold_that_the_vintage_lacks_is_left_out_with_a_warning() {
+fn unsupported_threshold_is_omitted_with_a_warning() {
     let world = world().descheduler_schema(&vintage(&[KUBE], &["total"], None));
     let wanted = wanted(
         &world,
@@ -239,18 +239,18 @@ fn a_threshold_that_the_vintage_lacks_is_left_out_with_a_warning() {
         spec(&wanted)["profileCustomizations"],
         json!({ "devEnableEvictionsInBackground": true })
     );
-    let told = wanted
+    let warned = wanted
         .warnings
         .iter()
         .any(|text| text.contains("'AsymmetricHigh', only Low, Medium"));
-    assert!(told, "{:?}", wanted.warnings);
+    assert!(warned, "{:?}", wanted.warnings);
 }
 
 #[rstest]
 #[case(json!(["LifecycleAndUtilization"]), json!([KUBE]))]
 #[case(json!(["SoftTopologyAndDuplicates", "LongLifecycle", "AffinityAndTaints"]), json!(["SoftTopologyAndDuplicates", "AffinityAndTaints", KUBE]))]
 #[case(json!([KUBE, "AffinityAndTaints"]), json!(["AffinityAndTaints", KUBE]))]
-fn profiles_that_get_along_are_kept(#[case] live: Value, #[case] expected: Value) {
+fn compatible_descheduler_profiles_are_kept(#[case] live: Value, #[case] expected: Value) {
     let world = world().with(
         KUBE_DESCHEDULER,
         &json!({
@@ -262,7 +262,10 @@ fn profiles_that_get_along_are_kept(#[case] live: Value, #[case] expected: Value
     assert_eq!(spec(&first)["profiles"], expected);
     assert_eq!(first.items[1].impact, Impact::Low, "it exists");
     let second = wanted(&world.applied(&first), &json!({}));
-    assert_eq!(lasting(&first), lasting(&second));
+    assert_eq!(
+        without_impact_and_message(&first),
+        without_impact_and_message(&second)
+    );
 }
 
 #[rstest]
@@ -276,7 +279,7 @@ fn profiles_that_get_along_are_kept(#[case] live: Value, #[case] expected: Value
 #[case(0, 5)]
 #[case(-3, 5)]
 #[case(i64::MAX, 1_717_986_919)]
-fn limits_follow_the_hyper_converged(#[case] raw: i64, #[case] derived: i64) {
+fn limits_are_derived_from_the_hyper_converged(#[case] raw: i64, #[case] derived: i64) {
     let config = json!({ "liveMigrationConfig": { "parallelMigrationsPerCluster": raw } });
     let versions = [
         ("v1beta1", config.clone(), "spec.liveMigrationConfig"),
@@ -287,7 +290,7 @@ fn limits_follow_the_hyper_converged(#[case] raw: i64, #[case] derived: i64) {
         ),
     ];
     for (version, spec_of, path) in versions {
-        let world = World::new(version).hyper_converged("openshift-cnv", &spec_of);
+        let world = ClusterFixture::new(version).hyper_converged("openshift-cnv", &spec_of);
         let wanted = wanted(&world, &json!({}));
         assert_eq!(
             spec(&wanted)["evictionLimits"],
@@ -321,7 +324,7 @@ fn limits_follow_the_hyper_converged(#[case] raw: i64, #[case] derived: i64) {
 }
 
 #[test]
-fn a_limit_that_is_given_is_not_scaled_and_the_other_one_is_derived() {
+fn explicit_limit_is_not_scaled() {
     let config = json!({ "liveMigrationConfig": {
         "parallelMigrationsPerCluster": 40, "parallelOutboundMigrationsPerNode": 12,
     }});
@@ -337,7 +340,7 @@ fn a_limit_that_is_given_is_not_scaled_and_the_other_one_is_derived() {
         .map(|input| input.name.as_str())
         .collect();
     assert_eq!(inputs, ["evictionLimits.node"]);
-    // The community has it elsewhere.
+    // The community version uses another namespace.
     assert_eq!(
         wanted.inputs[0].object.namespace.as_deref(),
         Some("kubevirt-hyperconverged")
@@ -350,8 +353,11 @@ fn a_limit_that_is_given_is_not_scaled_and_the_other_one_is_derived() {
 #[case::one_entry(&["nosmt psi=1 quiet"], Impact::Low)]
 #[case::another_key(&["xpsi=1"], Impact::High)]
 #[case::none(&[], Impact::High)]
-fn impact_is_what_the_pool_runs_with(#[case] arguments: &[&str], #[case] impact: Impact) {
-    let world = World::new("v1").pool("worker", &["worker"], arguments, 3);
+fn impact_depends_on_the_kernel_arguments_of_the_pool(
+    #[case] arguments: &[&str],
+    #[case] impact: Impact,
+) {
+    let world = ClusterFixture::new("v1").pool("worker", &["worker"], arguments, 3);
     let wanted = wanted(&world, &json!({}));
     assert_eq!(wanted.items[0].impact, impact);
     let effective = "PSI metrics already effective in MachineConfigPool 'worker'";
@@ -360,19 +366,19 @@ fn impact_is_what_the_pool_runs_with(#[case] arguments: &[&str], #[case] impact:
 
 #[test]
 fn without_a_pool_nothing_is_effective() {
-    let wanted = wanted(&World::new("v1"), &json!({}));
+    let wanted = wanted(&ClusterFixture::new("v1"), &json!({}));
     assert_eq!(wanted.items[0].impact, Impact::High);
-    let told = wanted
+    let warned = wanted
         .warnings
         .iter()
         .any(|text| text.contains("no MachineConfigPool"));
-    assert!(told, "{:?}", wanted.warnings);
+    assert!(warned, "{:?}", wanted.warnings);
 }
 
 #[test]
-fn pools_of_ones_own_count_and_empty_ones_do_not() {
+fn custom_pools_count_and_empty_ones_do_not() {
     let both = ["worker", "gpu"];
-    let on = World::new("v1").pool("worker", &["worker"], &["psi=1"], 3);
+    let on = ClusterFixture::new("v1").pool("worker", &["worker"], &["psi=1"], 3);
     let partly = on.clone().pool("gpu", &both, &[], 1);
     assert_eq!(wanted(&partly, &json!({})).items[0].impact, Impact::High);
     let everywhere = on.clone().pool("gpu", &both, &["psi=1"], 1);
@@ -389,25 +395,24 @@ fn pools_of_ones_own_count_and_empty_ones_do_not() {
 }
 
 #[test]
-fn compact_clusters_are_told_that_no_node_takes_it() {
-    let compact =
-        World::new("v1")
-            .pool("worker", &["worker"], &[], 0)
-            .pool("master", &["master"], &[], 3);
+fn compact_cluster_gets_a_warning() {
+    let compact = ClusterFixture::new("v1")
+        .pool("worker", &["worker"], &[], 0)
+        .pool("master", &["master"], &[], 3);
     let wanted = wanted(&compact, &json!({}));
     assert_eq!(wanted.items[0].impact, Impact::Low);
-    let told = wanted.warnings.iter().any(|text| {
-        // What is wrong, and what to do about it.
+    let warned = wanted.warnings.iter().any(|text| {
+        // The problem, and the remedy.
         text.contains("taken by no node")
             && text.contains("copy of it yourself under another name with the label machineconfiguration.openshift.io/role=master")
     });
-    assert!(told, "{:?}", wanted.warnings);
+    assert!(warned, "{:?}", wanted.warnings);
 }
 
 #[test]
-fn arguments_that_would_be_lost_cost_a_reboot() {
+fn lost_kernel_arguments_imply_a_reboot() {
     let ours = |arguments: Value| {
-        World::new("v1").pool("worker", &["worker"], &["psi=1"], 3).with(MACHINE_CONFIG, &json!({
+        ClusterFixture::new("v1").pool("worker", &["worker"], &["psi=1"], 3).with(MACHINE_CONFIG, &json!({
             "metadata": { "name": "99-worker-psi-karg", "labels": { "machineconfiguration.openshift.io/role": "worker" } },
             "spec": { "kernelArguments": arguments },
         }))
@@ -427,7 +432,7 @@ fn arguments_that_would_be_lost_cost_a_reboot() {
 #[case::earlier_by_name("50-worker", "worker", "psi=0", None)]
 #[case::of_another_pool("99-zz", "infra", "psi=0", None)]
 #[case::to_the_same_end("10-gpu", "gpu", "psi=1", None)]
-fn who_has_the_last_word_on_psi_is_told_of(
+fn machine_config_that_overrides_psi_is_reported(
     #[case] name: &str,
     #[case] role: &str,
     #[case] argument: &str,
@@ -441,27 +446,27 @@ fn who_has_the_last_word_on_psi_is_told_of(
         }),
     );
     let warnings = wanted(&world, &json!({})).warnings;
-    let mut told = warnings
+    let mut warned = warnings
         .iter()
         .filter(|text| text.contains("turns PSI metrics off"));
     match off_in {
         Some(pool) => assert!(
-            told.any(|text| text.contains(name) && text.contains(pool)),
+            warned.any(|text| text.contains(name) && text.contains(pool)),
             "{warnings:?}"
         ),
-        None => assert_eq!(told.next(), None),
+        None => assert_eq!(warned.next(), None),
     }
 }
 
 #[test]
-fn the_descheduler_is_not_left_without_psi_unsaid() {
-    let warned = |world: &World, options: &Value| {
+fn missing_psi_is_a_warning() {
+    let warned = |world: &ClusterFixture, options: &Value| {
         let warnings = wanted(world, options).warnings;
         warnings
             .iter()
             .any(|text| text.contains("enablePSIMetrics is false"))
     };
-    let on = World::new("v1").pool("worker", &["worker"], &["psi=1"], 3);
+    let on = ClusterFixture::new("v1").pool("worker", &["worker"], &["psi=1"], 3);
     assert!(warned(&world(), &without_psi()));
     assert!(!warned(&on, &without_psi()));
     assert!(!warned(&world(), &json!({})));
@@ -470,7 +475,7 @@ fn the_descheduler_is_not_left_without_psi_unsaid() {
 }
 
 #[test]
-fn thresholds_that_exclude_ours_are_told_of() {
+fn conflicting_thresholds_are_a_warning() {
     let world = world().with(KUBE_DESCHEDULER, &json!({
         "metadata": { "name": "cluster", "namespace": "openshift-kube-descheduler-operator" },
         "spec": { "profiles": [], "profileCustomizations": { "devLowNodeUtilizationThresholds": "Low" } },
@@ -485,7 +490,7 @@ fn thresholds_that_exclude_ours_are_told_of() {
 }
 
 #[test]
-fn machine_configs_are_only_needed_for_psi() {
+fn machine_config_crd_is_only_required_for_psi() {
     let kinds = |options: &Value| -> Vec<&str> {
         let all = LoadAwareRebalancing.prerequisites(&options_of(options));
         all.iter().map(|one| one.of.kind).collect()
@@ -514,7 +519,7 @@ fn machine_configs_are_only_needed_for_psi() {
 #[case("spec.mode", json!("Automatic"), Some(json!("Automatic")), Err("what was applied"))]
 #[case("spec.kernelArguments", json!(["psi=1"]), None, Ok(json!({ "enablePSIMetrics": false })))]
 #[case("spec.kernelArguments", json!(["psi=1"]), Some(json!(["psi=0"])), Err("no option of profile"))]
-fn edits_become_options_where_there_are_some(
+fn edits_are_adopted_where_an_option_exists(
     #[case] path: &str,
     #[case] applied: Value,
     #[case] live: Option<Value>,
@@ -524,8 +529,11 @@ fn edits_become_options_where_there_are_some(
     match expected {
         Ok(options) => assert_eq!(json!(adopted.unwrap()), json!({ "loadAware": options })),
         Err(why) => {
-            let told = adopted.unwrap_err();
-            assert!(told.contains(why) && told.contains("item 'item'"), "{told}");
+            let message = adopted.unwrap_err();
+            assert!(
+                message.contains(why) && message.contains("item 'item'"),
+                "{message}"
+            );
         }
     }
 }

@@ -1,16 +1,16 @@
-//! What `node-health-remediation` wants.
+//! The changes that `node-health-remediation` requests.
 
 use api::advisor::Impact;
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::{NodeHealthRemediation, unhealthy};
-use crate::profile::fixture::{World, drift, options_of};
+use crate::profile::fixture::{ClusterFixture, drift, options_of};
 use crate::profile::{Profile, Refusal};
 
 #[test]
 fn workers_are_fenced_by_default() {
-    let world = World::new("v1");
+    let world = ClusterFixture::new("v1");
     let wanted = world.wanted(&NodeHealthRemediation, &json!({}));
     assert_eq!(wanted.items.len(), 1);
     let item = &wanted.items[0];
@@ -45,9 +45,9 @@ fn workers_are_fenced_by_default() {
 }
 
 #[test]
-fn a_number_of_nodes_is_a_number() {
+fn min_healthy_number_is_an_integer() {
     let options = json!({ "nodeHealth": { "minHealthy": "3", "remediationKind": "SelfNodeRemediationTemplate" } });
-    let item = World::new("v1")
+    let item = ClusterFixture::new("v1")
         .wanted(&NodeHealthRemediation, &options)
         .items
         .remove(0);
@@ -63,9 +63,9 @@ fn a_number_of_nodes_is_a_number() {
 }
 
 #[test]
-fn a_kind_of_template_that_nobody_knows_is_refused() {
+fn unknown_template_kind_is_rejected() {
     let options = options_of(&json!({ "nodeHealth": { "remediationKind": "Prayer" } }));
-    let refusal = NodeHealthRemediation.intents(&options, &World::new("v1").snapshot());
+    let refusal = NodeHealthRemediation.intents(&options, &ClusterFixture::new("v1").snapshot());
     let Err(Refusal::Options(why)) = refusal else {
         panic!("{refusal:?}")
     };
@@ -81,7 +81,7 @@ fn a_kind_of_template_that_nobody_knows_is_refused() {
 #[case("spec.remediationTemplate", json!({ "name": "a", "namespace": "n" }), json!({ "name": "b", "namespace": "n" }), Some(json!({ "remediationTemplate": "b" })))]
 #[case("spec.unhealthyConditions", unhealthy(300), unhealthy(60), Some(json!({ "unhealthySeconds": 60 })))]
 #[case("spec.unhealthyConditions", unhealthy(300), json!([]), None)]
-fn edits_become_options_where_there_are_some(
+fn edits_are_adopted_where_an_option_exists(
     #[case] path: &str,
     #[case] applied: Value,
     #[case] live: Value,

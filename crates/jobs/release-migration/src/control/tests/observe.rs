@@ -1,8 +1,8 @@
-//! Beside somebody else who keeps the ClusterVersion.
+//! Beside a cluster-version operator that maintains the ClusterVersion.
 
 use super::*;
 
-/// What the other one says.
+/// The status that the cluster-version operator writes.
 pub(super) fn cvo(image: &str, state: &str, progressing: &str) -> Value {
     json!({
         "desired": { "version": "4.18.0", "image": image },
@@ -16,18 +16,18 @@ pub(super) fn cvo(image: &str, state: &str, progressing: &str) -> Value {
     })
 }
 
-/// The seed's problem: the other one claims completion at once.
+/// The seed's problem: the cluster-version operator claims completion at once.
 #[test]
-fn a_claim_that_is_early_is_told() {
-    let mut world = World::new("Observe");
-    world.says(cvo("multi", "Completed", "False"));
-    let early = world.look(21);
+fn early_claim_is_reported() {
+    let mut cluster = ClusterFixture::new("Observe");
+    cluster.set_status(cvo("multi", "Completed", "False"));
+    let early = cluster.reconcile(21);
     assert_eq!(early.version, None);
     let wanted = pull('b');
     assert_eq!(
         verdict(&early, "Agrees"),
         format!(
-            "False ClaimedEarly: the cluster version operator says that 4.18.0 is complete, but it is not: machine-config has not reported operator-image {wanted}"
+            "False ClaimedEarly: the cluster version operator claims that 4.18.0 is complete, but it is not: machine-config has not reported operator-image {wanted}"
         )
     );
     assert_eq!(
@@ -48,9 +48,9 @@ fn a_claim_that_is_early_is_told() {
     assert_eq!(target.started_time.as_ref().unwrap().0, at(10));
     assert_eq!(target.completion_time, None);
 
-    assert_eq!(reasons(&world.look(22)), Vec::<&str>::new());
-    world.set(operator("machine-config", Some('b')));
-    let done = world.look(41);
+    assert_eq!(reasons(&cluster.reconcile(22)), Vec::<&str>::new());
+    cluster.set(operator("machine-config", Some('b')));
+    let done = cluster.reconcile(41);
     assert!(verdict(&done, "Agrees").starts_with("True Agrees"));
     let target = done.status.target.as_ref().unwrap();
     assert_eq!(target.completion_time.as_ref().unwrap().0, at(41));
@@ -59,41 +59,41 @@ fn a_claim_that_is_early_is_told() {
 }
 
 #[test]
-fn what_was_so_before_anybody_looked_is_no_news() {
-    let mut world = World::new("Observe");
-    world.set(operator("machine-config", Some('b')));
-    world.says(cvo("multi", "Completed", "False"));
-    let first = world.look(90);
+fn initial_state_emits_no_events() {
+    let mut cluster = ClusterFixture::new("Observe");
+    cluster.set(operator("machine-config", Some('b')));
+    cluster.set_status(cvo("multi", "Completed", "False"));
+    let first = cluster.reconcile(90);
     assert_eq!(reasons(&first), Vec::<&str>::new());
     let target = first.status.target.as_ref().unwrap();
     assert_eq!(
         target.completion_time.as_ref().unwrap().0,
         at(20),
-        "since it said so"
+        "since the reported time"
     );
 }
 
-/// Reference 2.6: the other one does not wake for an image, and notices later.
+/// Reference 2.6: the cluster-version operator does not wake up for an image, and notices later.
 #[test]
-fn who_has_not_noticed_yet_is_told() {
-    let mut world = World::new("Observe");
-    world.says(cvo("multi", "Partial", "True"));
-    assert!(verdict(&world.look(11), "Agrees").starts_with("True Agrees"));
-    world.set(operator("machine-config", Some('b')));
-    let ours = world.look(12);
+fn late_cluster_version_operator_is_reported() {
+    let mut cluster = ClusterFixture::new("Observe");
+    cluster.set_status(cvo("multi", "Partial", "True"));
+    assert!(verdict(&cluster.reconcile(11), "Agrees").starts_with("True Agrees"));
+    cluster.set(operator("machine-config", Some('b')));
+    let ours = cluster.reconcile(12);
     assert!(verdict(&ours, "Agrees").starts_with("False NotNoticed"));
-    world.says(cvo("multi", "Completed", "False"));
-    assert!(verdict(&world.look(14), "Agrees").starts_with("True Agrees"));
+    cluster.set_status(cvo("multi", "Completed", "False"));
+    assert!(verdict(&cluster.reconcile(14), "Agrees").starts_with("True Agrees"));
 }
 
 #[test]
-fn without_files_nothing_is_known() {
-    let mut world = World::new("Observe");
-    world.says(cvo("elsewhere", "Completed", "False"));
-    let lost = world.look(30);
+fn without_files_the_verdict_is_unknown() {
+    let mut cluster = ClusterFixture::new("Observe");
+    cluster.set_status(cvo("elsewhere", "Completed", "False"));
+    let lost = cluster.reconcile(30);
     assert_eq!(
         verdict(&lost, "PayloadReady"),
-        "False PayloadMissing: nobody keeps elsewhere"
+        "False PayloadMissing: elsewhere is not stored"
     );
     for kind in ["Complete", "Progressing", "Failing", "Agrees"] {
         assert!(
@@ -104,13 +104,13 @@ fn without_files_nothing_is_known() {
     assert!(!lost.tally.payload_ready && !lost.tally.failing);
 }
 
-/// Whoever starts anew goes on from what was written.
+/// A restarted process resumes from the stored status.
 #[test]
 fn waiting_survives_a_restart() {
-    let mut world = World::new("Observe");
-    world.says(cvo("multi", "Partial", "True"));
-    world.look(11);
-    let slow = world.look(102);
+    let mut cluster = ClusterFixture::new("Observe");
+    cluster.set_status(cvo("multi", "Partial", "True"));
+    cluster.reconcile(11);
+    let slow = cluster.reconcile(102);
     assert_eq!(
         verdict(&slow, "Failing"),
         "Unknown SlowClusterOperator: waiting on machine-config over 90 minutes which is longer than expected"
@@ -121,8 +121,8 @@ fn waiting_survives_a_restart() {
 
 #[test]
 fn hopeless_operators_are_counted() {
-    let mut world = World::new("Observe");
-    world.says(cvo("multi", "Partial", "True"));
+    let mut cluster = ClusterFixture::new("Observe");
+    cluster.set_status(cvo("multi", "Partial", "True"));
     let (name, mut it) = operator("machine-config", None);
     it.status
         .as_mut()
@@ -132,8 +132,8 @@ fn hopeless_operators_are_counted() {
             name: "operator-image".to_owned(),
             version: pull('b').replace("quay.io", "mirror.example"),
         });
-    world.set((name, it));
-    let found = world.look(11);
+    cluster.set((name, it));
+    let found = cluster.reconcile(11);
     assert_eq!(found.tally.hopeless, 1);
     assert_eq!(found.status.operators[1].undone[0].reason, "OtherPlace");
 }

@@ -26,7 +26,7 @@ const PAGE: Dashboard = Dashboard {
 };
 
 #[test]
-fn pictures_do_not_overlap() {
+fn panels_do_not_overlap() {
     let model = PAGE.model();
     let mut taken = BTreeSet::new();
     for panel in model["panels"].as_array().unwrap() {
@@ -45,7 +45,7 @@ fn pictures_do_not_overlap() {
 }
 
 #[test]
-fn a_page_leaves_the_data_source_to_whoever_looks() {
+fn dashboard_does_not_fix_the_data_source() {
     let map = PAGE.config_map("here");
     assert_eq!(map["metadata"]["name"], "medley-dashboard-things");
     assert_eq!(map["metadata"]["namespace"], "here");

@@ -3,8 +3,8 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// What is said when these objects have come.
-fn said(objects: &[Value]) -> Settings {
+/// The settings derived from these objects.
+fn settings_of(objects: &[Value]) -> Settings {
     let mut sources = Sources::default();
     for object in objects {
         change(&mut sources, None, Some(object));
@@ -44,7 +44,7 @@ fn policy(name: &str, year: i32) -> Value {
 }
 
 #[rstest]
-#[case::said(Some("best-match-model"), None, false, true)]
+#[case::set(Some("best-match-model"), None, false, true)]
 #[case::another(Some("Nehalem"), None, true, false)]
 #[case::by_default(None, Some("amd64"), true, true)]
 #[case::without_default(None, None, false, false)]
@@ -56,27 +56,27 @@ fn a_machine_leaves_the_choice_to_medley(
     #[case] expected: bool,
 ) {
     let model_of_all = if default { "best-match-model" } else { "" };
-    let settings = said(&[kubevirt(&json!({ "cpuModel": model_of_all }))]);
+    let settings = settings_of(&[kubevirt(&json!({ "cpuModel": model_of_all }))]);
     assert_eq!(settings.asks_for_best_match(model, architecture), expected);
 }
 
 #[test]
-fn nothing_said_means_the_defaults() {
-    assert_eq!(said(&[]), Settings::default());
+fn no_objects_give_the_defaults() {
+    assert_eq!(settings_of(&[]), Settings::default());
 }
 
 #[test]
-fn what_kubevirt_and_the_policy_say_counts() {
+fn kubevirt_and_policy_are_merged() {
     let selectors = json!({ "developerConfiguration": { "nodeSelectors": { "a": "b" } } });
-    let settings = said(&[kubevirt(&selectors), policy("default", 2015)]);
+    let settings = settings_of(&[kubevirt(&selectors), policy("default", 2015)]);
     assert_eq!(settings.node_selector["a"], "b");
     assert_eq!(settings.policy.minimal_launch_year, 2015);
-    let another = said(&[policy("another", 2015)]);
+    let another = settings_of(&[policy("another", 2015)]);
     assert_eq!(another, Settings::default(), "only one counts");
 }
 
 #[test]
-fn what_is_gone_says_nothing() {
+fn deleted_objects_are_dropped() {
     let mut sources = Sources::default();
     let objects = [
         kubevirt(&json!({ "cpuModel": "Nehalem" })),

@@ -5,9 +5,10 @@ use placement::Use;
 
 use super::*;
 
-/// Pods name their images, so that anybody who may create one could have loopback asked from the webhook.
+/// Pods name their images, so without the check a user who may create pods could make the webhook send
+/// requests to loopback.
 #[tokio::test]
-async fn images_on_loopback_are_not_asked_for() {
+async fn loopback_registries_are_not_contacted() {
     let inner = TcpListener::bind("127.0.0.1:0").unwrap();
     inner.set_nonblocking(true).unwrap();
     let port = inner.local_addr().unwrap().port();
@@ -20,7 +21,7 @@ async fn images_on_loopback_are_not_asked_for() {
         };
         let keyring = Arc::new(Keyring::anonymous());
         let failure = registries.look(&used, &keyring).await.unwrap_err();
-        // It will not pass by itself: nobody waits for it.
+        // The failure is permanent: the pod does not wait for it.
         assert!(!failure.known.passing, "{failure:?}");
         let message = failure.known.message;
         assert!(

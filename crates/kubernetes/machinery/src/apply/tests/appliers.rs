@@ -11,7 +11,7 @@ fn spec(spec: Value) -> Value {
 }
 
 #[test]
-fn the_first_apply_owns_what_it_says_and_not_the_defaults() {
+fn first_apply_owns_its_fields_and_not_the_defaults() {
     let mut server = Server::new();
     server
         .apply("m1", spec(json!({"replicas": 3, "name": "x"})))
@@ -85,7 +85,7 @@ fn another_value_is_a_conflict_unless_forced() {
             ("m2 Apply".to_owned(), json!({"f:spec": {"f:replicas": {}}})),
         ]
     );
-    // What is no longer applied goes, and its default comes back.
+    // A field that is no longer applied is removed, and its default comes back.
     server.apply("m2", spec(json!({}))).unwrap();
     assert_eq!(
         server.spec(),
@@ -97,7 +97,7 @@ fn another_value_is_a_conflict_unless_forced() {
 }
 
 #[test]
-fn many_conflicts_list_members_before_what_is_below() {
+fn conflicts_list_members_before_their_descendants() {
     let mut server = Server::new();
     let mine = json!({
         "replicas": 1, "name": "x", "atomicMap": {"a": "1"},
@@ -139,7 +139,7 @@ fn sets_are_merged_in_the_applied_order() {
         .apply("m2", spec(json!({"tags": ["c", "b"]})))
         .unwrap();
     assert_eq!(server.spec()["tags"], json!(["c", "b"]));
-    // An empty associative list owns nothing, and who owns nothing has no entry.
+    // An empty associative list owns nothing, and a manager without fields has no entry.
     server.apply("m2", spec(json!({"tags": []}))).unwrap();
     assert_eq!(server.spec()["tags"], json!(["b"]));
     assert_eq!(
@@ -265,8 +265,8 @@ fn structs_and_maps_are_owned_differently() {
     );
 }
 
-/// Pruning asks field sets what is left, and they do not show empty associative lists. Upstream
-/// takes such a struct away from everybody, and so does this.
+/// Pruning relies on field sets, which do not contain empty associative lists. Upstream removes such a
+/// struct from all managers, and so does this.
 #[test]
 fn a_struct_of_empty_associative_lists_counts_as_empty() {
     let mut server = Server::new();
@@ -301,7 +301,7 @@ fn atomic_containers_are_one_field() {
             "m2 Apply".to_owned(),
             json!({"f:spec": {"f:atomicMap": {}}})
         )],
-        "who lost everything has no entry"
+        "a manager without fields has no entry"
     );
     server.apply("m1", spec(json!({"plain": ["a"]}))).unwrap();
     let body = json!({"atomicMap": {"b": "2"}, "plain": ["a", "b"]});
@@ -386,7 +386,7 @@ fn bodies_of_the_wrong_type_are_plain_500s(#[case] body: Value, #[case] why: &st
 }
 
 #[test]
-fn bodies_may_not_say_who_owns_what() {
+fn configuration_with_managed_fields_is_rejected() {
     let mut server = Server::new();
     let status = server.refused("m1", json!({"metadata": {"managedFields": []}}));
     assert_eq!(
@@ -513,7 +513,7 @@ fn null_is_a_value_and_removes_nothing() {
 }
 
 #[test]
-fn kubectl_takes_over_what_it_applied_on_the_client_side() {
+fn kubectl_takes_over_client_side_applied_fields() {
     const LAST: &str = "kubectl.kubernetes.io/last-applied-configuration";
     let before = json!({
         "apiVersion": "rec.example.com/v1", "kind": "Thing", "metadata": {"name": "a"},
@@ -551,7 +551,7 @@ fn kubectl_takes_over_what_it_applied_on_the_client_side() {
         json!({".": {}, "f:mode": {}, "f:replicas": {}})
     );
 
-    // What somebody else changed since is not kubectl's.
+    // Fields changed by another manager since then are not taken over.
     let mut server = start();
     server.patch("", "upd", &json!({"spec": {"replicas": 5}}));
     let status = server.refused("kubectl", spec(json!({"name": "y", "replicas": 3})));

@@ -37,7 +37,7 @@ fn entries_are_ordered_on_the_wire() {
 }
 
 #[test]
-fn an_entry_is_all_of_this() {
+fn entry_of_a_subresource_has_all_its_fields() {
     let mut server = Server::new();
     server.put(
         "status",
@@ -55,7 +55,7 @@ fn an_entry_is_all_of_this() {
 }
 
 #[test]
-fn times_lose_what_the_wire_does_not_carry() {
+fn times_are_truncated_to_wire_precision() {
     let list = json!([entry(
         "a",
         "Apply",
@@ -67,25 +67,28 @@ fn times_lose_what_the_wire_does_not_carry() {
 }
 
 #[test]
-fn broken_entries_are_told() {
+fn invalid_entries_are_reported() {
     let mut bad = entry("a", "Bogus", "v1", None);
-    let told = |value: &Value| {
+    let message = |value: &Value| {
         validate_managed_fields(&json!([value]))
             .unwrap_err()
             .to_string()
     };
-    assert_eq!(told(&bad), "operation must be `Apply` or `Update`");
+    assert_eq!(message(&bad), "operation must be `Apply` or `Update`");
     bad["operation"] = json!("Apply");
     bad["fieldsType"] = json!("");
-    assert_eq!(told(&bad), "missing fieldsType in managed fields entry 0");
+    assert_eq!(
+        message(&bad),
+        "missing fieldsType in managed fields entry 0"
+    );
     bad["fieldsType"] = json!("X");
     assert_eq!(
-        told(&bad),
+        message(&bad),
         "invalid fieldsType \"X\" in managed fields entry 0"
     );
     bad["fieldsType"] = json!("FieldsV1");
     bad["time"] = json!("yesterday");
-    assert_eq!(told(&bad), "managed fields are malformed at entry 0");
+    assert_eq!(message(&bad), "managed fields are malformed at entry 0");
     bad["time"] = Value::Null;
     assert_eq!(validate_managed_fields(&json!([bad])), Ok(()));
 }

@@ -173,7 +173,7 @@ proptest! {
     }
 
     #[test]
-    fn removing_what_is_there_leaves_nothing(a in spec()) {
+    fn removing_all_fields_leaves_nothing(a in spec()) {
         let versions = OneVersion::new(&thing_schema());
         let (schema, root) = versions.merge_type(super::support::VERSION).unwrap();
         let typed = Typed::new(&schema, &root);
@@ -214,13 +214,13 @@ proptest! {
                 server.put("", &manager, object);
             }
             for (_, set) in server.owners() {
-                prop_assert_ne!(set, json!({}), "who owns nothing has no entry");
+                prop_assert_ne!(set, json!({}), "a manager without fields has no entry");
             }
         }
     }
 
     #[test]
-    fn dropping_everything_leaves_what_others_own(mine in spec(), theirs in spec()) {
+    fn empty_apply_leaves_fields_of_other_managers(mine in spec(), theirs in spec()) {
         // A struct with nothing but empty associative lists counts as empty; see the appliers.
         let (mine, theirs) = (without_empty_lists(mine), without_empty_lists(theirs));
         let mut server = Server::new();

@@ -126,7 +126,7 @@ fn appliers_that_keep_the_replicas_keep_their_entry() {
 }
 
 #[test]
-fn replicas_that_nobody_owns_stay_so() {
+fn unowned_replicas_stay_unowned() {
     let parent = json!([owner("m1", "Apply", json!({"f:spec": {"f:paused": {}}}))]);
     let handler = handler(&parent);
     assert_eq!(handler.to_subresource(), None);

@@ -38,7 +38,7 @@ fn reading_normalises() {
 #[case(json!({"k:{\"a\":1}x": {}}), FieldsV1Error::Malformed("k:{\"a\":1}x".into()))]
 #[case(json!({"v:": {}}), FieldsV1Error::Malformed("v:".into()))]
 #[case(json!({"i:x": {}}), FieldsV1Error::Malformed("i:x".into()))]
-fn broken_sets_are_told(#[case] value: Value, #[case] error: FieldsV1Error) {
+fn invalid_sets_are_reported(#[case] value: Value, #[case] error: FieldsV1Error) {
     assert_eq!(FieldSet::from_fields_v1(&value), Err(error));
 }
 
@@ -115,7 +115,7 @@ fn paths_print_as_messages_show_them() {
 }
 
 #[test]
-fn members_come_before_what_is_below_them() {
+fn members_come_before_their_descendants() {
     let set = set(&json!({"f:a": {"f:x": {}}, "f:b": {}, "f:c": {".": {}, "f:y": {}}}));
     let paths: Vec<String> = set.iter().map(|path| path_text(&path)).collect();
     assert_eq!(paths, [".b", ".c", ".a.x", ".c.y"]);
@@ -129,7 +129,7 @@ fn differences_differ() {
     assert_eq!(
         mine.difference(&theirs),
         mine,
-        "a parent says nothing about its children"
+        "a parent does not remove its children"
     );
     assert_eq!(
         mine.recursive_difference(&theirs).to_fields_v1(),

@@ -318,7 +318,7 @@ fn default(object: &mut Value) {
     let Some(object) = object.as_object_mut() else {
         return;
     };
-    // Metadata is decoded into a type that does not write what is empty.
+    // Metadata is decoded into a type that omits empty fields.
     if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
         let empty = [json!({}), json!([])];
         metadata.retain(|name, value| name == "managedFields" || !empty.contains(value));

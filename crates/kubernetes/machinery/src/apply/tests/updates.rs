@@ -36,7 +36,7 @@ fn a_create_owns_containers_and_defaults() {
 }
 
 #[test]
-fn updates_take_what_they_change_and_lose_what_they_remove() {
+fn updates_own_changed_fields_and_lose_removed_ones() {
     let mut server = created();
     server
         .apply("m1", json!({"spec": {"replicas": 2}}))
@@ -236,7 +236,7 @@ fn an_object_without_its_type_is_not_tracked() {
 }
 
 #[test]
-fn duplicates_in_what_is_stored_are_tolerated() {
+fn duplicates_in_stored_objects_are_tolerated() {
     let mut server = Server::new();
     server.put(
         "",
@@ -247,7 +247,7 @@ fn duplicates_in_what_is_stored_are_tolerated() {
         server.owned_by("creator Update")["f:spec"]["f:tags"],
         json!({".": {}, "v:\"a\"": {}, "v:\"b\"": {}})
     );
-    // They stay as they are until somebody names their key.
+    // They stay until a manager applies their key.
     server
         .apply("m1", json!({"spec": {"tags": ["c"]}}))
         .unwrap();

@@ -10,7 +10,7 @@ use crate::apply::{
     object_meta_type, update,
 };
 
-/// `v1` says `size`, `v2` says `width`.
+/// `v1` has `size`, `v2` calls it `width`.
 struct Renamed;
 
 fn typed(field: &str) -> TypeRef {
@@ -171,18 +171,18 @@ fn entries_of_versions_that_are_gone_are_dropped() {
 fn bodies_have_to_be_of_the_endpoint() {
     let none = FieldSet::default();
     let request = request(&Renamed, "m", "e/v1", &none);
-    for (given, told) in [
+    for (given, message) in [
         (body("e/v2", json!({})), "e/v2, Kind=E"),
         (json!({"metadata": {}}), "/, Kind="),
         (json!({"apiVersion": "a/b/c", "kind": "E"}), "/, Kind="),
         (json!({"apiVersion": "v1", "kind": "Pod"}), "/v1, Kind=Pod"),
     ] {
         let error = apply(&request, None, &given, false).unwrap_err();
-        assert_eq!(error, ApplyError::InvalidObjectType(told.to_owned()));
+        assert_eq!(error, ApplyError::InvalidObjectType(message.to_owned()));
         let status = crate::status::Status::from(error);
         assert_eq!(
             (status.code, status.message),
-            (400, format!("invalid object type: {told}"))
+            (400, format!("invalid object type: {message}"))
         );
     }
 }
@@ -219,7 +219,7 @@ impl Versions for NowAtomic {
 }
 
 #[test]
-fn owning_a_part_of_what_became_atomic_is_owning_it() {
+fn owner_of_a_part_owns_the_field_that_became_atomic() {
     let none = FieldSet::default();
     let request = request(&NowAtomic, "m2", "e/v1", &none);
     let mut live = body(
@@ -253,7 +253,7 @@ fn owning_a_part_of_what_became_atomic_is_owning_it() {
 }
 
 #[test]
-fn what_a_go_type_always_has_is_nobodys() {
+fn fields_of_the_empty_object_have_no_owner() {
     struct Typed;
     impl Versions for Typed {
         fn merge_type(&self, _: &str) -> Option<(Arc<Schema>, TypeRef)> {

@@ -7,8 +7,8 @@ use crate::apply::path::{PathElement, values_equal};
 use crate::apply::schema::{Form, ListRelation, ListType, MapType, Type, TypeRef};
 use crate::apply::set::FieldSet;
 
-/// The difference between two objects. Containers that come or go are in it themselves, next to
-/// what is in them.
+/// The difference between two objects. Added and removed containers are in it themselves, besides their
+/// contents.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Comparison {
     /// In the second object only.
@@ -92,8 +92,8 @@ impl Typed<'_> {
             (_, None) => self.compare_as(definition, old_forms, old, new, change),
             (None, _) => self.compare_as(definition, new_forms, old, new, change),
             _ => {
-                // A value that changes its form is compared as either: what was in it goes, and
-                // what is in it now comes.
+                // A value that changes its form is compared in both: the old contents are removed, the
+                // new ones added.
                 if old_forms != new_forms {
                     self.compare_as(definition, old_forms, old, new, change);
                 }
@@ -210,7 +210,7 @@ impl Typed<'_> {
             match (old.len(), new.len()) {
                 (0 | 1, 0 | 1) => self.compare_at(&list.element, one, other, &mut change),
                 (0 | 1, _) => {
-                    // Now a duplicate: owned together, no longer looked into.
+                    // It is a duplicate now: owned as a whole, and its contents are not compared.
                     if one.is_some() {
                         self.compare_at(&list.element, one, None, &mut change);
                     }

@@ -1,4 +1,4 @@
-//! How the items of associative lists are told apart.
+//! How the items of associative lists are identified.
 
 use serde_json::Value;
 

@@ -9,8 +9,8 @@ use crate::apply::path::PathElement;
 use crate::apply::schema::{Form, ListRelation, ListType, MapType, TypeRef};
 
 impl Typed<'_> {
-    /// `live` with everything that `config` says: the configuration wins at leaves, maps are
-    /// merged, associative lists item by item. Nothing is removed.
+    /// `live` merged with `config`: the configuration wins at leaves, maps are merged by key,
+    /// associative lists by item. Nothing is removed.
     pub fn merge(&self, live: &Value, config: &Value) -> Value {
         self.merge_at(self.root, live, config)
     }
@@ -89,7 +89,7 @@ impl Typed<'_> {
         };
         let mut live_at: BTreeMap<&PathElement, Option<&Value>> = BTreeMap::new();
         for (element, value) in live_elements.iter().zip(live) {
-            // Items that cannot be told apart are replaced, not merged.
+            // Items with the same key are replaced, not merged.
             live_at
                 .entry(element)
                 .and_modify(|there| *there = None)

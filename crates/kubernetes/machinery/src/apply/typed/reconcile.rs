@@ -1,5 +1,4 @@
-//! Field sets in the light of a schema: what was written under another one, and what a set says
-//! about the structs it leads through.
+//! Field sets under a changed schema, and the structs a set implies.
 
 use super::Typed;
 use crate::apply::path::PathElement;
@@ -64,8 +63,8 @@ impl Typed<'_> {
         self.reconcile_at(reference, children)
     }
 
-    /// The set with the declared fields on the way to its members added. Sets leave structs out;
-    /// to tell whether a struct is still wanted, they have to be in.
+    /// The set with the declared fields on the paths to its members. Sets omit structs; they are needed
+    /// to decide whether a struct is still owned.
     pub(in crate::apply) fn with_structs(&self, set: &FieldSet) -> FieldSet {
         self.with_structs_at(Some(self.root), set)
     }

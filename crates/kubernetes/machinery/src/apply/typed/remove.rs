@@ -107,7 +107,7 @@ impl Typed<'_> {
     }
 }
 
-/// What is left of a container nothing in which is wanted; scalars are wanted as they are.
+/// The empty form of a container none of whose contents are kept; scalars are kept.
 fn empty_like(value: &Value) -> Value {
     match value {
         Value::Object(_) => Value::Object(Map::new()),

@@ -92,8 +92,8 @@ fn errors(value: &Value) -> Option<String> {
     json!({"flag": 1, "number": "x"}),
     "errors:\n  .flag: expected boolean, got &{1}\n  .number: expected numeric (int or float), got string"
 )]
-fn values_of_the_wrong_type_are_told(#[case] value: Value, #[case] told: &str) {
-    assert_eq!(errors(&value).as_deref(), Some(told));
+fn values_of_the_wrong_type_are_reported(#[case] value: Value, #[case] message: &str) {
+    assert_eq!(errors(&value).as_deref(), Some(message));
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn values_of_the_right_type_and_nulls_pass() {
 }
 
 #[test]
-fn keys_without_any_value_are_told() {
+fn missing_keys_are_reported() {
     let item = TypeRef::map_of(TypeRef::Deduced);
     let root = TypeRef::list_map(item, [ListKey::new("a"), ListKey::new("b")]);
     let schema = Schema::default();
@@ -134,11 +134,14 @@ fn depth_is_limited() {
     }
     let schema = Schema::default();
     let typed = Typed::new(&schema, &TypeRef::Deduced);
-    let told = typed
+    let message = typed
         .validate(&value, Duplicates::Deny)
         .unwrap_err()
         .to_string();
-    assert!(told.ends_with("nested more than 256 levels deep"), "{told}");
+    assert!(
+        message.ends_with("nested more than 256 levels deep"),
+        "{message}"
+    );
 }
 
 fn with_typed<T>(run: impl FnOnce(Typed<'_>) -> T) -> T {
@@ -197,7 +200,7 @@ fn values_are_merged(#[case] live: Value, #[case] config: Value, #[case] merged:
     json!({"items": [{"key": "a", "value": "1"}]}), json!({"items": [{"key": "a", "value": "2"}]}),
     [json!({}), json!({"f:items": {"k:{\"id\":1,\"key\":\"a\"}": {"f:value": {}}}}), json!({})]
 )]
-// Items that cannot be told apart are compared together.
+// Items with the same key are compared as a whole.
 #[case(
     json!({"items": [{"key": "a"}]}), json!({"items": [{"key": "a"}, {"key": "a"}]}),
     [

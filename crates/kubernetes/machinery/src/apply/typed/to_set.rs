@@ -10,13 +10,13 @@ use crate::apply::schema::{Form, ListRelation, ListType, MapType, TypeRef};
 use crate::apply::set::FieldSet;
 
 impl Typed<'_> {
-    /// Every leaf and every list item that `value` mentions. Declared fields that hold something
-    /// are not in the set themselves, only what is in them; entries of maps and items of lists are.
+    /// Every leaf and every list item in `value`. Non-empty declared fields are not in the set
+    /// themselves, only their contents; entries of maps and items of lists are.
     pub fn to_set(&self, value: &Value) -> FieldSet {
         self.set_of(self.root, value).1
     }
 
-    /// Whether the value is a leaf, and what is in it.
+    /// Whether the value is a leaf, and the set of its contents.
     fn set_of(&self, reference: &TypeRef, value: &Value) -> (bool, FieldSet) {
         let Some(definition) = self.schema.resolve(reference) else {
             return (false, FieldSet::default());
@@ -50,7 +50,7 @@ impl Typed<'_> {
                 let (_, children) = self.set_of(&list.element, child);
                 set.push(element.clone(), true, children);
             } else if let Some((element, _)) = same.first() {
-                // Items that cannot be told apart are owned together and not looked into.
+                // Items with the same key are owned as a whole.
                 set.push(element.clone(), true, FieldSet::default());
             }
         }

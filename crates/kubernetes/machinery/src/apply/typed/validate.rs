@@ -13,8 +13,8 @@ use crate::json::go_quote;
 /// Deeper than any object the API accepts; stops hostile input from exhausting the stack.
 const MAX_DEPTH: usize = 256;
 
-/// Whether an associative list may hold several items with the same key. What is stored may,
-/// because it was written before the list became associative; what is applied may not.
+/// Whether an associative list may hold several items with the same key. Stored objects may, because
+/// they may predate the list becoming associative; applied configurations may not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Duplicates {
     /// They may.
@@ -28,7 +28,7 @@ pub enum Duplicates {
 pub struct TypedError {
     /// Where, as path text; empty for the whole value.
     pub path: String,
-    /// What is wrong.
+    /// The message.
     pub message: String,
 }
 

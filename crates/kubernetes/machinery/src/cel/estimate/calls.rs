@@ -59,7 +59,7 @@ fn literal_int(expr: &Expr) -> Option<i64> {
     }
 }
 
-/// The number a literal argument of the list library says, else the default.
+/// The number in a literal argument of the list library, else the default.
 fn count(operand: &Operand<'_>, default: u64) -> u64 {
     literal_int(operand.expr).map_or(default, |i| u64::try_from(i).unwrap_or(0))
 }
@@ -133,7 +133,7 @@ impl<'d> Coster<'d> {
         self.set_entry(expr, entries.map(|(a, b)| a.union(b)));
     }
 
-    /// Where an index leads, and what the operand itself says about the size there.
+    /// The element of an index operation, and the size its operand implies.
     fn index(
         &mut self,
         expr: &'d Expr,

@@ -1,4 +1,4 @@
-//! Sizes, and the routes by which they are looked up in a schema.
+//! Sizes, and the routes by which they are resolved in a schema.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -52,7 +52,7 @@ impl Size {
     }
 }
 
-/// Sizes of what a list or a map is made of.
+/// The sizes of the elements of a list or map.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct EntrySize {
     /// Of a list rather than a map.

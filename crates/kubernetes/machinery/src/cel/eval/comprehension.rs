@@ -10,7 +10,7 @@ use crate::cel::functions;
 use crate::cel::meter::{Fail, Meter};
 use crate::cel::value::{Map, OwnedMap, Val};
 
-/// What is iterated: pairs of index or key and value.
+/// The iterated pairs of index or key and value.
 struct Range<'a> {
     source: Val<'a>,
     keys: Vec<Val<'a>>,

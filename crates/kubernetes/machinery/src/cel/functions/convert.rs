@@ -11,7 +11,7 @@ use crate::cel::time::{
 };
 use crate::cel::value::Val;
 
-/// `int(x)` and its kin.
+/// `int(x)` and the other conversions.
 pub(super) fn call<'a>(name: &str, value: &Val<'a>, meter: &mut Meter) -> Result<Val<'a>, Fail> {
     match name {
         "dyn" => Ok(value.clone()),
@@ -157,7 +157,7 @@ pub(super) fn format_double(d: f64) -> String {
     format!("{mantissa}e{sign}{:02}", exponent.abs())
 }
 
-/// `getFullYear()` and its kin, on timestamps and some on durations.
+/// `getFullYear()` and similar accessors of timestamps, some also of durations.
 pub(super) fn date_part<'a>(name: &str, args: &[Val<'a>]) -> Result<Val<'a>, Fail> {
     let (nanos, zone) = match args {
         [Val::Duration(nanos)] => {

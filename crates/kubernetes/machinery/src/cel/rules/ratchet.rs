@@ -32,7 +32,7 @@ impl<'v> Ratchet<'v> {
         }
     }
 
-    /// For rules within `allOf`, which look at the ancestor only.
+    /// For rules within `allOf`, which only consider the ancestor.
     pub(super) fn without_current(&self) -> Self {
         Self {
             current: None,

@@ -7,7 +7,7 @@ use crate::cel::check_rules;
 use crate::field::Path;
 use crate::schema::Schema;
 
-/// What is said of a rule on the items of a list of up to `items`.
+/// The errors of a rule on the items of a list of up to `items`.
 fn errors(schema: &Value, rule: &str, items: u64) -> Vec<String> {
     let mut node = schema.clone();
     node["x-kubernetes-validations"] = json!([{"rule": rule}]);

@@ -18,7 +18,7 @@ fn soon(source: &str) -> Result<serde_json::Value, String> {
 }
 
 #[test]
-fn deep_nesting_is_refused() {
+fn deep_nesting_is_rejected() {
     for (open, middle, close) in [
         ("(", "1", ")"),
         ("[", "1", "]"),

@@ -16,7 +16,7 @@ fn message(source: &str) -> String {
 }
 
 #[test]
-fn a_message_points_at_its_place() {
+fn message_points_at_its_position() {
     assert_eq!(
         message("self.nope > 1"),
         "compilation failed: ERROR: <input>:1:5: undefined field 'nope'\n | self.nope > 1\n | ....^"

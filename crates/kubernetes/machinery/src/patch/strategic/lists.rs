@@ -59,7 +59,7 @@ pub(super) fn merge_field_lists(
                 field.ty.kind().name()
             )));
         }
-        Items::Objects => obey_item_directives(original, patch, merge_key)?,
+        Items::Objects => apply_item_directives(original, patch, merge_key)?,
     };
     let server_order = Order::new(&original, merge_key, items);
     let patch_order = Order::new(&patch, merge_key, items);
@@ -107,8 +107,8 @@ pub(super) fn items_of(original: &[Value], patch: &[Value]) -> Result<Items, Pat
     })
 }
 
-/// Takes the items that carry `$patch` out of the patch and does what they say.
-fn obey_item_directives(
+/// Removes the items with `$patch` from the patch and applies their directives.
+fn apply_item_directives(
     original: Vec<Value>,
     patch: Vec<Value>,
     merge_key: &str,

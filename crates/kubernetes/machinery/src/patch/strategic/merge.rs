@@ -124,7 +124,7 @@ fn discard_nulls(value: &mut Value) {
     }
 }
 
-/// What is left of a new value without the objects that carry `$patch`.
+/// A new value without the objects that carry `$patch`.
 pub(super) fn without_directives(value: Value) -> Option<Value> {
     match value {
         Value::Object(map) if map.contains_key(DIRECTIVE) => None,
@@ -144,7 +144,7 @@ pub(super) fn without_directives(value: Value) -> Option<Value> {
 pub(super) fn unknown_directive(patch: &Object) -> PatchError {
     let directive = match patch.get(DIRECTIVE) {
         Some(Value::String(text)) => text.clone(),
-        // Go's `%s` complains about what is no string, naming the type.
+        // Go's `%s` of a value that is not a string names the type.
         Some(Value::Null) | None => "%!s(<nil>)".to_owned(),
         Some(other) => format!("%!s({}={})", go_type(other), go_print(other)),
     };

@@ -235,7 +235,7 @@ fn an_empty_order_treats_long_lists_like_short_ones() {
 }
 
 #[test]
-fn deletion_from_a_list_that_is_not_there_or_no_list() {
+fn deletion_from_a_missing_list_or_another_type() {
     let change = json!({"$deleteFromPrimitiveList/finalizers": ["a"]});
     assert_eq!(patch(&json!({}), &change), Ok(json!({})));
     assert_eq!(
@@ -245,7 +245,7 @@ fn deletion_from_a_list_that_is_not_there_or_no_list() {
 }
 
 #[test]
-fn an_order_for_a_list_nobody_has_is_ignored() {
+fn order_of_a_missing_list_is_ignored() {
     let change = json!({"$setElementOrder/containers": [{"name": "a"}]});
     assert_eq!(
         patch(&json!({"replicas": 1}), &change),
@@ -427,7 +427,7 @@ proptest! {
     }
 
     #[test]
-    fn no_patch_makes_it_panic(doc in any_json(), change in any_json()) {
+    fn merging_never_panics(doc in any_json(), change in any_json()) {
         let _ = patch(&doc, &change);
     }
 }

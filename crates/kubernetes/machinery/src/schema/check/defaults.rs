@@ -26,7 +26,7 @@ struct Walk<'a> {
 #[derive(Clone, Copy)]
 struct Resource<'a> {
     schema: &'a Schema,
-    /// It is the whole object: its metadata is there although the schema does not say so.
+    /// Whether it is the whole object, which has metadata even if the schema does not declare it.
     whole: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What makes a schema structural: every node has a type, and logic only restricts what is declared
+//! The rules of structural schemas: every node has a type, and logic only restricts what is declared
 //! outside of it.
 
 use crate::field::{FieldError, Path};
@@ -182,7 +182,7 @@ fn only_names(metadata: Node<'_>) -> bool {
             .all(|(_, key)| !super::go_text::is_set(metadata, key))
 }
 
-/// Whether the node says `anyOf: [{type: integer}, {type: string}]` to the letter.
+/// Whether the node is exactly `anyOf: [{type: integer}, {type: string}]`.
 fn is_int_or_string(node: Node<'_>) -> bool {
     let bare = |node: Node<'_>, type_name: &str| {
         node.text("type") == type_name
@@ -223,7 +223,7 @@ fn values(
     }
 }
 
-/// What must not be said inside of `allOf`, `anyOf`, `oneOf` and `not`.
+/// Keywords forbidden inside `allOf`, `anyOf`, `oneOf` and `not`.
 fn nested(node: Node<'_>, skip_any_of: bool, path: &Path, errors: &mut Vec<FieldError>) {
     const EMPTY: &str = "must be empty to be structural";
     const FALSE: &str = "must be false to be structural";

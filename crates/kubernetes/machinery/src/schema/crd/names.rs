@@ -6,7 +6,7 @@ use super::{dns1035_label, dns1123_subdomain};
 use crate::field::{FieldError, Path};
 use crate::schema::node::Node;
 
-/// The CRD's own name is made of its plural and its group.
+/// The CRD's own name has to be `<plural>.<group>`.
 pub(super) fn object_name(crd: &Value, spec: Node<'_>) -> Vec<FieldError> {
     let path = Path::new("metadata").child("name");
     let name = crd

@@ -1,8 +1,9 @@
-//! Answers of a genuine server (v1.36): CRDs it accepts and refuses, objects, updates that ratchet.
+//! Recorded responses of kube-apiserver v1.36: CRDs it accepts and rejects, objects, updates that
+//! ratchet.
 //!
-//! Some definitions were answered with 409: they are valid, but their name was taken.
+//! Some CRDs were answered with 409: they are valid, but their name was taken.
 //!
-//! Go walks maps in random order, so lists of errors are compared sorted.
+//! Go iterates maps in random order, so lists of errors are compared sorted.
 
 use serde_json::{Value, json};
 
@@ -183,7 +184,7 @@ fn custom_resources() {
 }
 
 #[test]
-fn updates_tolerate_what_they_leave_alone() {
+fn updates_tolerate_unchanged_violations() {
     let rich = compiled(&entries("schema")[0]["schema"]);
     let mut differences = Differences::default();
     for entry in entries("update") {

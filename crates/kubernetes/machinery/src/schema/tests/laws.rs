@@ -144,7 +144,7 @@ proptest! {
     }
 
     #[test]
-    fn an_update_without_changes_is_never_refused(schema in structural(), object in object()) {
+    fn unchanged_update_is_never_rejected(schema in structural(), object in object()) {
         let compiled = compiled(&schema);
         let mut object = object;
         prune(&mut object, compiled.schema(), false);
@@ -189,7 +189,7 @@ proptest! {
     }
 
     #[test]
-    fn any_pattern_compiles_or_is_refused(pattern in r"[-a\[\]\(\)\{\}\\\^\$\.\*\+\?\|,0-9pPQEdx:=é&]{0,24}") {
+    fn any_pattern_compiles_or_is_rejected(pattern in r"[-a\[\]\(\)\{\}\\\^\$\.\*\+\?\|,0-9pPQEdx:=é&]{0,24}") {
         match regexp::compile(&pattern) {
             Ok(regex) => { regex.is_match("aé0"); }
             Err(error) => prop_assert!(error.starts_with("error parsing regexp: ")),

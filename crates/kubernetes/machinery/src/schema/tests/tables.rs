@@ -19,7 +19,7 @@ fn texts(errors: &[FieldError]) -> Vec<String> {
 }
 
 #[test]
-fn patterns_mean_what_go_means() {
+fn patterns_match_as_in_go() {
     for (pattern, text, matches) in [
         (r"^\d+$", "12", true),
         (r"^\d+$", "\u{0661}", false),
@@ -56,7 +56,7 @@ fn patterns_mean_what_go_means() {
 }
 
 #[test]
-fn hostile_patterns_are_refused() {
+fn hostile_patterns_are_rejected() {
     for pattern in [
         "(".repeat(100_000),
         format!("{}a{}", "(".repeat(5_000), ")".repeat(5_000)),
@@ -68,7 +68,7 @@ fn hostile_patterns_are_refused() {
 }
 
 #[test]
-fn deep_schemas_are_refused() {
+fn deep_schemas_are_rejected() {
     let mut schema = json!({"type": "string"});
     for _ in 0..300 {
         schema = json!({"type": "array", "items": schema});
@@ -165,7 +165,7 @@ fn status_messages_leave_out_the_status() {
 }
 
 #[test]
-fn rules_wait_for_sound_values() {
+fn rules_run_only_on_valid_values() {
     let path = Path::new("spec");
     let blocking = [
         FieldError::invalid(&path, 1, "x"),
@@ -267,7 +267,7 @@ fn version(name: &str, storage: bool, schema: &Value) -> Value {
 }
 
 #[test]
-fn names_and_group_of_a_definition_stay() {
+fn names_and_group_of_a_crd_are_immutable() {
     let open = json!({"type": "object"});
     let mut old = crd(&json!([version("v1", true, &open)]));
     prepare_create(&mut old);
@@ -354,7 +354,7 @@ fn formats_are_warned_about_once_introduced() {
 }
 
 #[test]
-fn rules_are_compiled_for_sound_schemas_only() {
+fn rules_are_compiled_for_valid_schemas_only() {
     let checks = Checks {
         rules: &|schema, path| {
             let count = schema

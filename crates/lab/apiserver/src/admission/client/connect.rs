@@ -1,4 +1,4 @@
-//! Connections to webhooks: resolve, dial, shake hands.
+//! Connections to webhooks: resolve, dial, handshake.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, OnceLock};
@@ -16,16 +16,16 @@ use tokio::net::{TcpStream, lookup_host};
 use tokio_rustls::TlsConnector;
 use url::{Host, Url};
 
-use super::words;
+use super::go_errors;
 use crate::admission::service;
 use crate::pki::Identity;
 use crate::server::State;
 
-/// A connection, ready for a request.
+/// An established connection.
 pub(super) enum Connected {
-    /// One request at a time.
+    /// HTTP/1.1: one request at a time.
     Single(http1::SendRequest<Full<Bytes>>),
-    /// As many as there are.
+    /// HTTP/2: concurrent requests.
     Multiplexed(http2::SendRequest<Full<Bytes>>),
 }
 
@@ -42,7 +42,7 @@ impl Connected {
         }
     }
 
-    /// Another handle of a connection that carries many requests.
+    /// Another handle of an HTTP/2 connection.
     pub(super) fn share(&self) -> Option<Self> {
         match self {
             Self::Single(_) => None,
@@ -61,7 +61,7 @@ impl Connected {
     }
 }
 
-/// Whether a URL points to this machine.
+/// Whether a URL points to the loopback address.
 pub(super) fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => name.eq_ignore_ascii_case("localhost"),
@@ -71,7 +71,8 @@ pub(super) fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// TLS settings: authorities in PEM, or those of the system, and what the client shows of itself.
+/// TLS configuration: certificate authorities in PEM, or those of the system, and the client
+/// certificate.
 pub(super) fn tls(
     authorities: &[u8],
     multiplexed: bool,
@@ -108,7 +109,7 @@ pub(super) fn tls(
     Ok(config)
 }
 
-/// A client certificate with those it depends on, and its key.
+/// A client certificate chain and its key.
 pub(super) fn client_certificate(
     identity: &Identity,
 ) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), String> {
@@ -125,7 +126,7 @@ fn unusable(error: &dyn std::fmt::Display) -> String {
     format!("using the client certificate: {error}")
 }
 
-/// The authorities the system trusts, read once.
+/// The certificate authorities of the system, read once.
 fn system_roots() -> &'static RootCertStore {
     static ROOTS: OnceLock<RootCertStore> = OnceLock::new();
     ROOTS.get_or_init(|| {
@@ -139,11 +140,11 @@ fn system_roots() -> &'static RootCertStore {
     })
 }
 
-/// Makes connections.
+/// Opens connections.
 pub(super) struct Dialer<'a> {
     pub(super) state: &'a State,
     pub(super) tls: &'a Arc<ClientConfig>,
-    /// Namespace, name and port of the Service that is meant by the URL.
+    /// Namespace, name and port of the Service behind the URL.
     pub(super) service: Option<&'a (String, String, u16)>,
 }
 
@@ -161,16 +162,16 @@ impl Dialer<'_> {
         let stream = TlsConnector::from(Arc::clone(self.tls))
             .connect(name, stream)
             .await
-            .map_err(|error| words::of_handshake(&error, host))?;
+            .map_err(|error| go_errors::of_handshake(&error, host))?;
         let multiplexed = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         let io = TokioIo::new(stream);
-        let broken = |error: hyper::Error| words::of_transport(&error);
+        let broken = |error: hyper::Error| go_errors::of_transport(&error);
         if multiplexed {
             let (sender, connection) = http2::handshake(TokioExecutor::new(), io)
                 .await
                 .map_err(broken)?;
             tokio::spawn(async move {
-                // Whoever waits for an answer is told as well.
+                // Errors reach the waiting request as well.
                 let _ = connection.await;
             });
             return Ok(Connected::Multiplexed(sender));
@@ -183,7 +184,7 @@ impl Dialer<'_> {
     }
 }
 
-/// A connection to the first address of a host that takes it.
+/// Connects to the first address of a host that accepts.
 async fn dial(host: &str, port: u16) -> Result<TcpStream, String> {
     let addresses: Vec<SocketAddr> = match host.parse::<IpAddr>() {
         Ok(address) => vec![(address, port).into()],
@@ -196,11 +197,11 @@ async fn dial(host: &str, port: u16) -> Result<TcpStream, String> {
     for address in addresses {
         match TcpStream::connect(address).await {
             Ok(stream) => {
-                // Questions are small and waited for.
+                // Requests are small and latency matters.
                 let _ = stream.set_nodelay(true);
                 return Ok(stream);
             }
-            Err(error) => last = words::of_dial(address, &error),
+            Err(error) => last = go_errors::of_dial(address, &error),
         }
     }
     Err(last)

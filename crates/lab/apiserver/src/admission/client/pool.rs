@@ -1,4 +1,4 @@
-//! Connections that wait for their next request.
+//! Idle connections.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -8,9 +8,9 @@ use parking_lot::Mutex;
 use super::connect::Connected;
 
 /// Idle connections kept for one address.
-const KEPT: usize = 25;
-/// How long one is kept.
-const PATIENCE: Duration = Duration::from_secs(90);
+const MAX_IDLE: usize = 25;
+/// Idle timeout of a connection.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// Idle connections by address.
 #[derive(Default)]
@@ -19,11 +19,11 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// A connection that is ready, if there is one. One that carries many requests stays here too.
+    /// A ready connection, if there is one. An HTTP/2 connection stays in the pool.
     pub(super) fn take(&self, authority: &str) -> Option<Connected> {
         let mut all = self.idle.lock();
         let idle = all.get_mut(authority)?;
-        idle.retain(|(connection, since)| connection.is_ready() && since.elapsed() < PATIENCE);
+        idle.retain(|(connection, since)| connection.is_ready() && since.elapsed() < IDLE_TIMEOUT);
         let (connection, since) = idle.pop()?;
         if let Some(shared) = connection.share() {
             idle.push((connection, since));
@@ -32,14 +32,14 @@ impl Pool {
         Some(connection)
     }
 
-    /// Takes a connection back.
+    /// Returns a connection to the pool.
     pub(super) fn put(&self, authority: &str, connection: Connected) {
         let mut all = self.idle.lock();
         let idle = all.entry(authority.to_owned()).or_default();
         if connection.is_multiplexed() {
             idle.clear();
         }
-        if idle.len() < KEPT {
+        if idle.len() < MAX_IDLE {
             idle.push((connection, Instant::now()));
         }
     }

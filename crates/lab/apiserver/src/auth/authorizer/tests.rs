@@ -54,7 +54,7 @@ fn may_read(authorizer: &Authorizer, user: &str) -> bool {
 }
 
 #[tokio::test]
-async fn what_is_in_the_store_counts_from_the_start() {
+async fn existing_bindings_are_effective_from_the_start() {
     let store = Store::memory();
     put_role(&store).await;
     put_binding(&store, "a", "ann").await;
@@ -64,7 +64,7 @@ async fn what_is_in_the_store_counts_from_the_start() {
 }
 
 #[tokio::test]
-async fn a_write_counts_for_the_next_question() {
+async fn write_is_effective_for_the_next_request() {
     let store = Store::memory();
     let authorizer = Authorizer::new(&store).unwrap();
     for _ in 0..100 {
@@ -83,7 +83,7 @@ async fn a_write_counts_for_the_next_question() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_write_on_disk_counts_for_the_next_question() {
+async fn write_on_disk_is_effective_for_the_next_request() {
     let folder = tempfile::tempdir().unwrap();
     let options = crate::store::Options::default();
     let store = Store::open(folder.path().join("store"), options).unwrap();
@@ -99,7 +99,7 @@ async fn a_write_on_disk_counts_for_the_next_question() {
 }
 
 #[tokio::test]
-async fn forgotten_history_is_made_up_for() {
+async fn compacted_history_causes_a_full_reload() {
     let store = Store::memory();
     let authorizer = Authorizer::new(&store).unwrap();
     put_role(&store).await;

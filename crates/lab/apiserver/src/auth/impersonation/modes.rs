@@ -1,5 +1,5 @@
-//! The ways in which impersonation can be allowed (upstream's constrained impersonation, and the
-//! plain verb `impersonate` that was there before it).
+//! Modes of impersonation (upstream's constrained impersonation, and the legacy verb
+//! `impersonate`).
 
 use machinery::field::{self, FieldError, Path};
 use machinery::names;
@@ -10,15 +10,15 @@ use crate::auth::attributes::{Attributes, Resource};
 use crate::auth::{ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, UserInfo};
 
 const AUTHENTICATION: &str = "authentication.k8s.io";
-/// The extra value that says on which node the pod of a service account runs.
+/// Extra key with the node on which the pod of a service account runs.
 const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
-/// From so many groups or extra values on, the right to all of them is asked for first.
-const MANY: usize = 4;
+/// From this number of groups or extra values on, the permission for all of them is checked first.
+const WILDCARD_THRESHOLD: usize = 4;
 
-/// A way to allow impersonation.
+/// A mode of impersonation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// Service accounts as the node their pod runs on.
+    /// Service accounts impersonating the node of their pod.
     AssociatedNode,
     /// Any node.
     ArbitraryNode,
@@ -30,7 +30,7 @@ pub(super) enum Mode {
     Legacy,
 }
 
-/// All of them, in the order they are tried.
+/// All modes, in the order they are tried.
 pub(super) const MODES: [Mode; 5] = [
     Mode::AssociatedNode,
     Mode::ArbitraryNode,
@@ -40,7 +40,7 @@ pub(super) const MODES: [Mode; 5] = [
 ];
 
 impl Mode {
-    /// What verbs of this mode have in their name; the legacy mode has no such verbs.
+    /// The verb infix of this mode; the legacy mode has none.
     fn constraint(self) -> Option<&'static str> {
         match self {
             Self::AssociatedNode => Some("associated-node"),
@@ -51,7 +51,7 @@ impl Mode {
         }
     }
 
-    /// Whether the mode is for this at all.
+    /// Whether the mode applies to these users.
     fn applies(self, asking: &UserInfo, wanted: &UserInfo) -> bool {
         let (node, account) = (node(&wanted.name), service_account(&wanted.name));
         match self {
@@ -70,7 +70,7 @@ impl Mode {
         }
     }
 
-    /// The user as whom the request may be made; none when the mode is not for this.
+    /// The user to impersonate; `None` when the mode does not apply.
     pub(super) fn check(
         self,
         asking: &UserInfo,
@@ -107,7 +107,7 @@ impl Mode {
         Ok(Some(user))
     }
 
-    /// The right to the name, and the groups that follow from it.
+    /// Checks the permission for the name, and returns the implied groups.
     fn name(
         self,
         check: &Check<'_>,
@@ -121,7 +121,7 @@ impl Mode {
             && let Some(node) = node(&name)
         {
             target.plural = "nodes";
-            // Which node it is has been checked already.
+            // The node itself has been checked already.
             target.name = match self {
                 Self::AssociatedNode => "*",
                 _ => node,
@@ -159,7 +159,7 @@ impl Mode {
                 let why = "impersonating the system:masters group is not allowed";
                 return Err(one(MASTERS).forbidden(check.asking, why));
             }
-            if wanted.len() >= MANY && check.allowed(&one("*")).is_ok() {
+            if wanted.len() >= WILDCARD_THRESHOLD && check.allowed(&one("*")).is_ok() {
                 return Ok(());
             }
         }
@@ -180,7 +180,7 @@ impl Mode {
                     .map_err(|why| one("", "").forbidden(check.asking, &why))?;
             }
             let values: usize = wanted.extra.values().map(Vec::len).sum();
-            if values >= MANY && check.allowed(&one("*", "*")).is_ok() {
+            if values >= WILDCARD_THRESHOLD && check.allowed(&one("*", "*")).is_ok() {
                 return Ok(());
             }
         }
@@ -193,7 +193,7 @@ impl Mode {
     }
 }
 
-/// What only the newer modes insist on.
+/// Checks that only the constrained modes make.
 fn check_extra(key: &str, values: &[String]) -> Result<(), String> {
     if key.is_empty() {
         return Err("impersonating the empty string key in extra is not allowed".to_owned());

@@ -19,7 +19,7 @@ fn list_pods() -> RequestInfo {
     RequestInfo::parse(&Method::GET, "/api/v1/namespaces/d/pods", &Query::default())
 }
 
-/// Whether one of the texts, such as `impersonate users bob`, allows it.
+/// Whether one of the texts, such as `impersonate users bob`, grants it.
 fn allowed_by(texts: &[&str], user: &UserInfo, attributes: &Attributes<'_>) -> Decision {
     let asked = match &attributes.target {
         Target::Path(path) => format!("{} {path}", attributes.verb),
@@ -40,7 +40,7 @@ fn as_admin(pairs: &[(&'static str, &'static str)]) -> Result<UserInfo, Status> 
     Impersonation::default().resolve(UserInfo::admin(), &headers(pairs), &list_pods(), &may)
 }
 
-/// Eve impersonates one after the other, with the given rights.
+/// Eve impersonates users in sequence, with the given permissions.
 fn as_eve(
     rights: &[&str],
     attempts: &[&[(&'static str, &'static str)]],
@@ -58,12 +58,12 @@ fn as_eve(
 }
 
 #[test]
-fn without_headers_nothing_changes() {
+fn without_headers_the_user_is_unchanged() {
     assert_eq!(as_admin(&[]), Ok(UserInfo::admin()));
 }
 
 #[test]
-fn groups_follow_from_names() {
+fn groups_are_derived_from_names() {
     for (pairs, groups) in [
         (vec![(USER, "alice")], vec!["system:authenticated"]),
         (
@@ -98,7 +98,7 @@ fn extra_keys_are_unescaped() {
 }
 
 #[test]
-fn a_name_is_needed() {
+fn user_name_is_required() {
     let status = as_admin(&[(GROUP, "devs")]).unwrap_err();
     assert_eq!(status.code, 400);
     assert_eq!(
@@ -109,7 +109,7 @@ fn a_name_is_needed() {
 }
 
 #[test]
-fn others_may_not() {
+fn impersonation_without_permission_is_denied() {
     let cases = [
         (
             vec![(USER, "alice")],
@@ -130,7 +130,7 @@ fn others_may_not() {
 }
 
 #[test]
-fn the_old_verb_is_for_each_part() {
+fn legacy_verb_is_checked_for_each_attribute() {
     let rights = [
         "impersonate users bob",
         "impersonate groups devs",
@@ -145,7 +145,7 @@ fn the_old_verb_is_for_each_part() {
     ];
     let groups = vec!["devs".to_owned(), "system:authenticated".to_owned()];
     assert_eq!(as_eve(&rights, &[&whole]), [Ok(groups)]);
-    // Once the old verb has worked for somebody, refusals speak of it.
+    // Once the legacy verb has succeeded for a user, denials mention it.
     for (pairs, message) in [
         (
             vec![(USER, "ann")],
@@ -174,7 +174,7 @@ fn the_old_verb_is_for_each_part() {
 }
 
 #[test]
-fn the_new_verbs_are_for_a_kind_of_user_and_a_request() {
+fn constrained_verbs_apply_to_user_kind_and_request() {
     let rights = [
         "impersonate-on:user-info:list pods",
         "impersonate:user-info users bob",
@@ -202,7 +202,7 @@ fn the_new_verbs_are_for_a_kind_of_user_and_a_request() {
 }
 
 #[test]
-fn masters_are_only_for_the_old_verb() {
+fn system_masters_require_the_legacy_verb() {
     let pairs = [(USER, "bob"), (GROUP, MASTERS)];
     let new = [
         "impersonate-on:user-info:list pods",

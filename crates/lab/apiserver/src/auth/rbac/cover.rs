@@ -1,4 +1,4 @@
-//! Which rules follow from others: nobody may grant what they do not have.
+//! Coverage of rules by others: users cannot grant permissions they do not have.
 
 use std::collections::BTreeSet;
 
@@ -6,8 +6,8 @@ use machinery::json::go_quote;
 
 use super::{ALL, Rule, has, url_covers};
 
-/// The parts of `wanted` that no single one of `held` includes, each with one verb on one thing
-/// (`component-helpers/auth/rbac/validation.Covers`).
+/// The parts of `wanted` that no single rule of `held` includes, each with one verb and one
+/// resource or path (`component-helpers/auth/rbac/validation.Covers`).
 pub(crate) fn uncovered(held: &[Rule], wanted: &[Rule]) -> Vec<Rule> {
     let parts = wanted.iter().flat_map(parts);
     parts
@@ -15,7 +15,7 @@ pub(crate) fn uncovered(held: &[Rule], wanted: &[Rule]) -> Vec<Rule> {
         .collect()
 }
 
-/// A rule taken apart: one verb and one group, resource and name, or one path.
+/// A rule split into one verb and one group, resource and name, or one path each.
 fn parts(rule: &Rule) -> Vec<Rule> {
     let one = |text: &String| vec![text.clone()];
     let names: Vec<Vec<String>> = if rule.names.is_empty() {
@@ -77,7 +77,7 @@ fn includes_resource(held: &[String], wanted: &str) -> bool {
     everywhere || has(held, ALL) || has(held, wanted)
 }
 
-/// Puts parts that differ by their verb alone together again.
+/// Merges parts that differ only in their verb.
 pub(crate) fn compact(parts: &[Rule]) -> Vec<Rule> {
     let mut together: Vec<Rule> = Vec::new();
     for part in parts {
@@ -96,7 +96,7 @@ pub(crate) fn compact(parts: &[Rule]) -> Vec<Rule> {
     together
 }
 
-/// Rules as the refusal lists them: a line each, sorted, none twice.
+/// Rules as listed in a denial: one per line, sorted, without duplicates.
 pub(crate) fn describe(rules: &[Rule]) -> String {
     let lines: BTreeSet<String> = rules.iter().map(describe_one).collect();
     lines.into_iter().collect::<Vec<_>>().join("\n")

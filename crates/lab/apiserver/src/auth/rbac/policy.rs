@@ -1,4 +1,4 @@
-//! All roles and bindings, indexed by whom they are for.
+//! All roles and bindings, indexed by subject.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::auth::UserInfo;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// The kinds a policy is made of.
+/// The kinds of RBAC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Role.
@@ -27,7 +27,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// All of them, roles first.
+    /// All kinds, roles first.
     pub(crate) const ALL: [Self; 4] = [
         Self::ClusterRole,
         Self::Role,
@@ -51,7 +51,7 @@ impl Kind {
     }
 }
 
-/// What a binding gives.
+/// The role reference of a binding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RoleRef {
     /// `Role` or `ClusterRole`.
@@ -71,12 +71,12 @@ impl RoleRef {
     }
 }
 
-/// A role that a binding refers to and nobody has.
+/// A role that a binding refers to and that does not exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NoSuchRole(pub RoleRef);
 
 impl NoSuchRole {
-    /// The error in the words of upstream's informers, which name the resource in the singular.
+    /// The error of upstream's informers, which name the resource in the singular.
     fn in_lookup(&self) -> String {
         let RoleRef { kind, name } = &self.0;
         match kind.as_str() {
@@ -86,7 +86,7 @@ impl NoSuchRole {
         }
     }
 
-    /// The error in the words of upstream's storage, which knows but the resource of the request.
+    /// The error of upstream's storage, which names the resource of the request.
     pub(crate) fn during_write_of(&self, resource: &GroupResource) -> String {
         match self.0.kind.as_str() {
             "Role" | "ClusterRole" => format!("{resource} {} not found", go_quote(&self.0.name)),
@@ -130,7 +130,7 @@ impl Binding {
         }
     }
 
-    /// The first subject that is the user or a group of theirs.
+    /// The first subject that matches the user or one of its groups.
     fn subject_for(&self, user: &UserInfo) -> Option<&Subject> {
         self.subjects.iter().find(|subject| match &subject.who {
             Who::User(name) => *name == user.name,
@@ -173,7 +173,7 @@ impl Subject {
                 description: described(name),
             }),
             "ServiceAccount" => {
-                // An account without a namespace is one of the namespace of the binding.
+                // An account without a namespace is in the namespace of the binding.
                 let namespace = match text("namespace") {
                     "" => binding_namespace,
                     namespace => namespace,
@@ -188,7 +188,7 @@ impl Subject {
     }
 }
 
-/// The bindings of one namespace, or of the cluster.
+/// The bindings of one namespace, or cluster-wide ones.
 #[derive(Debug, Default)]
 struct Bindings {
     named: HashMap<Arc<str>, Arc<Binding>>,
@@ -228,7 +228,7 @@ impl Bindings {
         }
     }
 
-    /// The bindings of a user, by name and each once.
+    /// The bindings of a user, by name and without duplicates.
     fn of<'a>(&'a self, user: &UserInfo) -> Vec<&'a Arc<Binding>> {
         let mut found: Vec<&Arc<Binding>> = self
             .of_users
@@ -245,7 +245,7 @@ impl Bindings {
     }
 }
 
-/// All roles and bindings there are.
+/// All roles and bindings.
 #[derive(Debug, Default)]
 pub(crate) struct Policy {
     cluster_roles: HashMap<String, Vec<Rule>>,
@@ -254,14 +254,14 @@ pub(crate) struct Policy {
     bindings: HashMap<String, Bindings>,
 }
 
-/// What one binding gives a user.
+/// The rules of one binding of a user.
 struct Grant<'a> {
     binding: &'a Binding,
     rules: Result<&'a [Rule], NoSuchRole>,
 }
 
 impl Policy {
-    /// Takes a new or changed object in.
+    /// Adds or replaces an object.
     pub(crate) fn put(&mut self, kind: Kind, object: &Value) {
         let (namespace, name) = (meta::namespace(object), meta::name(object));
         match kind {
@@ -281,7 +281,7 @@ impl Policy {
         }
     }
 
-    /// Forgets a deleted object.
+    /// Removes a deleted object.
     pub(crate) fn remove(&mut self, kind: Kind, object: &Value) {
         let (namespace, name) = (meta::namespace(object), meta::name(object));
         match kind {
@@ -308,8 +308,8 @@ impl Policy {
         }
     }
 
-    /// Whether somebody may. The first rule that allows it is the reason; bindings of the cluster
-    /// come before those of the namespace.
+    /// Decides a request. The first rule that allows it is the reason; cluster role bindings come
+    /// before role bindings.
     pub(crate) fn decide(&self, user: &UserInfo, attributes: &Attributes<'_>) -> Decision {
         let mut missing = Vec::new();
         for grant in self.grants(user, attributes.namespace()) {
@@ -334,7 +334,7 @@ impl Policy {
         }
     }
 
-    /// All rules somebody has in a namespace (empty: in the cluster), and the roles that are missing.
+    /// All rules of a user in a namespace (empty: cluster-wide), and the missing roles.
     pub(crate) fn rules_for(
         &self,
         user: &UserInfo,
@@ -350,7 +350,7 @@ impl Policy {
         (found, missing)
     }
 
-    /// The rules behind a reference from a namespace, or from the cluster.
+    /// The rules of a role reference from a namespace, or from the cluster.
     pub(crate) fn rules_of(&self, role: &RoleRef, namespace: &str) -> Result<&[Rule], NoSuchRole> {
         let rules = match role.kind.as_str() {
             "Role" => self
@@ -385,7 +385,7 @@ impl Policy {
     }
 }
 
-/// The missing roles in the words of upstream's informers.
+/// The missing roles with the errors of upstream's informers.
 pub(crate) fn missing_roles(missing: &[NoSuchRole]) -> String {
     let texts: Vec<String> = missing.iter().map(NoSuchRole::in_lookup).collect();
     aggregate(&texts)

@@ -1,4 +1,4 @@
-//! What rules allow, whom they are for, and what follows from them, as Kubernetes documents it.
+//! Rules, subjects and coverage, as Kubernetes documents them.
 
 mod model;
 
@@ -64,7 +64,7 @@ fn attributes(text: &str) -> Attributes<'_> {
 #[case("* | core | pods", "deletecollection core pods", true)]
 #[case("get | core | pods", "get apps pods", false)]
 #[case("get | * | deployments", "get apps deployments", true)]
-// Resources and what is below them.
+// Resources and subresources.
 #[case("get | core | pods", "get core pods/log a", false)]
 #[case("get | core | pods/log", "get core pods/log a", true)]
 #[case("get | core | pods/log", "get core pods a", false)]
@@ -90,10 +90,10 @@ fn attributes(text: &str) -> Attributes<'_> {
 #[case("get | /api*", "get /apis", true)]
 #[case("get | *", "get /", true)]
 #[case("get | /a/*/b", "get /a/x/b", false)]
-// One kind of rule never stands for the other.
+// Resource rules never match paths, nor the reverse.
 #[case("* | *", "get core pods", false)]
 #[case("* | * | *", "get /healthz", false)]
-fn rules_allow_what_they_say(#[case] text: &str, #[case] asked: &str, #[case] allowed: bool) {
+fn rules_allow_matching_requests(#[case] text: &str, #[case] asked: &str, #[case] allowed: bool) {
     assert_eq!(rule(text).allows(&attributes(asked)), allowed);
 }
 
@@ -148,7 +148,7 @@ fn policy() -> Policy {
 #[case("devs", &["ann"], "get core pods", "")]
 #[case("system:serviceaccount:far:robot", &[], "create core pods", "")]
 #[case("ann", &[], "get /healthz", "")]
-fn bindings_give_roles_to_subjects(
+fn bindings_grant_roles_to_subjects(
     #[case] name: &str,
     #[case] groups: &[&str],
     #[case] asked: &str,
@@ -167,7 +167,7 @@ fn bindings_give_roles_to_subjects(
 }
 
 #[test]
-fn bindings_of_a_namespace_count_there_alone() {
+fn role_bindings_apply_to_their_namespace_only() {
     let robot = UserInfo::known("system:serviceaccount:d:robot", &[]);
     for (namespace, allowed) in [("d", true), ("other", false), ("", false)] {
         let target = Resource {
@@ -200,7 +200,7 @@ fn missing_roles_are_named_unless_another_role_allows_it() {
 }
 
 #[test]
-fn what_is_deleted_or_changed_no_longer_counts() {
+fn deleted_and_changed_objects_lose_effect() {
     let (ann, bob) = (
         UserInfo::known("ann", &[]),
         UserInfo::known("bob", &["devs"]),
@@ -245,7 +245,7 @@ fn what_is_deleted_or_changed_no_longer_counts() {
 #[case(&["get | /api/*"], &["get | /api/v1 /api/*"], "")]
 #[case(&["get | /api/*"], &["get post | /api/v1 /metrics"], "{NonResourceURLs:[\"/api/v1\"], Verbs:[\"post\"]}\n{NonResourceURLs:[\"/metrics\"], Verbs:[\"get\"]}\n{NonResourceURLs:[\"/metrics\"], Verbs:[\"post\"]}")]
 #[case(&["get | core | *"], &["* | core | pods"], "{APIGroups:[\"\"], Resources:[\"pods\"], Verbs:[\"*\"]}")]
-fn nobody_has_more_than_their_rules_say(
+fn uncovered_rules_are_reported(
     #[case] held: &[&str],
     #[case] wanted: &[&str],
     #[case] lacking: &str,

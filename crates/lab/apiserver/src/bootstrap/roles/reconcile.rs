@@ -1,25 +1,25 @@
-//! What a default role or binding that exists already lacks.
+//! Reconciliation of an existing default role or binding.
 
 use machinery::meta;
 use serde_json::{Map, Value};
 
 use crate::auth::{Rule, uncovered};
 
-/// The annotation that keeps an object from being mended when it is `false`.
+/// Annotation that disables reconciliation when it is `false`.
 const AUTO_UPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
 
-/// What is to be done about an object.
+/// The action on an object.
 #[derive(Debug, PartialEq)]
 pub(super) enum Action {
-    /// It is as it should be, or nobody is to touch it.
+    /// It is up to date, or reconciliation is disabled.
     Nothing,
-    /// It is to become this.
+    /// Update it to this.
     Update(Value),
-    /// It binds another role, which cannot be changed.
+    /// It binds another role; role references are immutable.
     Recreate,
 }
 
-/// Compares an object with its default. What is more than expected stays.
+/// Compares an object with its default. Additions are kept.
 pub(super) fn reconcile(existing: &Value, expected: &Value) -> Action {
     if meta::annotation(existing, AUTO_UPDATE) == Some("false") {
         return Action::Nothing;
@@ -58,7 +58,7 @@ pub(super) fn reconcile(existing: &Value, expected: &Value) -> Action {
     }
 }
 
-/// A role gathers others if it should, and only then.
+/// Restores or removes the aggregation rule.
 fn reconcile_aggregation(existing: &Value, expected: &Value, object: &mut Value) {
     let selectors = |role: &Value| role["aggregationRule"]["clusterRoleSelectors"].clone();
     if expected.get("aggregationRule").is_none() {
@@ -81,7 +81,7 @@ fn reconcile_aggregation(existing: &Value, expected: &Value, object: &mut Value)
     );
 }
 
-/// The items of `wanted` that are not among `present`.
+/// The items of `wanted` that are not in `present`.
 fn missing(present: &Value, wanted: &Value) -> Vec<Value> {
     let present = present.as_array().map(Vec::as_slice).unwrap_or_default();
     let wanted = wanted.as_array().into_iter().flatten();
@@ -91,7 +91,7 @@ fn missing(present: &Value, wanted: &Value) -> Vec<Value> {
         .collect()
 }
 
-/// Adds to a list that may not be there yet.
+/// Appends to a list, which may be missing.
 fn append(object: &mut Value, field: &str, items: Vec<Value>) {
     if items.is_empty() {
         return;

@@ -1,4 +1,4 @@
-//! Reading the table of default roles.
+//! Parser of the table of default roles.
 
 use machinery::meta;
 use serde_json::{Map, Value, json};
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 pub(super) const TEXT: &str = include_str!("default.table");
 
 const GROUP: &str = "rbac.authorization.k8s.io";
-/// Prefix of the labels that name the aggregated roles an object is part of.
+/// Prefix of the labels that name the aggregated roles an object belongs to.
 const AGGREGATE: &str = "rbac.authorization.k8s.io/aggregate-to-";
 
 /// The objects of a table, in its order; an error names the line.
@@ -22,14 +22,14 @@ pub(super) fn read(text: &str) -> Result<Vec<Value>, String> {
             objects.extend(begin(line).ok_or_else(|| wrong("no object begins like this"))?);
             continue;
         }
-        // A controller's binding comes before its role, which the lines below are about.
+        // A controller's binding comes before its role, to which the following lines belong.
         let object = objects.last_mut().ok_or_else(|| wrong("no object yet"))?;
         add(object, line.trim()).ok_or_else(|| wrong("no part of an object"))?;
     }
     Ok(objects)
 }
 
-/// The objects that a line begins; the last one has the lines that follow.
+/// The objects that a line starts; the following lines belong to the last one.
 fn begin(line: &str) -> Option<Vec<Value>> {
     let (kind, name) = line.split_once(' ')?;
     Some(match kind {
@@ -84,7 +84,7 @@ fn add(object: &mut Value, line: &str) -> Option<()> {
         let mut labels = Map::new();
         labels.insert(format!("{AGGREGATE}{role}"), "true".into());
         object["aggregationRule"] = json!({"clusterRoleSelectors": [{"matchLabels": labels}]});
-        // Nothing but a controller writes these.
+        // Only a controller writes these.
         object["rules"] = Value::Null;
         return Some(());
     }
@@ -121,7 +121,7 @@ fn binding(kind: &str, namespace: &str, name: &str, role_kind: &str, role: &str)
     object(kind, namespace, name, json!({"roleRef": role}))
 }
 
-/// An object with what all defaults have in common.
+/// An object with the fields common to all defaults.
 fn object(kind: &str, namespace: &str, name: &str, mut object: Value) -> Value {
     object["apiVersion"] = format!("{GROUP}/v1").into();
     object["kind"] = kind.into();

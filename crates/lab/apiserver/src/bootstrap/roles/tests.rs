@@ -16,7 +16,7 @@ fn default(kind: &str, name: &str) -> Value {
 }
 
 #[test]
-fn the_defaults_are_those_of_1_36() {
+fn default_roles_match_kubernetes_1_36() {
     let objects = read(TEXT).unwrap();
     let count = |kind: &str| objects.iter().filter(|o| meta::kind(o) == kind).count();
     assert_eq!(
@@ -64,7 +64,7 @@ fn aggregated_roles_are_left_to_a_controller() {
 }
 
 #[test]
-fn a_wrong_table_says_where() {
+fn table_errors_name_the_line() {
     for (text, why) in [
         (
             "Rule x",
@@ -88,14 +88,14 @@ fn a_wrong_table_says_where() {
 }
 
 #[test]
-fn what_is_as_it_should_be_is_left_alone() {
+fn current_objects_are_left_alone() {
     for object in read(TEXT).unwrap() {
         assert_eq!(reconcile(&object, &object), Action::Nothing, "{object}");
     }
 }
 
 #[test]
-fn missing_rules_come_back_and_others_stay() {
+fn missing_rules_are_restored_and_additions_kept() {
     let expected = default("ClusterRole", "system:basic-user");
     let mut role = expected.clone();
     role["metadata"]["labels"] = json!({"mine": "yes"});
@@ -122,7 +122,7 @@ fn missing_rules_come_back_and_others_stay() {
 }
 
 #[test]
-fn missing_subjects_come_back_and_others_stay() {
+fn missing_subjects_are_restored_and_additions_kept() {
     let expected = default("ClusterRoleBinding", "system:public-info-viewer");
     let mut binding = expected.clone();
     let other = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "x"});
@@ -136,7 +136,7 @@ fn missing_subjects_come_back_and_others_stay() {
 }
 
 #[test]
-fn a_binding_of_another_role_is_made_anew() {
+fn binding_of_another_role_is_recreated() {
     let expected = default("ClusterRoleBinding", "system:discovery");
     let mut binding = expected.clone();
     binding["roleRef"]["name"] = "cluster-admin".into();
@@ -144,7 +144,7 @@ fn a_binding_of_another_role_is_made_anew() {
 }
 
 #[test]
-fn an_annotation_keeps_everything_as_it_is() {
+fn autoupdate_annotation_disables_reconciliation() {
     let expected = default("ClusterRoleBinding", "system:discovery");
     let mut binding = expected.clone();
     binding["subjects"] = json!([]);
@@ -157,7 +157,7 @@ fn an_annotation_keeps_everything_as_it_is() {
 }
 
 #[test]
-fn a_role_gathers_only_if_it_should() {
+fn aggregation_rule_follows_the_default() {
     let expected = default("ClusterRole", "view");
     let mut role = expected.clone();
     role["aggregationRule"] = json!({"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]});
@@ -215,7 +215,7 @@ async fn change(server: &ApiServer, method: &str, path: &str, body: &Value) {
 }
 
 #[tokio::test]
-async fn a_start_mends_what_the_last_run_left() {
+async fn start_restores_default_roles() {
     let store = Store::memory();
     let first = start(&store).await;
     let stored = |key: &str| {

@@ -8,7 +8,7 @@ use machinery::field::{FieldError, Path};
 
 use crate::builtin::entry::Errors;
 
-/// What every expression can refer to. Types of objects are not known beforehand.
+/// The variables of every expression. Types of objects are not known at compile time.
 pub(super) fn variables(params: bool) -> Environment {
     let mut environment = Environment::new();
     for name in ["object", "oldObject", "request", "namespaceObject"] {
@@ -20,22 +20,22 @@ pub(super) fn variables(params: bool) -> Environment {
     environment
 }
 
-/// Adds the variables a policy makes for itself. Their types would follow from their expressions,
-/// which is more than is looked at.
+/// Adds the composed variables of a policy. Their types would follow from their expressions, which
+/// is not checked.
 pub(super) fn with_composed(environment: Environment) -> Environment {
     environment.with(COMPOSED, &VarType::Dyn)
 }
 
 const COMPOSED: &str = "variables";
 
-/// Compiles an expression and looks at its type; no accepted types are all of them.
+/// Compiles an expression and checks its type; an empty list accepts any type.
 pub(super) fn check(
     path: &Path,
     source: &str,
     environment: &Environment,
     accepted: &[&str],
 ) -> Errors {
-    // Questions to the authorizer have functions of their own, which nothing here knows.
+    // The authorizer library is not supported, so such expressions are not checked.
     if source.contains("authorizer") {
         return Vec::new();
     }

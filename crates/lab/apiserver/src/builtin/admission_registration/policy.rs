@@ -6,7 +6,7 @@ use machinery::names::{is_dns1035_label, is_dns1123_subdomain};
 use serde_json::{Value, json};
 
 use super::{GROUP, check_match_conditions, check_rule, default_rules, expression};
-use crate::builtin::entry::{AGE, Column, Entry, Errors, Facts, NAME, column};
+use crate::builtin::entry::{AGE, Capabilities, Column, Entry, Errors, NAME, column};
 use crate::builtin::value::{Read, existing, fill, keep, set};
 use crate::builtin::{check, labels, print};
 use crate::kind::Part;
@@ -15,11 +15,11 @@ use crate::kind::Part;
 pub(super) const POLICY: Entry = Entry {
     categories: &["api-extensions"],
     namespaced: false,
-    facts: Facts {
+    capabilities: Capabilities {
         generation: true,
         status: true,
         conditional_update: true,
-        ..Facts::NONE
+        ..Capabilities::NONE
     },
     default: |policy| {
         fill(policy, "spec.failurePolicy", "Fail");
@@ -72,10 +72,10 @@ const POLICY_COLUMNS: &[Column] = &[
 pub(super) const BINDING: Entry = Entry {
     categories: &["api-extensions"],
     namespaced: false,
-    facts: Facts {
+    capabilities: Capabilities {
         generation: true,
         conditional_update: true,
-        ..Facts::NONE
+        ..Capabilities::NONE
     },
     default: |binding| default_match(binding, "spec.matchResources"),
     prepare_create: |_, _| (),

@@ -9,7 +9,7 @@ use crate::builtin::entry::Errors;
 use crate::builtin::value::{Read, existing, fill, items_mut};
 use crate::builtin::{check, labels};
 
-/// Fills in what webhooks leave out.
+/// Sets the defaults of webhooks.
 pub(super) fn default(configuration: &mut Value, mutating: bool) {
     for hook in items_mut(configuration, "webhooks") {
         fill(hook, "failurePolicy", "Fail");
@@ -31,7 +31,7 @@ const NO_SIDE_EFFECTS: &[&str] = &["None", "NoneOnDryRun"];
 const SIDE_EFFECTS: &[&str] = &["None", "NoneOnDryRun", "Some", "Unknown"];
 const VERSIONS: &[&str] = &["v1", "v1beta1"];
 
-/// What an old object already got wrong is let through.
+/// Errors that the old object had already are ignored.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "four mistakes, each made or not"
@@ -264,7 +264,7 @@ fn check_url(path: &Path, text: &str) -> Errors {
 }
 
 fn check_service(path: &Path, service: &Value) -> Errors {
-    // Upstream passes name and namespace the wrong way round, so each is missed under the other.
+    // Upstream swaps name and namespace here, so each is reported missing under the other.
     let mut errors = check::required(&path.child("name"), service.text("namespace"));
     errors.extend(check::required(
         &path.child("namespace"),

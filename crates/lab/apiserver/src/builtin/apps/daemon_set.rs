@@ -5,7 +5,7 @@ use machinery::field::{FieldError, Path};
 use serde_json::{Value, json};
 
 use crate::builtin::apps;
-use crate::builtin::entry::{AGE, Column, Entry, Errors, Facts, NAME, column, wide};
+use crate::builtin::entry::{AGE, Capabilities, Column, Entry, Errors, NAME, column, wide};
 use crate::builtin::pod_spec::{defaults, validate};
 use crate::builtin::value::{Read, fill, fill_empty, keep, object_at, same, set};
 use crate::builtin::{check, labels, layout, print};
@@ -15,10 +15,10 @@ use crate::kind::{Part, WriteContext};
 pub(crate) const ENTRY: Entry = Entry {
     short_names: &["ds"],
     categories: &["all"],
-    facts: Facts {
+    capabilities: Capabilities {
         generation: true,
         status: true,
-        ..Facts::NONE
+        ..Capabilities::NONE
     },
     default,
     prepare_create: |object, _| {
@@ -46,7 +46,8 @@ pub(crate) const ENTRY: Entry = Entry {
     },
     warnings: |new, old| {
         let mut all = apps::template_warnings(new, old);
-        // The name of a daemon set is checked nowhere else, and said nothing about either.
+        // The name of a daemon set is not validated elsewhere, so upstream has no warning about it
+        // either.
         all.retain(|text| !text.starts_with("metadata.name:"));
         all
     },
@@ -55,7 +56,7 @@ pub(crate) const ENTRY: Entry = Entry {
     ..Entry::new("apps", "v1", "DaemonSet", "daemonsets", "daemonset")
 };
 
-/// Where the generation of the template, a field of old, lives on.
+/// The annotation that carries the deprecated field `templateGeneration`.
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 fn template_generation(object: &Value) -> i64 {
@@ -97,7 +98,7 @@ const COLUMNS: &[Column] = &[
 ];
 
 fn default(object: &mut Value) {
-    // Upstream keeps it in a field of its own, and every conversion writes it out.
+    // Upstream keeps it in an internal field, and every conversion writes it to the annotation.
     if object.annotation(TEMPLATE_GENERATION).is_none() {
         set_template_generation(object, 0);
     }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::builtin::apps;
 use crate::builtin::entry::{
-    AGE, Column, Entry, Errors, Facts, NAME, column, content_changed, wide,
+    AGE, Capabilities, Column, Entry, Errors, NAME, column, content_changed, wide,
 };
 use crate::builtin::pod_spec::defaults;
 use crate::builtin::value::{Read, fill, fill_empty, keep, same, set};
@@ -17,11 +17,11 @@ use crate::kind::Part;
 pub(crate) const ENTRY: Entry = Entry {
     short_names: &["deploy"],
     categories: &["all"],
-    facts: Facts {
+    capabilities: Capabilities {
         generation: true,
         status: true,
         scale: true,
-        ..Facts::NONE
+        ..Capabilities::NONE
     },
     default,
     prepare_create: |object, _| set(object, "status", json!({})),

@@ -4,7 +4,7 @@ use machinery::field::Path;
 use serde_json::{Value, json};
 
 use crate::builtin::apps::{self, replicas};
-use crate::builtin::entry::{Entry, Errors, Facts};
+use crate::builtin::entry::{Capabilities, Entry, Errors};
 use crate::builtin::pod_spec::defaults;
 use crate::builtin::value::{Read, fill, set};
 use crate::builtin::{check, print};
@@ -14,11 +14,11 @@ use crate::kind::Part;
 pub(crate) const ENTRY: Entry = Entry {
     short_names: &["rs"],
     categories: &["all"],
-    facts: Facts {
+    capabilities: Capabilities {
         generation: true,
         status: true,
         scale: true,
-        ..Facts::NONE
+        ..Capabilities::NONE
     },
     default: |object| {
         fill(object, "spec.replicas", 1);

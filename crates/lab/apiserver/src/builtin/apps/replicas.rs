@@ -1,4 +1,4 @@
-//! What replica sets and replication controllers have in common.
+//! Rules common to replica sets and replication controllers.
 
 use jiff::Timestamp;
 use serde_json::Value;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::builtin::apps;
 use crate::builtin::core::volumes;
-use crate::builtin::entry::{AGE, Entry, Errors, Facts, NAME, column, wide};
+use crate::builtin::entry::{AGE, Capabilities, Entry, Errors, NAME, column, wide};
 use crate::builtin::pod_spec::{defaults, validate};
 use crate::builtin::value::{
     Read, existing, fill, fill_empty, items_mut, keep, object_at, remove, same, set,
@@ -17,11 +17,11 @@ use crate::kind::Part;
 pub(crate) const ENTRY: Entry = Entry {
     short_names: &["sts"],
     categories: &["all"],
-    facts: Facts {
+    capabilities: Capabilities {
         generation: true,
         status: true,
         scale: true,
-        ..Facts::NONE
+        ..Capabilities::NONE
     },
     default,
     prepare_create: |object, _| {
@@ -92,7 +92,7 @@ fn default(object: &mut Value) {
     defaults::template(object, "spec.template");
     for claim in items_mut(object, "spec.volumeClaimTemplates") {
         fill_empty(claim, "status.phase", "Pending");
-        // Claims in templates are whole objects and show their kind.
+        // Claims in templates are whole objects and include their kind.
         fill_empty(claim, "kind", "PersistentVolumeClaim");
         fill_empty(claim, "apiVersion", "v1");
         if object_at(claim, "spec").is_some()
@@ -174,7 +174,7 @@ fn check_spec(spec: &Value, new: bool) -> Errors {
     errors
 }
 
-/// The template with what the controller fills in: claims as volumes, and no names of its own.
+/// The template as the controller completes it: claims as volumes, and no names of its own.
 fn check_template(path: &Path, spec: &Value) -> Errors {
     let mut template = spec.at("template").clone();
     remove(&mut template, "spec.subdomain");

@@ -46,7 +46,11 @@ fn workload(kind: &str, changes: &[(&str, Value)]) -> Value {
     json!("Never"),
     &["spec.template.spec.restartPolicy: Unsupported value: \"Never\": supported values: \"Always\""]
 )]
-fn deployments_with_mistakes(#[case] path: &str, #[case] value: Value, #[case] expected: &[&str]) {
+fn invalid_deployments_are_rejected(
+    #[case] path: &str,
+    #[case] value: Value,
+    #[case] expected: &[&str],
+) {
     assert_eq!(
         create_errors(&workload("Deployment", &[(path, value)])),
         expected
@@ -54,7 +58,7 @@ fn deployments_with_mistakes(#[case] path: &str, #[case] value: Value, #[case] e
 }
 
 #[test]
-fn selectors_are_fixed() {
+fn selectors_are_immutable() {
     let change = [(
         "spec.selector",
         json!({ "matchLabels": { "app": "other" } }),
@@ -71,7 +75,7 @@ fn selectors_are_fixed() {
 }
 
 #[test]
-fn a_stateful_set_keeps_its_service() {
+fn stateful_set_service_name_is_immutable() {
     let given = workload("StatefulSet", &[("spec.serviceName", json!("s"))]);
     assert_eq!(
         update_errors(&given, &[("spec.replicas", json!(3))]),
@@ -89,7 +93,7 @@ fn a_stateful_set_keeps_its_service() {
 }
 
 #[test]
-fn annotations_of_a_deployment_count_as_a_generation() {
+fn deployment_annotations_start_a_generation() {
     let old = created(&workload("Deployment", &[]));
     let strategy = find(&old).1;
     let mut new = old.clone();
@@ -100,7 +104,7 @@ fn annotations_of_a_deployment_count_as_a_generation() {
 }
 
 #[test]
-fn a_changed_template_of_a_daemon_set_is_counted() {
+fn daemon_set_template_change_is_counted() {
     let old = created(&workload("DaemonSet", &[]));
     let strategy = find(&old).1;
     let key = "deprecated.daemonset.template.generation";

@@ -46,7 +46,7 @@ pub(super) const AUTOSCALER_V1: Entry = Entry {
     version: "v1",
     default: |object| {
         fill(object, "spec.minReplicas", 1);
-        // The default for CPU depends on what the annotations carry.
+        // The default for CPU depends on the metrics in the annotations.
         *object = to_v1(&to_v2(object));
     },
     prepare_create: |object, _| {
@@ -75,8 +75,7 @@ pub(super) const AUTOSCALER_V1: Entry = Entry {
     ..AUTOSCALER
 };
 
-/// Where the fields of a kind of metric are: the name in v1, the path in v2, and what v1 writes when
-/// there is nothing.
+/// Fields of a kind of metric: the name in v1, the path in v2, and the v1 value for an empty one.
 type Places = &'static [(&'static str, &'static str, Option<&'static str>)];
 
 const TARGETS: &[(&str, Places)] = &[
@@ -403,8 +402,8 @@ pub(crate) fn to_v2(object: &Value) -> Value {
     out
 }
 
-/// A part of an autoscaler after decoding; `None` when it is not what should be there, as anybody
-/// may have written the annotation it comes from.
+/// A part of an autoscaler after decoding; `None` when it does not decode, because users can write
+/// the annotation it comes from.
 fn typed(path: &str, part: Value) -> Option<Value> {
     let id = types::table().kind("autoscaling", "v2", "HorizontalPodAutoscaler")?;
     let mut object = json!({});
@@ -442,7 +441,7 @@ fn status_to_v2(
     }
 }
 
-/// Behaviour is carried with the names of Go; readers do not mind the case of the first letter.
+/// Behaviour is stored with Go's field names; decoders ignore the case of the first letter.
 fn served_names(value: Value) -> Value {
     match value {
         Value::Object(fields) => fields

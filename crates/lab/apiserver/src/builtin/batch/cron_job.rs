@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::job;
 use crate::builtin::apps;
 use crate::builtin::entry::{
-    AGE, Column, Entry, Errors, Facts, NAME, column, content_changed, wide,
+    AGE, Capabilities, Column, Entry, Errors, NAME, column, content_changed, wide,
 };
 use crate::builtin::pod_spec::warnings;
 use crate::builtin::value::{Read, fill, fill_empty, same, set};
@@ -20,10 +20,10 @@ use crate::kind::Part;
 pub(crate) const ENTRY: Entry = Entry {
     short_names: &["cj"],
     categories: &["all"],
-    facts: Facts {
+    capabilities: Capabilities {
         generation: true,
         status: true,
-        ..Facts::NONE
+        ..Capabilities::NONE
     },
     default: |object| {
         fill_empty(object, "spec.concurrencyPolicy", "Allow");

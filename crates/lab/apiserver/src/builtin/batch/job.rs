@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::builtin::apps;
 use crate::builtin::entry::{
-    AGE, Column, Entry, Errors, Facts, NAME, column, content_changed, wide,
+    AGE, Capabilities, Column, Entry, Errors, NAME, column, content_changed, wide,
 };
 use crate::builtin::pod_spec::{defaults, validate, warnings};
 use crate::builtin::value::{Read, fill, fill_empty, items_mut, object_at, set};
@@ -19,10 +19,10 @@ use crate::kind::Part;
 /// The kind.
 pub(crate) const ENTRY: Entry = Entry {
     categories: &["all"],
-    facts: Facts {
+    capabilities: Capabilities {
         generation: true,
         status: true,
-        ..Facts::NONE
+        ..Capabilities::NONE
     },
     default,
     prepare_create: |job, _| {
@@ -112,7 +112,7 @@ pub(super) fn default_job_spec(owner: &mut Value, path: &str) {
     defaults::template(owner, &format!("{path}.template"));
 }
 
-/// Labels that tell the pods of this job from all others, and a selector for them.
+/// Adds labels unique to the pods of this job, and a selector for them.
 fn generate_selector(job: &mut Value) {
     let (name, uid) = (job.name().to_owned(), job.text("metadata.uid").to_owned());
     let owned = [
@@ -121,8 +121,8 @@ fn generate_selector(job: &mut Value) {
         (OLD_UID_LABEL, &uid),
         (UID_LABEL, &uid),
     ];
-    // Defaulting makes the job's labels those of the template when it has none; in Go the two are
-    // one map, so what is added here shows in both.
+    // Defaulting copies the labels of the template to the job when it has none; in Go both are then
+    // one map, so additions show in both.
     let shared = job.at("metadata.labels") == job.at("spec.template.metadata.labels")
         || job.count("metadata.labels") == 0;
     if let Some(labels) = object_at(job, "spec.template.metadata.labels") {
@@ -283,7 +283,7 @@ pub(super) fn check_job_spec(path: &Path, spec: &Value) -> Errors {
     errors
 }
 
-/// What is worth saying about the spec of a job.
+/// Warnings about the spec of a job.
 pub(super) fn spec_warnings(path: &Path, spec: &Value) -> Vec<String> {
     let mut all = Vec::new();
     if spec.text("completionMode") == "Indexed"

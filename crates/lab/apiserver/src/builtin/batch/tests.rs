@@ -37,12 +37,16 @@ fn cron_job(path: &str, value: Value) -> Value {
     json!("Maybe"),
     &["spec.concurrencyPolicy: Unsupported value: \"Maybe\": supported values: \"Allow\", \"Forbid\", \"Replace\""]
 )]
-fn cron_jobs_with_mistakes(#[case] path: &str, #[case] value: Value, #[case] expected: &[&str]) {
+fn invalid_cron_jobs_are_rejected(
+    #[case] path: &str,
+    #[case] value: Value,
+    #[case] expected: &[&str],
+) {
     assert_eq!(create_errors(&cron_job(path, value)), expected);
 }
 
 #[test]
-fn pods_of_a_job_must_end() {
+fn job_pods_must_not_restart_always() {
     let mut given = job();
     set(&mut given, "spec.template.spec.restartPolicy", "Always");
     assert_eq!(
@@ -54,7 +58,7 @@ fn pods_of_a_job_must_end() {
 }
 
 #[test]
-fn the_template_of_a_job_is_fixed() {
+fn job_template_is_immutable() {
     let containers = json!([{ "name": "c", "image": "other" }]);
     let errors = update_errors(&job(), &[("spec.template.spec.containers", containers)]);
     assert_eq!(errors.len(), 1);

@@ -8,12 +8,12 @@ use machinery::json;
 use serde_json::{Value, json};
 use x509_parser::pem::Pem;
 
-use crate::builtin::entry::{AGE, Entry, Errors, Facts, NAME, column};
+use crate::builtin::entry::{AGE, Capabilities, Entry, Errors, NAME, column};
 use crate::builtin::value::{Read, fill_empty, keep, object_at, remove};
 use crate::builtin::{check, print};
 use crate::kind::{Part, WriteContext};
 
-/// Most bytes of data an object may carry.
+/// Maximum size of the data in bytes.
 const MAX_SIZE: usize = 1024 * 1024;
 
 /// Config maps.
@@ -64,7 +64,7 @@ pub(crate) const SECRET: Entry = Entry {
         AGE,
     ],
     cells: secret_cells,
-    facts: Facts::NONE,
+    capabilities: Capabilities::NONE,
     ..Entry::new("", "v1", "Secret", "secrets", "secret")
 };
 
@@ -77,7 +77,7 @@ fn secret_cells(secret: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-/// An object that is marked immutable keeps the mark and the data.
+/// An object marked immutable keeps the mark and the data.
 fn check_frozen(new: &Value, old: &Value, fields: &[&str]) -> Errors {
     if !old.is_true("immutable") {
         return Vec::new();
@@ -112,7 +112,7 @@ fn validate_config_map(map: &Value) -> Errors {
         size += decoded(value).len();
     }
     if size > MAX_SIZE {
-        // Upstream reports this at a path of one empty name, which prints as a pair of brackets.
+        // Upstream reports this at a path with one empty name, which prints as a pair of brackets.
         errors.push(FieldError::too_long(&Path::new("[]"), MAX_SIZE));
     }
     errors
@@ -195,7 +195,7 @@ fn check_docker(secret: &Value, key: &str) -> Errors {
     let Some(value) = secret.entry("data", key) else {
         return vec![FieldError::required(&path, "")];
     };
-    // Go decodes into a map: a null is an empty one.
+    // Go decodes into a map: null is an empty one.
     let detail = match json::decode(&decoded(value)) {
         Ok(read) if read.value.is_object() || read.value.is_null() => return Vec::new(),
         Ok(read) => format!(
@@ -211,8 +211,7 @@ fn check_docker(secret: &Value, key: &str) -> Errors {
     )]
 }
 
-/// A TLS secret should hold what servers can use. Whether the key is the certificate's is not looked
-/// at, just whether there are any.
+/// Warns about TLS secrets without a certificate or key. Whether they match is not checked.
 fn tls_warnings(secret: &Value) -> Vec<String> {
     if secret.text("type") != "kubernetes.io/tls" {
         return Vec::new();

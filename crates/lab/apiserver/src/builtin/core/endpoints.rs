@@ -3,7 +3,7 @@
 use machinery::field::{FieldError, Path};
 use serde_json::Value;
 
-use crate::builtin::entry::{AGE, Entry, Errors, Facts, NAME, column};
+use crate::builtin::entry::{AGE, Capabilities, Entry, Errors, NAME, column};
 use crate::builtin::value::{Read, fill_empty, items_mut, same};
 use crate::builtin::{check, ip, print};
 
@@ -13,9 +13,9 @@ pub(crate) const ENTRY: Entry = Entry {
     deprecation: Some(
         "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
     ),
-    facts: Facts {
+    capabilities: Capabilities {
         create_on_update: true,
-        ..Facts::NONE
+        ..Capabilities::NONE
     },
     default: |endpoints| {
         for subset in items_mut(endpoints, "subsets") {
@@ -28,7 +28,7 @@ pub(crate) const ENTRY: Entry = Entry {
     prepare_update: |_, _, _, _| (),
     validate: |endpoints| check_subsets(endpoints.items("subsets")),
     validate_update: |new, old, _| {
-        // What was let through once is let through again as long as nobody touches it.
+        // Unchanged subsets are not validated again.
         if same(new.at("subsets"), old.at("subsets")) {
             Vec::new()
         } else {

@@ -1,29 +1,29 @@
-//! Events: one store, two forms.
+//! Events: one store, two API groups.
 //!
-//! `v1` and `events.k8s.io/v1` name the same things differently. Objects are kept in the core form;
-//! [`to_events_v1`] and [`to_core`] go from one to the other.
+//! `v1` and `events.k8s.io/v1` have different names for the same fields. Objects are stored in the
+//! core form; [`to_events_v1`] and [`to_core`] convert between them.
 
 use jiff::Timestamp;
 use machinery::field::{FieldError, Path};
 use serde_json::{Value, json};
 
-use crate::builtin::entry::{Column, Entry, Errors, Facts, NAME, column, wide};
+use crate::builtin::entry::{Capabilities, Column, Entry, Errors, NAME, column, wide};
 use crate::builtin::value::{Read, remove, set};
 use crate::builtin::{check, print};
 
 /// Core events.
 pub(crate) const ENTRY: Entry = Entry {
     short_names: &["ev"],
-    facts: Facts {
+    capabilities: Capabilities {
         create_on_update: true,
-        ..Facts::NONE
+        ..Capabilities::NONE
     },
     default: default_core,
     prepare_create: |_, _| (),
     prepare_update: |_, _, _, _| (),
     validate: |event| check_event(event, "reportingComponent"),
     validate_update: |new, _, _| check_event(new, "reportingComponent"),
-    // Names of events are made by programs from other names; the API never looked at their form.
+    // Names of events are generated from other names; the API never validated their form.
     name: check::any_name,
     selectable: &[
         ("involvedObject.kind", |e| {
@@ -151,7 +151,7 @@ fn null_if_absent(event: &mut Value, field: &str) {
     }
 }
 
-/// Go writes times and structs that are not set.
+/// Go serializes unset times and structs.
 fn default_core(event: &mut Value) {
     for field in ["firstTimestamp", "lastTimestamp", "eventTime"] {
         null_if_absent(event, field);
@@ -173,7 +173,7 @@ fn rename(event: &Value, api_version: &str, to_core: bool) -> Value {
             (*core, *events)
         };
         if let Some(value) = out.as_object_mut().and_then(|fields| fields.remove(from)) {
-            // Texts that are empty are left out in one form and written in the other.
+            // Empty strings are omitted in one form and written in the other.
             let dropped = value == "" && matches!(to, "note" | "message" | "reportingController");
             if !dropped {
                 set(&mut out, to, value);
@@ -201,7 +201,7 @@ pub(crate) fn to_events_v1(event: &Value) -> Value {
     out
 }
 
-/// The rules every event follows, in either form; those of 1.19 and newer have an `eventTime`.
+/// The rules for events of either form; those of 1.19 and newer have an `eventTime`.
 fn check_event(event: &Value, controller_field: &str) -> Errors {
     let mut errors = Errors::new();
     let namespace = event.text("metadata.namespace");
@@ -245,7 +245,7 @@ fn check_event(event: &Value, controller_field: &str) -> Errors {
     errors
 }
 
-/// What only new events through the new API have to follow.
+/// Additional rules for new events of the new API.
 fn check_strict(event: &Value) -> Errors {
     let mut errors = check_series(event);
     if !event.has("eventTime") {
@@ -309,7 +309,11 @@ const COLUMNS: &[Column] = &[
         "string",
         "The part of the object it happened to",
     ),
-    wide("Source", "string", "Who says so, and where"),
+    wide(
+        "Source",
+        "string",
+        "Component and host that reported the event",
+    ),
     column("Message", "string", "What happened"),
     wide(
         "First Seen",

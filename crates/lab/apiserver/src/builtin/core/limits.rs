@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use machinery::field::{FieldError, Path};
 use serde_json::{Value, json};
 
-use crate::builtin::entry::{AGE, Entry, Errors, Facts, NAME, column};
+use crate::builtin::entry::{AGE, Capabilities, Entry, Errors, NAME, column};
 use crate::builtin::value::{Read, items_mut, object_at, same, set};
 use crate::builtin::{check, print, resources};
 use crate::kind::Part;
@@ -12,10 +12,10 @@ use crate::kind::Part;
 /// Resource quotas.
 pub(crate) const QUOTA: Entry = Entry {
     short_names: &["quota"],
-    facts: Facts {
+    capabilities: Capabilities {
         status: true,
         delete_returns_object: true,
-        ..Facts::NONE
+        ..Capabilities::NONE
     },
     prepare_create: |quota, _| set(quota, "status", json!({})),
     validate: validate_quota,
@@ -47,13 +47,9 @@ pub(crate) const QUOTA: Entry = Entry {
         column(
             "Request",
             "string",
-            "What is used and what is allowed, other than limits",
+            "Used and hard amounts, other than limits",
         ),
-        column(
-            "Limit",
-            "string",
-            "What is used and what is allowed of limits",
-        ),
+        column("Limit", "string", "Used and hard amounts of limits"),
         AGE,
     ],
     cells: quota_cells,
@@ -63,9 +59,9 @@ pub(crate) const QUOTA: Entry = Entry {
 /// Limit ranges.
 pub(crate) const LIMIT_RANGE: Entry = Entry {
     short_names: &["limits"],
-    facts: Facts {
+    capabilities: Capabilities {
         create_on_update: true,
-        ..Facts::NONE
+        ..Capabilities::NONE
     },
     default: default_limits,
     prepare_create: |_, _| (),
@@ -230,7 +226,7 @@ fn quota_cells(quota: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-/// What a container range leaves out follows from what it says.
+/// Derives missing fields of a container range from the others.
 fn default_limits(range: &mut Value) {
     for limit in items_mut(range, "spec.limits") {
         if limit.text("type") != "Container" {

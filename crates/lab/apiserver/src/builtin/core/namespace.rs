@@ -4,7 +4,7 @@ use machinery::field::FieldError;
 use machinery::names::name_is_dns_label;
 use serde_json::{Value, json};
 
-use crate::builtin::entry::{AGE, Entry, Errors, Facts, NAME, column};
+use crate::builtin::entry::{AGE, Capabilities, Entry, Errors, NAME, column};
 use crate::builtin::value::{Read, fill_empty, keep, object_at, set};
 use crate::builtin::{check, print};
 use crate::kind::{Part, WriteContext};
@@ -13,10 +13,10 @@ use crate::kind::{Part, WriteContext};
 pub(crate) const ENTRY: Entry = Entry {
     short_names: &["ns"],
     namespaced: false,
-    facts: Facts {
+    capabilities: Capabilities {
         status: true,
         delete_returns_object: true,
-        ..Facts::NONE
+        ..Capabilities::NONE
     },
     default,
     prepare_create,

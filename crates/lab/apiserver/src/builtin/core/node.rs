@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use machinery::field::FieldError;
 use serde_json::{Value, json};
 
-use crate::builtin::entry::{AGE, Column, Entry, Errors, Facts, NAME, column, wide};
+use crate::builtin::entry::{AGE, Capabilities, Column, Entry, Errors, NAME, column, wide};
 use crate::builtin::pod_spec::scheduling;
 use crate::builtin::value::{Read, existing, fill, set};
 use crate::builtin::{check, ip, layout, print, resources};
@@ -16,9 +16,9 @@ use crate::kind::Part;
 pub(crate) const ENTRY: Entry = Entry {
     short_names: &["no"],
     namespaced: false,
-    facts: Facts {
+    capabilities: Capabilities {
         status: true,
-        ..Facts::NONE
+        ..Capabilities::NONE
     },
     default,
     prepare_create: |_, _| (),
@@ -76,7 +76,7 @@ fn default(node: &mut Value) {
     for field in ["status.capacity", "status.allocatable"] {
         resources::round_up(existing(node, field).and_then(Value::as_object_mut));
     }
-    // Go writes these structs whether anything is set in them or not.
+    // Go serializes these structs even when they are empty.
     fill(node, "spec", json!({}));
     fill(node, "status.daemonEndpoints.kubeletEndpoint.Port", 0);
     for field in [

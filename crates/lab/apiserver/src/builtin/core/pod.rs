@@ -11,7 +11,7 @@ use machinery::time::format_time;
 use serde_json::{Value, json};
 
 use crate::builtin::check;
-use crate::builtin::entry::{Entry, Errors, Facts};
+use crate::builtin::entry::{Capabilities, Entry, Errors};
 use crate::builtin::pod_spec::{container, defaults, validate, warnings};
 use crate::builtin::value::{Read, existing, keep, object_at, set};
 use crate::kind::{Grace, Part, WriteContext};
@@ -20,18 +20,18 @@ use crate::kind::{Grace, Part, WriteContext};
 pub(crate) const ENTRY: Entry = Entry {
     short_names: &["po"],
     categories: &["all"],
-    facts: Facts {
+    capabilities: Capabilities {
         generation: true,
         status: true,
         delete_returns_object: true,
-        ..Facts::NONE
+        ..Capabilities::NONE
     },
     default,
     prepare_create,
     prepare_update,
     validate,
     validate_update: update::validate,
-    // Nobody edits pods by hand, so updates are quiet.
+    // Updates emit no warnings: pods are rarely edited by hand.
     warnings: |pod, old| {
         if old.is_some() {
             return Vec::new();
@@ -92,7 +92,7 @@ fn default(pod: &mut Value) {
     sync_ips(pod, "hostIP", "hostIPs");
 }
 
-/// The singular and the plural of addresses say the same; whichever is there fills the other.
+/// Keeps the singular and the plural form of addresses consistent: either one fills the other.
 fn sync_ips(pod: &mut Value, one: &str, many: &str) {
     let Some(status) = existing(pod, "status") else {
         return;
@@ -105,7 +105,7 @@ fn sync_ips(pod: &mut Value, one: &str, many: &str) {
     match first {
         None if !single.is_empty() => set(status, many, json!([{ "ip": single }])),
         Some(first) if single.is_empty() => set(status, one, first),
-        // Someone who knows only the singular has changed it.
+        // A client that knows only the singular form has changed it.
         Some(first) if first != single => set(status, many, json!([{ "ip": single }])),
         _ => {}
     }
@@ -161,7 +161,7 @@ fn prepare_update(new: &mut Value, old: &Value, part: Part<'_>, _: WriteContext<
     }
 }
 
-/// What subresources never change in metadata (`ResetObjectMetaForStatus`).
+/// Restores the metadata that subresources never change (`ResetObjectMetaForStatus`).
 pub(crate) fn keep_metadata(new: &mut Value, old: &Value) {
     for field in [
         "deletionTimestamp",
@@ -229,15 +229,15 @@ fn validate(pod: &Value) -> Errors {
     errors
 }
 
-/// A pod that runs gets time to end; one that does not goes at once.
+/// A running pod gets a grace period; others are deleted at once.
 fn grace(pod: &Value, requested: Option<i64>) -> Grace {
     let seconds = requested
         .or_else(|| pod.int("spec.terminationGracePeriodSeconds"))
         .unwrap_or_default();
     let idle = pod.text("spec.nodeName").is_empty()
         || matches!(pod.text("status.phase"), "Failed" | "Succeeded");
-    // Without a kubelet that still has to stop something there is nothing to wait for, but the
-    // end is written down all the same.
+    // Without a kubelet that has to stop containers there is no grace period, but the deletion is
+    // recorded all the same.
     Grace::Seconds(match seconds {
         _ if idle => 0,
         seconds if seconds < 0 => 1,

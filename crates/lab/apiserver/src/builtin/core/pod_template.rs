@@ -2,17 +2,17 @@
 
 use machinery::field::Path;
 
-use crate::builtin::entry::{Entry, Facts, NAME, column, on_update};
+use crate::builtin::entry::{Capabilities, Entry, NAME, column, on_update};
 use crate::builtin::pod_spec::{defaults, validate, warnings};
 use crate::builtin::print;
 use crate::builtin::value::Read;
 
 /// The kind.
 pub(crate) const ENTRY: Entry = Entry {
-    facts: Facts {
+    capabilities: Capabilities {
         generation: true,
         delete_returns_object: true,
-        ..Facts::NONE
+        ..Capabilities::NONE
     },
     default: |template| defaults::template(template, "template"),
     prepare_create: |_, _| (),

@@ -1,11 +1,11 @@
-//! Replication controllers, the elders of replica sets.
+//! Replication controllers, the predecessors of replica sets.
 
 use machinery::field::{FieldError, Path};
 use serde_json::{Value, json};
 
 use crate::builtin::apps::{self, replicas};
 use crate::builtin::check;
-use crate::builtin::entry::{Entry, Errors, Facts};
+use crate::builtin::entry::{Capabilities, Entry, Errors};
 use crate::builtin::labels;
 use crate::builtin::pod_spec::{defaults, validate, warnings};
 use crate::builtin::print;
@@ -16,11 +16,11 @@ use crate::kind::Part;
 pub(crate) const ENTRY: Entry = Entry {
     short_names: &["rc"],
     categories: &["all"],
-    facts: Facts {
+    capabilities: Capabilities {
         generation: true,
         status: true,
         scale: true,
-        ..Facts::NONE
+        ..Capabilities::NONE
     },
     default,
     prepare_create: |object, _| set(object, "status", json!({ "replicas": 0 })),

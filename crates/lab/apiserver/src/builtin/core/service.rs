@@ -5,7 +5,7 @@ mod validate;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::builtin::entry::{AGE, Column, Entry, Facts, NAME, column, wide};
+use crate::builtin::entry::{AGE, Capabilities, Column, Entry, NAME, column, wide};
 use crate::builtin::value::{Read, fill, fill_empty, items_mut, keep, remove, same, set};
 use crate::builtin::{ip, print};
 use crate::kind::{Part, WriteContext};
@@ -14,11 +14,11 @@ use crate::kind::{Part, WriteContext};
 pub(crate) const ENTRY: Entry = Entry {
     short_names: &["svc"],
     categories: &["all"],
-    facts: Facts {
+    capabilities: Capabilities {
         status: true,
         create_on_update: true,
         delete_returns_object: true,
-        ..Facts::NONE
+        ..Capabilities::NONE
     },
     default,
     prepare_create,
@@ -39,7 +39,7 @@ pub(crate) const ENTRY: Entry = Entry {
     ..Entry::new("", "v1", "Service", "services", "service")
 };
 
-/// Whether clients outside the cluster can reach it.
+/// Whether it is reachable from outside the cluster.
 fn is_external(service: &Value) -> bool {
     match service.text("spec.type") {
         "LoadBalancer" | "NodePort" => true,
@@ -122,7 +122,7 @@ fn prepare_update(new: &mut Value, old: &Value, part: Part<'_>, _: WriteContext<
     choose_families(new);
 }
 
-/// What the server chose stays when an update leaves it out.
+/// Keeps allocated values when an update omits them.
 fn patch_allocated(new: &mut Value, old: &Value) {
     if needs_cluster_ip(old) && needs_cluster_ip(new) {
         if new.text("spec.clusterIP").is_empty() {
@@ -163,7 +163,8 @@ fn patch_allocated(new: &mut Value, old: &Value) {
     }
 }
 
-/// The singular and the plural of cluster addresses say the same, whoever knows which.
+/// Keeps the singular and the plural form of cluster addresses consistent, for clients that know
+/// only one.
 fn normalize_addresses(new: &mut Value, old: &Value) {
     let (single, was) = (
         new.text("spec.clusterIP").to_owned(),
@@ -179,7 +180,7 @@ fn normalize_addresses(new: &mut Value, old: &Value) {
     }
 }
 
-/// A change of type takes along what only the old type had, unless it was changed as well.
+/// On a change of type drops fields that only the old type has, unless they were changed as well.
 fn drop_what_no_longer_applies(new: &mut Value, old: &Value) {
     if needs_cluster_ip(old) && !needs_cluster_ip(new) {
         for field in ["spec.clusterIPs", "spec.ipFamilies", "spec.ipFamilyPolicy"] {
@@ -236,7 +237,7 @@ fn drop_what_no_longer_applies(new: &mut Value, old: &Value) {
     }
 }
 
-/// Which families of addresses a service has; the cluster has IPv4 only.
+/// The IP families of a service; the cluster has IPv4 only.
 fn choose_families(service: &mut Value) {
     if service.text("spec.type") == "ExternalName" {
         return;

@@ -2,16 +2,16 @@
 
 use serde_json::Value;
 
-use crate::builtin::entry::{AGE, Entry, Facts, NAME};
+use crate::builtin::entry::{AGE, Capabilities, Entry, NAME};
 use crate::builtin::print;
 use crate::builtin::value::{Read, items_mut};
 
 /// The kind.
 pub(crate) const ENTRY: Entry = Entry {
     short_names: &["sa"],
-    facts: Facts {
+    capabilities: Capabilities {
         delete_returns_object: true,
-        ..Facts::NONE
+        ..Capabilities::NONE
     },
     prepare_create: |account, _| clean(account),
     prepare_update: |account, _, _, _| clean(account),
@@ -26,7 +26,7 @@ pub(crate) const ENTRY: Entry = Entry {
     )
 };
 
-/// References to secrets carry a name and nothing else.
+/// Reduces references to secrets to their name.
 fn clean(account: &mut Value) {
     for reference in items_mut(account, "secrets") {
         let name = reference.text("name").to_owned();

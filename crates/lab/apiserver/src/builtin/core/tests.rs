@@ -17,7 +17,7 @@ fn service(spec: &Value) -> Value {
 #[case(json!({ "clusterIP": "None" }), json!({ "ipFamilies": ["IPv4", "IPv6"], "ipFamilyPolicy": "RequireDualStack" }))]
 #[case(json!({ "sessionAffinity": "ClientIP", "ports": [{ "port": 1 }] }), json!({ "sessionAffinityConfig": { "clientIP": { "timeoutSeconds": 10800 } } }))]
 #[case(json!({ "type": "NodePort", "ports": [{ "port": 1, "targetPort": "web" }] }), json!({ "externalTrafficPolicy": "Cluster", "ports": [{ "port": 1, "protocol": "TCP", "targetPort": "web" }] }))]
-fn services_are_completed(#[case] spec: Value, #[case] expected: Value) {
+fn services_are_defaulted(#[case] spec: Value, #[case] expected: Value) {
     let object = created(&service(&spec));
     for (field, value) in expected.entries("") {
         assert_eq!(object.at("spec").at(field), value, "{field}");
@@ -54,12 +54,12 @@ fn services_are_completed(#[case] spec: Value, #[case] expected: Value) {
     json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "n" }, "spec": { "taints": [{ "key": "k", "effect": "X" }] } }),
     &["metadata.taints[0].effect: Unsupported value: \"X\": supported values: \"NoSchedule\", \"PreferNoSchedule\", \"NoExecute\""]
 )]
-fn mistakes_are_named_in_upstream_words(#[case] given: Value, #[case] expected: &[&str]) {
+fn validation_errors_match_upstream(#[case] given: Value, #[case] expected: &[&str]) {
     assert_eq!(create_errors(&given), expected);
 }
 
 #[test]
-fn frozen_data_stays() {
+fn immutable_data_is_kept() {
     let map = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "c" },
         "data": { "a": "1" }, "immutable": true,
@@ -71,7 +71,7 @@ fn frozen_data_stays() {
 }
 
 #[test]
-fn the_cluster_address_of_a_service_stays() {
+fn cluster_ip_is_immutable() {
     let given = service(&json!({ "clusterIP": "10.0.0.9", "ports": [{ "port": 80 }] }));
     let errors = update_errors(&given, &[("spec.clusterIP", json!("10.0.0.10"))]);
     assert_eq!(
@@ -81,7 +81,7 @@ fn the_cluster_address_of_a_service_stays() {
 }
 
 #[test]
-fn the_spec_of_a_claim_stays() {
+fn claim_spec_is_immutable() {
     let claim = json!({
         "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": { "name": "c" },
         "spec": { "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } } },
@@ -98,7 +98,7 @@ fn the_spec_of_a_claim_stays() {
 }
 
 #[test]
-fn string_data_ends_up_in_data() {
+fn string_data_is_merged_into_data() {
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "s" },
         "stringData": { "a": "b" },
@@ -109,7 +109,7 @@ fn string_data_ends_up_in_data() {
 }
 
 #[test]
-fn events_go_from_one_form_to_the_other_and_back() {
+fn events_convert_in_both_directions() {
     let core = created(&json!({
         "apiVersion": "v1", "kind": "Event", "metadata": { "name": "e" }, "message": "m",
         "involvedObject": { "kind": "Pod", "name": "p", "namespace": "default" },
@@ -126,7 +126,7 @@ fn events_go_from_one_form_to_the_other_and_back() {
 }
 
 #[test]
-fn a_node_shows_status_and_roles() {
+fn node_table_has_status_and_roles() {
     let now: Timestamp = "2026-11-15T12:00:00Z".parse().unwrap();
     let node = json!({
         "apiVersion": "v1", "kind": "Node",

@@ -5,7 +5,7 @@ use machinery::field::{FieldError, Path};
 use machinery::time::format_time;
 use serde_json::{Value, json};
 
-use crate::builtin::entry::{AGE, Column, Entry, Errors, Facts, NAME, column, wide};
+use crate::builtin::entry::{AGE, Capabilities, Column, Entry, Errors, NAME, column, wide};
 use crate::builtin::pod_spec::{defaults, scheduling, volume, warnings};
 use crate::builtin::value::{Read, existing, fill, fill_empty, keep, object_at, remove, same, set};
 use crate::builtin::{check, labels, layout, print, resources};
@@ -14,10 +14,10 @@ use crate::kind::{Part, WriteContext};
 /// Claims.
 pub(crate) const CLAIM: Entry = Entry {
     short_names: &["pvc"],
-    facts: Facts {
+    capabilities: Capabilities {
         status: true,
         delete_returns_object: true,
-        ..Facts::NONE
+        ..Capabilities::NONE
     },
     default: |claim| {
         fill_empty(claim, "status.phase", "Pending");
@@ -61,10 +61,10 @@ pub(crate) const CLAIM: Entry = Entry {
 pub(crate) const VOLUME: Entry = Entry {
     short_names: &["pv"],
     namespaced: false,
-    facts: Facts {
+    capabilities: Capabilities {
         status: true,
         delete_returns_object: true,
-        ..Facts::NONE
+        ..Capabilities::NONE
     },
     default: |volume| {
         fill_empty(volume, "status.phase", "Pending");
@@ -109,7 +109,7 @@ const ACCESS_MODES: &[&str] = &[
 ];
 const MODES: &[&str] = &["Block", "Filesystem"];
 
-/// Sources of a volume in the order they are looked at.
+/// Volume sources in the order they are checked.
 const SOURCES: &[&str] = &[
     "hostPath",
     "gcePersistentDisk",
@@ -135,8 +135,8 @@ const SOURCES: &[&str] = &[
     "csi",
 ];
 
-/// The old and the new way to name a data source say the same; other sources than claims and
-/// snapshots only work in the new way.
+/// Keeps the deprecated and the current field of the data source consistent; other kinds than
+/// claims and snapshots only work in the current one.
 fn normalize_sources(claim: &mut Value, old: &Value) {
     let fields = ["spec.dataSource", "spec.dataSourceRef"];
     let in_use = fields.iter().any(|field| old.has(field));

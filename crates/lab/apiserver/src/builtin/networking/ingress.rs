@@ -6,7 +6,7 @@ use machinery::names::is_wildcard_dns1123_subdomain;
 use serde_json::{Value, json};
 
 use super::GROUP;
-use crate::builtin::entry::{AGE, Column, Entry, Errors, Facts, NAME, column};
+use crate::builtin::entry::{AGE, Capabilities, Column, Entry, Errors, NAME, column};
 use crate::builtin::value::{Read, existing, fill, set};
 use crate::builtin::{check, ip, print};
 use crate::kind::Part;
@@ -16,10 +16,10 @@ const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
 /// Ingresses.
 pub(super) const INGRESS: Entry = Entry {
     short_names: &["ing"],
-    facts: Facts {
+    capabilities: Capabilities {
         generation: true,
         status: true,
-        ..Facts::NONE
+        ..Capabilities::NONE
     },
     default: |ingress| fill(ingress, "status.loadBalancer", json!({})),
     prepare_create: |ingress, _| set(ingress, "status", json!({ "loadBalancer": {} })),
@@ -296,9 +296,9 @@ fn check_status(new: &Value, old: &Value) -> Errors {
 /// Classes.
 pub(super) const CLASS: Entry = Entry {
     namespaced: false,
-    facts: Facts {
+    capabilities: Capabilities {
         generation: true,
-        ..Facts::NONE
+        ..Capabilities::NONE
     },
     default: |class| {
         if let Some(parameters) = existing(class, "spec.parameters") {

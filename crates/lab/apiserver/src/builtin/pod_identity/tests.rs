@@ -16,14 +16,14 @@ fn plain() -> Value {
     }))
 }
 
-/// A pod with all that its account gives it.
+/// A pod after the admission of its account.
 fn admitted(mut pod: Value, account: &Value) -> Value {
     admit(&mut pod, DEFAULT, account, || 0).expect("it is allowed");
     pod
 }
 
 #[test]
-fn a_pod_gets_the_token_in_every_container() {
+fn token_is_mounted_in_every_container() {
     let pod = admitted(plain(), &json!({}));
     let name = "kube-api-access-bbbbb";
     let mount = json!({"name": name, "readOnly": true, "mountPath": MOUNT});
@@ -56,13 +56,13 @@ fn a_pod_gets_the_token_in_every_container() {
 }
 
 #[test]
-fn a_second_round_changes_nothing() {
+fn second_admission_changes_nothing() {
     let once = admitted(plain(), &json!({}));
     assert_eq!(admitted(once.clone(), &json!({})), once);
 }
 
 #[test]
-fn what_is_mounted_in_its_place_stays() {
+fn existing_mount_is_kept() {
     let own = json!([{"name": "data", "mountPath": MOUNT}]);
     let given = pod(&json!({
         "containers": [{"name": "main", "volumeMounts": own}],
@@ -70,7 +70,7 @@ fn what_is_mounted_in_its_place_stays() {
     }));
     let pod = admitted(given, &json!({}));
     assert_eq!(pod["spec"]["containers"][0]["volumeMounts"], own);
-    assert_eq!(pod.count("spec.volumes"), 1, "nobody needs the token");
+    assert_eq!(pod.count("spec.volumes"), 1, "no container needs the token");
 }
 
 #[rstest]
@@ -78,7 +78,7 @@ fn what_is_mounted_in_its_place_stays() {
 #[case::account_says_no(None, Some(false), false)]
 #[case::pod_says_no(Some(false), Some(true), false)]
 #[case::pod_says_yes(Some(true), Some(false), true)]
-fn pod_then_account_say_whether_the_token_is_mounted(
+fn automount_setting_of_pod_precedes_account(
     #[case] pod: Option<bool>,
     #[case] account: Option<bool>,
     #[case] mounted: bool,
@@ -105,7 +105,7 @@ fn pull_secrets_come_from_the_account_unless_the_pod_has_some() {
 }
 
 #[test]
-fn pods_name_an_account_or_have_the_default_one() {
+fn missing_account_defaults() {
     assert_eq!(wants(&plain()), Ok(Wants::Account("default".into())));
     let named = pod(&json!({"serviceAccountName": "robot"}));
     assert_eq!(wants(&named), Ok(Wants::Account("robot".into())));
@@ -117,7 +117,7 @@ fn pods_name_an_account_or_have_the_default_one() {
 #[case::secret(&json!({"volumes": [{"secret": {"secretName": "a"}}]}), Some("a mirror pod may not reference secrets"))]
 #[case::variable(&json!({"containers": [{"env": [{"valueFrom": {"secretKeyRef": {"name": "a"}}}]}]}), Some("a mirror pod may not reference secrets"))]
 #[case::token(&json!({"volumes": [{"projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}]}), Some("a mirror pod may not use ServiceAccountToken volume projections"))]
-fn mirrors_have_no_account_and_no_secrets(#[case] spec: &Value, #[case] refused: Option<&str>) {
+fn mirror_pods_have_no_account_and_no_secrets(#[case] spec: &Value, #[case] refused: Option<&str>) {
     let mut pod = pod(spec);
     pod["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "hash"});
     match refused {
@@ -143,7 +143,7 @@ fn mirrors_have_no_account_and_no_secrets(#[case] spec: &Value, #[case] refused:
     &json!({"imagePullSecrets": [{"name": "known"}]}),
     "imagePullSecrets[0].name=\"known\" is not allowed because service account robot does not reference that imagePullSecret"
 )]
-fn an_account_may_limit_the_secrets_of_its_pods(#[case] spec: &Value, #[case] why: &str) {
+fn account_may_restrict_secrets_of_its_pods(#[case] spec: &Value, #[case] why: &str) {
     let mut account = json!({
         "metadata": {"name": "robot", "annotations": {"kubernetes.io/enforce-mountable-secrets": "true"}},
         "secrets": [{"name": "known"}],

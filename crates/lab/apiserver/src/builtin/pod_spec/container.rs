@@ -11,19 +11,19 @@ use crate::builtin::pod_spec::{is_sidecar, probe, security, volume};
 use crate::builtin::resources;
 use crate::builtin::value::{Read, is_zero};
 
-/// What containers have to know of the pod they are in.
+/// Properties of the pod that containers are validated against.
 pub(crate) struct Pod<'a> {
     /// Volumes that are well-formed, by name.
     pub(crate) volumes: BTreeMap<&'a str, &'a Value>,
     /// Names of resource claims, sorted.
     pub(crate) claims: Vec<&'a str>,
-    /// Seconds a pod gets for ending.
+    /// Grace period of the pod in seconds.
     pub(crate) grace: Option<i64>,
     /// Restart policy.
     pub(crate) restart_policy: &'a str,
-    /// Operating system, when it is said.
+    /// Operating system, if set.
     pub(crate) os: Option<&'a str>,
-    /// Whether the pod uses the users of its node.
+    /// Whether the pod uses the host's user namespace.
     pub(crate) host_users: bool,
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn check_containers(path: &Path, containers: &[Value], pod: &Pod<'_>)
     errors
 }
 
-/// Containers that run before.
+/// Init containers.
 pub(crate) fn check_init_containers(
     path: &Path,
     containers: &[Value],

@@ -35,7 +35,7 @@ pub(crate) fn pod_spec(spec: &mut Value) {
     round_resources(spec);
 }
 
-/// The old name of the field follows the new one, and stands in for it when that is absent.
+/// Keeps the deprecated and the current field of the service account consistent.
 fn service_account(spec: &mut Value) {
     let name = match spec.text("serviceAccountName") {
         "" => spec.text("serviceAccount"),
@@ -72,7 +72,7 @@ pub(crate) fn pod_only(spec: &mut Value) {
     }
 }
 
-/// What is limited but not requested is requested in full.
+/// Missing requests default to the limits.
 fn requests_from_limits(container: &mut Value) {
     let Some(limits) = container.map("resources.limits").cloned() else {
         return;
@@ -135,7 +135,7 @@ fn container(container: &mut Value) {
     }
     fill_empty(container, "terminationMessagePath", "/dev/termination-log");
     fill_empty(container, "terminationMessagePolicy", "File");
-    // Go writes structs even when nothing is set in them.
+    // Go serializes these structs even when they are empty.
     fill(container, "resources", json!({}));
     for port in items_mut(container, "ports") {
         fill_empty(port, "protocol", "TCP");
@@ -264,8 +264,8 @@ pub(crate) fn claim_spec(spec: &mut Value) {
     round_resources(spec);
 }
 
-/// Whether an image reference means the tag `latest`, by name or by having neither tag nor digest.
-/// A reference that cannot be parsed has no tag.
+/// Whether an image reference has the tag `latest`, explicitly or by having neither tag nor digest.
+/// A reference that does not parse has no tag.
 fn is_latest(image: &str) -> bool {
     let (name, digest) = match image.split_once('@') {
         Some((name, _)) => (name, true),
@@ -283,7 +283,7 @@ fn is_latest(image: &str) -> bool {
     latest && is_repository(repository)
 }
 
-/// Whether the path of a repository is in the form registries accept.
+/// Whether the path of a repository is valid for registries.
 fn is_repository(name: &str) -> bool {
     let path = match name.split_once('/') {
         Some((first, rest))

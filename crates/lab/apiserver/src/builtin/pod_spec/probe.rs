@@ -7,7 +7,7 @@ use crate::builtin::check;
 use crate::builtin::entry::Errors;
 use crate::builtin::value::Read;
 
-/// A liveness or startup probe, which succeed with a single success.
+/// A liveness or startup probe, whose success threshold has to be 1.
 pub(crate) fn check_single_success(path: &Path, probe: &Value, grace: Option<i64>) -> Errors {
     if probe.is_null() {
         return Vec::new();
@@ -67,7 +67,7 @@ fn check_probe(path: &Path, probe: &Value, grace: Option<i64>) -> Errors {
     errors
 }
 
-/// Handlers around a container's life.
+/// Lifecycle handlers of a container.
 pub(crate) fn check_lifecycle(
     path: &Path,
     lifecycle: &Value,

@@ -168,7 +168,7 @@ fn check_pod_term(path: &Path, term: &Value) -> Errors {
     errors
 }
 
-/// Keys of labels whose values are taken from the pod itself.
+/// Label keys whose values are taken from the pod itself.
 fn check_label_keys(path: &Path, term: &Value) -> Errors {
     let mut errors = Errors::new();
     let selector = term.at("labelSelector");
@@ -296,7 +296,7 @@ pub(crate) fn check_taints(path: &Path, taints: &[Value]) -> Errors {
     errors
 }
 
-/// How pods are spread over domains.
+/// Topology spread constraints.
 pub(crate) fn check_spreading(path: &Path, constraints: &[Value]) -> Errors {
     let mut errors = Errors::new();
     for (i, constraint) in constraints.iter().enumerate() {
@@ -364,7 +364,7 @@ pub(crate) fn check_spreading(path: &Path, constraints: &[Value]) -> Errors {
     errors
 }
 
-/// Whether a term only got longer: what was there is still there, in front.
+/// Whether a term only got longer: the old requirements are its prefix.
 fn has_only_additions(new: &Value, old: &Value) -> bool {
     let fields = ["matchExpressions", "matchFields"];
     if fields.iter().all(|field| old.count(field) == 0) {
@@ -375,7 +375,7 @@ fn has_only_additions(new: &Value, old: &Value) -> bool {
         .all(|field| new.items(field).starts_with(old.items(field)))
 }
 
-/// What may happen to node affinity while a pod is gated: requirements may be added.
+/// Permitted changes of node affinity while a pod is gated: requirements may be added.
 pub(crate) fn check_affinity_mutation(path: &Path, new: &Value, old: &Value) -> Errors {
     if !old.has(REQUIRED) {
         return Vec::new();

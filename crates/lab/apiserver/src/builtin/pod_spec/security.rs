@@ -242,7 +242,7 @@ pub(crate) fn check_host_process(path: &Path, spec: &Value) -> Errors {
     errors
 }
 
-/// Fields that mean nothing on Windows: of the pod's context, or of the pod itself.
+/// Fields without meaning on Windows: of the pod's security context, or of the pod itself.
 const NOT_ON_WINDOWS: &[&str] = &[
     "securityContext.appArmorProfile",
     "securityContext.seLinuxOptions",
@@ -261,7 +261,7 @@ const NOT_ON_WINDOWS: &[&str] = &[
     "securityContext.seLinuxChangePolicy",
 ];
 
-/// Fields of a container's context that mean nothing on Windows.
+/// Fields of a container's security context without meaning on Windows.
 const NOT_IN_WINDOWS_CONTAINERS: &[&str] = &[
     "appArmorProfile",
     "seLinuxOptions",
@@ -275,12 +275,12 @@ const NOT_IN_WINDOWS_CONTAINERS: &[&str] = &[
     "runAsGroup",
 ];
 
-/// What a pod that says it is for Windows must not have.
+/// Fields that a Windows pod must not have.
 pub(crate) fn check_windows(path: &Path, spec: &Value) -> Errors {
     let detail = "cannot be set for a windows pod";
     let mut errors = Errors::new();
     for field in NOT_ON_WINDOWS {
-        // Plain flags and lists count only when they say something.
+        // Booleans and lists only count when they are not empty.
         let set = match *field {
             "hostPID" | "hostIPC" | "securityContext.sysctls" => !is_zero(spec.at(field)),
             _ => spec.has(field),
@@ -305,7 +305,7 @@ pub(crate) fn check_windows(path: &Path, spec: &Value) -> Errors {
     errors
 }
 
-/// What a pod that says it is for Linux must not have.
+/// Fields that a Linux pod must not have.
 pub(crate) fn check_linux(path: &Path, spec: &Value) -> Errors {
     let detail = "windows options cannot be set for a linux pod";
     let field = "securityContext.windowsOptions";

@@ -1,4 +1,4 @@
-//! Pod specs: what is wrong with them and what is worth saying.
+//! Pod specs: errors and warnings.
 
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -69,12 +69,12 @@ fn container(fields: &Value) -> Value {
     pod("spec.os", json!({ "name": "beos" })),
     &["spec.os: Unsupported value: \"beos\": supported values: \"linux\", \"windows\""]
 )]
-fn mistakes_are_named_in_upstream_words(#[case] given: Value, #[case] expected: &[&str]) {
+fn validation_errors_match_upstream(#[case] given: Value, #[case] expected: &[&str]) {
     assert_eq!(create_errors(&given), expected);
 }
 
 #[test]
-fn a_windows_pod_has_no_linux_settings() {
+fn windows_pod_rejects_linux_settings() {
     let mut given = pod("spec.os", json!({ "name": "windows" }));
     set(
         &mut given,
@@ -114,7 +114,7 @@ fn pull_policy_follows_the_tag(#[case] image: &str, #[case] expected: &str) {
     container(&json!({ "env": [{ "name": "A", "value": "1" }, { "name": "A", "value": "2" }] })),
     "spec.containers[0].env[1]: hides previous definition of \"A\", which may be dropped when using apply"
 )]
-fn oddities_are_mentioned(#[case] given: Value, #[case] expected: &str) {
+fn suspicious_fields_cause_warnings(#[case] given: Value, #[case] expected: &str) {
     let findings = find(&given).1.validate_create(&created(&given));
     assert_eq!(findings.warnings, [expected]);
 }

@@ -207,7 +207,7 @@ pub(crate) fn check_template(path: &Path, template: &Value) -> Errors {
     errors
 }
 
-/// Annotations that mean something for pods.
+/// Annotations with a meaning for pods.
 pub(crate) fn check_annotations(path: &Path, annotations: &Value, spec: &Value) -> Errors {
     let mut errors = Errors::new();
     let value = |key: &str| annotations.get(key).and_then(Value::as_str);
@@ -452,7 +452,7 @@ fn check_host_users(path: &Path, spec: &Value) -> Errors {
     errors
 }
 
-/// Variables read from files need an empty volume to read them from.
+/// Environment variables read from files need an emptyDir volume.
 fn check_file_refs(path: &Path, spec: &Value) -> Errors {
     let mut errors = Errors::new();
     for sort in CONTAINER_FIELDS {

@@ -1,4 +1,4 @@
-//! Volumes and what refers to them.
+//! Volumes and references to them.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::builtin::entry::Errors;
 use crate::builtin::resources;
 use crate::builtin::value::Read;
 
-/// Sources in the order they are looked at, which decides which of two is the one too many.
+/// Sources in the order they are checked, which determines which of two is reported.
 const SOURCES: &[&str] = &[
     "emptyDir",
     "hostPath",
@@ -45,7 +45,7 @@ const SOURCES: &[&str] = &[
     "image",
 ];
 
-/// Checks the volumes; those without errors come back by name.
+/// Checks the volumes; returns the valid ones by name.
 pub(crate) fn check_volumes<'a>(
     path: &Path,
     volumes: &'a [Value],
@@ -209,7 +209,7 @@ fn check_items(path: &Path, source: &Value) -> Errors {
     errors
 }
 
-/// Where in the volume a file goes; names that start with two dots are the kubelet's own.
+/// The path of a file in a volume; names that start with two dots are reserved for the kubelet.
 fn check_file_path(path: &Path, value: &str) -> Errors {
     let mut errors = check::descending_path(path, value);
     if value.starts_with("..") && !value.starts_with("../") {
@@ -253,7 +253,7 @@ fn check_downward_file(path: &Path, file: &Value) -> Errors {
     errors
 }
 
-/// Fields of a pod that can be referred to at all.
+/// Fields of a pod that can be referenced.
 const POD_FIELDS: &[&str] = &[
     "metadata.annotations",
     "metadata.labels",

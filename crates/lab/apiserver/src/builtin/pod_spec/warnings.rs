@@ -1,4 +1,4 @@
-//! What is worth saying about a pod spec that is accepted (`pkg/api/pod/warnings.go`).
+//! Warnings about an accepted pod spec (`pkg/api/pod/warnings.go`).
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::builtin::pod_spec::CONTAINER_FIELDS;
 use crate::builtin::resources;
 use crate::builtin::value::Read;
 
-/// Labels of nodes that have been replaced, and what to say about each.
+/// Deprecated node labels and their warnings.
 const OLD_NODE_LABELS: &[(&str, &str)] = &[
     ("app.kubernetes.io/created-by", "deprecated since v1.9"),
     (
@@ -43,7 +43,7 @@ const OLD_NODE_LABELS: &[(&str, &str)] = &[
     ),
 ];
 
-/// What to say about a label of nodes, if anything.
+/// The warning about a node label, if it is deprecated.
 pub(crate) fn old_node_label(key: &str) -> Option<&'static str> {
     OLD_NODE_LABELS
         .iter()
@@ -84,7 +84,7 @@ const OLD_VOLUMES: &[(&str, &str)] = &[
     ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
 ];
 
-/// Warns when a name will end up in host names and does not fit there.
+/// Warns when a name is used in host names and is not valid there.
 pub(crate) fn about_name(name: &str, used_in: &str) -> Vec<String> {
     let messages = machinery::names::is_dns1123_label(name);
     if messages.is_empty() {
@@ -97,7 +97,7 @@ pub(crate) fn about_name(name: &str, used_in: &str) -> Vec<String> {
     )]
 }
 
-/// Annotations that profiles for system calls once were; a field beside one is what counts.
+/// Deprecated seccomp annotations; a field next to one takes precedence.
 fn about_seccomp(path: &Path, pod: &Value) -> Vec<String> {
     let mut keys = Vec::new();
     if !pod.has("spec.securityContext.seccompProfile") {
@@ -309,7 +309,7 @@ fn about_containers(path: &Path, spec: &Value, warnings: &mut Vec<String>) {
                     seen.push(name);
                     continue;
                 }
-                // Building on the value so far is what repeating a name is for.
+                // Repeating a name is legitimate when the value refers to the previous one.
                 let reference = format!("$({name})");
                 let value = variable.text("value");
                 if variable.has("valueFrom") || value == reference || !value.contains(&reference) {

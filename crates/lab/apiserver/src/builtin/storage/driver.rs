@@ -1,4 +1,4 @@
-//! CSI drivers, and which nodes have them.
+//! CSI drivers, and the nodes that have them.
 
 use jiff::Timestamp;
 use machinery::field::{FieldError, Path};
@@ -6,17 +6,17 @@ use serde_json::{Value, json};
 
 use super::GROUP;
 use crate::builtin::core::volumes::check_driver_name;
-use crate::builtin::entry::{AGE, Column, Entry, Errors, Facts, NAME, column};
+use crate::builtin::entry::{AGE, Capabilities, Column, Entry, Errors, NAME, column};
 use crate::builtin::value::{Read, fill, remove, same, set};
 use crate::builtin::{check, layout, print};
 
 /// Drivers.
 pub(super) const DRIVER: Entry = Entry {
     namespaced: false,
-    facts: Facts {
+    capabilities: Capabilities {
         conditional_update: true,
         delete_returns_object: true,
-        ..Facts::NONE
+        ..Capabilities::NONE
     },
     default: |driver| {
         fill(driver, "spec.attachRequired", true);
@@ -63,12 +63,12 @@ const DRIVER_COLUMNS: &[Column] = &[
     column(
         "PodInfoOnMount",
         "boolean",
-        "Whether the driver is told about the pod",
+        "Whether the driver gets pod information on mount",
     ),
     column(
         "StorageCapacity",
         "boolean",
-        "Whether the driver says how much is left",
+        "Whether the driver reports storage capacity",
     ),
     column(
         "TokenRequests",
@@ -158,10 +158,10 @@ fn check_driver(spec: &Value) -> Errors {
 /// Drivers of a node.
 pub(super) const NODE: Entry = Entry {
     namespaced: false,
-    facts: Facts {
+    capabilities: Capabilities {
         conditional_update: true,
         delete_returns_object: true,
-        ..Facts::NONE
+        ..Capabilities::NONE
     },
     default: |node| fill(node, "spec.drivers", Value::Null),
     prepare_create: |_, _| (),

@@ -13,7 +13,7 @@ fn texts(object: &Value, part: Part<'_>) -> Vec<String> {
 }
 
 #[test]
-fn absent_values_are_fine() {
+fn absent_values_are_accepted() {
     for object in [
         json!({}),
         json!({"spec": {}}),
@@ -54,7 +54,7 @@ fn wrong_types_and_ranges_are_reported_at_the_path() {
 }
 
 #[test]
-fn status_writes_look_at_status_alone() {
+fn status_writes_validate_status_only() {
     let object = json!({"spec": {"replicas": -1}, "status": {"replicas": -1}});
     assert_eq!(
         texts(&object, Part::Status),

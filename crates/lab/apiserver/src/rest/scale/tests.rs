@@ -10,7 +10,7 @@ fn row_of(scale: &Value, custom: bool) -> (Value, Value) {
 }
 
 #[test]
-fn scales_have_a_table_of_their_own() {
+fn scales_have_their_own_table() {
     let scale = json!({
         "metadata": {"name": "d", "creationTimestamp": "2026-11-15T12:00:00Z"},
         "spec": {"replicas": 3}, "status": {"replicas": 1},
@@ -26,7 +26,7 @@ fn scales_have_a_table_of_their_own() {
 }
 
 #[test]
-fn no_replicas_are_zero_or_nothing() {
+fn missing_replicas_are_zero_or_null() {
     let scale = json!({
         "metadata": {"name": "d", "creationTimestamp": "2026-11-15T12:00:00Z"},
         "spec": {}, "status": {"replicas": 0},

@@ -1,11 +1,13 @@
-//! What can still be read of a file that the database refuses.
+//! Recovery of a file that the database rejects.
 //!
-//! After a crash the database compares all its checksums and gives up at the first difference: a power cut and one
-//! bad sector would cost the whole cluster. So its pages are read here without it, around those that are damaged;
-//! records have checksums of their own. What was found goes to a new file, and the damaged one is kept beside it.
+//! After a crash the database verifies all its checksums and fails at the first mismatch: a power
+//! cut and one bad sector would cost the whole cluster. So its pages are read here directly,
+//! skipping the damaged ones; records have checksums of their own. The records found go to a new
+//! file, and the damaged one is kept next to it.
 //!
-//! The file remembers its last two commits, and both are read, since a crash may have torn the newest. That brings
-//! nothing back that was deleted: the record of a deletion is removed after those of the versions before it.
+//! The file has its last two commits, and both are read, since a crash may have torn the newest.
+//! That does not restore deleted objects: the record of a deletion is removed after those of
+//! earlier versions.
 
 mod pages;
 
@@ -19,17 +21,17 @@ use super::{COMPACTED_KEY, Disk, FORMAT, FORMAT_KEY, LOG, META};
 use crate::private;
 use crate::store::StoreError;
 
-/// Everything found.
+/// The records found.
 #[derive(Debug, Default)]
-struct Found {
+struct Recovered {
     records: BTreeMap<u64, Vec<u8>>,
     compacted: u64,
-    /// Pages that could not be read, in the commit with fewer of them.
+    /// Number of unreadable pages, in the commit with fewer of them.
     unreadable: usize,
 }
 
 impl Disk {
-    /// Replaces the file by one with all that can be read of it. Fails with `cause` if that is nothing.
+    /// Replaces the file by one with all readable records. Fails with `cause` if there are none.
     pub(in crate::store) fn salvage(&self, cause: StoreError) -> Result<(), StoreError> {
         let io = |error| self.io(redb::Error::Io(error));
         let Some(found) = self.find().map_err(io)? else {
@@ -43,15 +45,15 @@ impl Disk {
             kept = %kept.display(),
             records = found.records.len(),
             unreadable_pages = found.unreadable,
-            "the store file was damaged and has been replaced by what can be read of it; the damaged file is kept"
+            "the store file was damaged and has been replaced by its readable records; the damaged file is kept"
         );
         Ok(())
     }
 
-    fn find(&self) -> std::io::Result<Option<Found>> {
-        let mut found = Found {
+    fn find(&self) -> std::io::Result<Option<Recovered>> {
+        let mut found = Recovered {
             unreadable: usize::MAX,
-            ..Found::default()
+            ..Recovered::default()
         };
         let file = private::open(&self.path)?;
         for commit in Pages::commits(&file)? {
@@ -72,8 +74,8 @@ impl Disk {
         Ok(Some(found).filter(|found| !found.records.is_empty()))
     }
 
-    /// Gives the damaged file a second name; the first one is there until it is replaced, so that a crash in between
-    /// leaves everything to be done again.
+    /// Hard-links the damaged file under a second name; the first one exists until it is replaced,
+    /// so that a crash in between only repeats the recovery.
     fn keep(&self) -> std::io::Result<PathBuf> {
         let mut name = self.path.file_name().unwrap_or_default().to_owned();
         name.push(".damaged-");
@@ -87,7 +89,7 @@ impl Disk {
             .map_err(|error| error.error)
     }
 
-    fn fill_with(&self, db: &Database, found: &Found) -> Result<(), StoreError> {
+    fn fill_with(&self, db: &Database, found: &Recovered) -> Result<(), StoreError> {
         let write = || -> Result<(), redb::Error> {
             let transaction = db.begin_write()?;
             let mut log = transaction.open_table(LOG)?;

@@ -26,7 +26,7 @@ fn encoded(event: &Event) -> Vec<u8> {
     space
 }
 
-/// As format 1 wrote it.
+/// A record in format 1.
 fn unchecked(key: &str, value: &[u8]) -> Vec<u8> {
     let mut bytes = vec![UNCHECKED_PUT];
     bytes.extend_from_slice(&7_u64.to_le_bytes());
@@ -48,7 +48,7 @@ fn records_are_read_as_they_were_written() {
 }
 
 #[test]
-fn records_of_the_format_before_are_read() {
+fn records_of_format_1_are_read() {
     let record = decode(9, &unchecked(KEY, object("settings").as_bytes())).unwrap();
     assert_eq!(&*record.entry.key, KEY);
     assert_eq!(record.entry.create_revision, 7);
@@ -84,7 +84,7 @@ fn records_moved_to_another_revision_are_damaged() {
 }
 
 #[test]
-fn damaged_deletions_do_not_bring_the_version_before_back() {
+fn damaged_deletion_does_not_restore_the_previous_version() {
     let mut bytes = encoded(&event(KEY, &object("settings"), true));
     bytes[0] = 200;
     let record = decode(9, &bytes).unwrap();
@@ -100,9 +100,9 @@ fn records_without_a_key_belong_to_no_object() {
 }
 
 proptest! {
-    /// A flipped bit is noticed wherever it is, and never taken for another object's content.
+    /// A flipped bit is detected anywhere, and never attributed to another object.
     #[test]
-    fn any_flipped_bit_is_noticed(at in 0_usize..4096, bit in 0_u8..8, delete: bool) {
+    fn any_flipped_bit_is_detected(at in 0_usize..4096, bit in 0_u8..8, delete: bool) {
         let event = event(KEY, &object("settings"), delete);
         let mut bytes = encoded(&event);
         let at = at % bytes.len();
@@ -121,7 +121,7 @@ proptest! {
     }
 
     #[test]
-    fn any_truncation_is_noticed(length in 0_usize..4096) {
+    fn any_truncation_is_detected(length in 0_usize..4096) {
         let bytes = encoded(&event(KEY, &object("settings"), false));
         let length = length % bytes.len();
         if let Some(record) = decode(9, &bytes[..length]) {

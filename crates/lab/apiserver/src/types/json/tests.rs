@@ -133,7 +133,7 @@ fn schemas_below_items_are_decoded_leniently_but_their_errors_count() {
 }
 
 #[test]
-fn schemas_keep_what_is_any_json_and_write_whole_floats_as_integers() {
+fn schemas_keep_any_json_and_write_whole_floats_as_integers() {
     let schema = json!({
         "additionalProperties": false, "default": {"a": [1, null]}, "enum": ["a", null, 3],
         "maximum": 3.0, "minimum": 0.5, "maxLength": 0, "x-kubernetes-int-or-string": true,
@@ -189,7 +189,7 @@ fn unknown_fields_are_dropped_and_listed_by_path() {
     );
 }
 
-/// What Go leaves out and what it writes although nobody gave it.
+/// Fields that Go omits and fields that it writes although the client did not set them.
 #[test]
 fn canonical_form() {
     for (raw, expected) in [
@@ -250,7 +250,7 @@ fn deep_nesting_is_an_error() {
         schema = json!({"not": schema});
     }
     assert_eq!(decode(crd(&schema)).unwrap_err(), "exceeded max depth");
-    // Dropping it again must not overflow either.
+    // Dropping it must not overflow the stack either.
     while let Value::Object(mut map) = schema {
         schema = map.remove("not").unwrap_or(Value::Null);
     }
@@ -279,7 +279,7 @@ fn arb_value(names: Vec<&'static str>) -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    /// What comes out goes in again unchanged and without complaint.
+    /// The output decodes again unchanged and without errors.
     #[test]
     fn decoding_is_idempotent(
         raw in arb_value(vec!["metadata", "spec", "status", "containers", "name", "env", "ports",

@@ -42,13 +42,13 @@ fn keyed_lists(#[case] name: &str, #[case] field: &str, #[case] keys: &[(&str, O
 #[test]
 fn other_lists() {
     assert_eq!(list("core/v1.Container", "args"), ListRelation::Atomic);
-    // A list type wins over the facts of the strategic merge.
+    // A list type takes precedence over the strategic merge strategy.
     assert_eq!(
         list("batch/v1.JobStatus", "conditions"),
         ListRelation::Atomic
     );
     assert_eq!(list("core/v1.NodeSpec", "podCIDRs"), ListRelation::Set);
-    // Without any fact a list is atomic.
+    // Without either a list is atomic.
     assert_eq!(list("core/v1.PodList", "items"), ListRelation::Atomic);
 }
 
@@ -63,7 +63,7 @@ fn atomic_and_granular_maps() {
     };
     assert!(atomic("core/v1.PodSpec", "nodeSelector"));
     assert!(!atomic("core/v1.ConfigMap", "data"));
-    // The claim of a volume is merged, although a reference to an object is atomic elsewhere.
+    // The claim reference of a volume is merged, although object references are atomic elsewhere.
     assert!(!atomic("core/v1.PersistentVolumeSpec", "claimRef"));
 }
 
@@ -95,7 +95,7 @@ fn any_json_is_deduced() {
 }
 
 #[test]
-fn every_reference_leads_somewhere() {
+fn every_reference_resolves() {
     let schema = merge_schema();
     let mut checked = 0;
     for (id, _) in table().structures() {

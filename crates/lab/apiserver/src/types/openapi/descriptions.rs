@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 pub(super) struct Descriptions(Map<String, Value>);
 
 impl Descriptions {
-    /// What a model is.
+    /// Description of a model.
     pub(super) fn of_model(&self, model: &str) -> Option<String> {
         self.0
             .get(model)?
@@ -23,11 +23,11 @@ impl Descriptions {
             .map(str::to_owned)
     }
 
-    /// What a field is for.
+    /// Description of a field.
     pub(super) fn of_field(&self, model: &str, field: &str) -> Option<String> {
         let schema = match self.0.get(model) {
             Some(schema) => schema,
-            // Lists are generic there; what is common to them is as for the items' kind.
+            // Lists are generic there; their common fields are those of the item's kind.
             None => self.0.get(model.strip_suffix("List")?)?,
         };
         let property = schema.get("properties")?.get(field)?;
@@ -99,7 +99,7 @@ kinds! {
         storage::v1::VolumeAttachment, storage::v1::VolumeAttributesClass;
 }
 
-/// The descriptions of a group's kinds and of all they are made of.
+/// The descriptions of a group's kinds and the types they contain.
 pub(super) fn describe(group: &str, version: &str) -> Descriptions {
     let mut generator = SchemaGenerator::new(SchemaSettings::openapi3());
     add(&mut generator, group, version);

@@ -1,6 +1,6 @@
-//! Paths: which verbs a resource takes, and with which query parameters.
+//! Paths: verbs of a resource and their query parameters.
 //!
-//! kubectl looks here whether a kind takes `fieldValidation` and `dryRun`.
+//! kubectl checks here whether a kind supports `fieldValidation` and `dryRun`.
 
 use serde_json::{Map, Value, json};
 
@@ -95,12 +95,12 @@ pub fn openapi_paths(
 struct Operations<'a> {
     resource: &'a DocumentResource<'a>,
     model: String,
-    /// Whether strategic merge patches are taken.
+    /// Whether strategic merge patches are supported.
     strategic: bool,
 }
 
 impl Operations<'_> {
-    /// The path item of the verbs the resource has; `None` when it has none of them.
+    /// The path item of the resource's verbs; `None` when it has none of them.
     fn path(&self, verbs: &[(&str, &str)], parameters: &[&str]) -> Option<Value> {
         let mut item = Map::new();
         for (method, verb) in verbs {

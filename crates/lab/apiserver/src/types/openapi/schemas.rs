@@ -29,7 +29,7 @@ impl<'a> Models<'a> {
         self.schemas
     }
 
-    /// What all documents have, referred to by their paths.
+    /// Models common to all documents, referenced by their paths.
     pub(super) fn add_common(&mut self) {
         for name in ["ObjectMeta", "ListMeta", "DeleteOptions", "Status"] {
             if let Some(id) = table().find(&format!("meta/v1.{name}")) {
@@ -45,7 +45,7 @@ impl<'a> Models<'a> {
         );
     }
 
-    /// Adds a type and all it refers to.
+    /// Adds a type and all types it references.
     pub(super) fn add(&mut self, root: TypeId) {
         let mut queue = vec![root];
         while let Some(id) = queue.pop() {
@@ -196,7 +196,7 @@ impl<'a> Models<'a> {
         schema
     }
 
-    /// The model of a type with a JSON form of its own.
+    /// The model of a type with its own JSON form.
     fn special(&mut self, scalar: Scalar) -> &'static str {
         let (name, schema) = special_model(scalar);
         if !self.schemas.contains_key(name) {
@@ -210,7 +210,7 @@ impl<'a> Models<'a> {
     }
 }
 
-/// A bare reference takes no siblings, so one with a default or a description goes through `allOf`.
+/// A reference has no siblings, so one with a default or a description goes through `allOf`.
 fn reference(name: &str, default: Option<Value>, description: Option<String>) -> Value {
     let target = json!({"$ref": format!("{SCHEMAS}{name}")});
     if default.is_none() && description.is_none() {

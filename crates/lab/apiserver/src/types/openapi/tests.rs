@@ -41,7 +41,7 @@ fn core() -> Value {
 }
 
 #[test]
-fn models_have_the_shapes_clients_know() {
+fn models_match_kube_openapi() {
     let document = core();
     let model = |name: &str| {
         let mut schema =
@@ -90,7 +90,7 @@ fn models_have_the_shapes_clients_know() {
     );
 }
 
-/// Removes what is only for people.
+/// Removes descriptions.
 fn strip(value: &mut Value) {
     match value {
         Value::Object(map) => {
@@ -126,7 +126,7 @@ fn fields_are_described() {
 }
 
 #[test]
-fn every_reference_of_a_document_leads_to_a_model_in_it() {
+fn every_reference_of_a_document_resolves_in_it() {
     let document = core();
     let mut references = BTreeSet::new();
     collect(&document, &mut references);
@@ -162,7 +162,7 @@ fn collect(value: &Value, references: &mut BTreeSet<String>) {
 }
 
 #[test]
-fn writes_take_the_parameters_kubectl_looks_for() {
+fn writes_have_the_parameters_kubectl_checks() {
     let document = core();
     let paths = document["paths"].as_object().unwrap();
     let names: Vec<&str> = paths.keys().map(String::as_str).collect();
@@ -240,7 +240,7 @@ fn custom_resources_have_no_strategic_merge_patch() {
     );
 }
 
-/// The JSON type a field has on the wire; `None` for any.
+/// The JSON type of a field on the wire; `None` for any.
 fn wire_type(field: &Field) -> Option<&'static str> {
     match &table().get(field.ty).shape {
         Shape::Struct(_) | Shape::Map(..) => Some("object"),
@@ -298,8 +298,8 @@ fn the_table_agrees_with_k8s_openapi() {
         }
     }
     assert_eq!(problems, Vec::<String>::new());
-    // The other way round: every struct a kind is made of is there; lists are generic there, and
-    // embedded structs and options of requests have no model.
+    // The reverse: every struct of a kind is in the table; lists are generic there, and embedded
+    // structs and request options have no model.
     for (group, version) in descriptions::GROUPS {
         for (kind, id) in table().kinds(group, version) {
             let name = table().model_name(id);

@@ -107,7 +107,7 @@ fn a_pod() {
         .message(2, &container)
         .int(4, -5)
         .int(30, 0)
-        // A field of some later version.
+        // A field of a later version.
         .text(999, "?");
     let pod = new()
         .message(1, &meta)
@@ -274,12 +274,12 @@ fn malformed_bodies_are_errors() {
 
 proptest! {
     #[test]
-    fn any_bytes_are_decoded_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn any_bytes_are_decoded_or_rejected(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let _ = decode_protobuf(&body("v1", "Pod", &Message(bytes.clone())), None);
         let _ = decode_protobuf(&[PREFIX.as_slice(), &bytes].concat(), None);
     }
 
-    /// What an encoder wrote is what comes out.
+    /// Encoded messages decode to the same values.
     #[test]
     fn config_maps_survive_the_round_trip(data in prop::collection::btree_map("[a-z]{1,8}", "\\PC{0,12}", 0..6)) {
         let mut map = new().message(1, &new().text(1, "n"));
@@ -293,7 +293,7 @@ proptest! {
 }
 
 #[test]
-fn a_kind_nobody_knows_is_told_from_a_body_nobody_can_read() {
+fn unknown_kind_differs_from_malformed_body() {
     let wanted = GroupVersionKind::new("", "v1", "ConfigMap");
     let gadget = body("v1", "Gadget", &new());
     assert_eq!(

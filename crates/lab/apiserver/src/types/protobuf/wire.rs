@@ -1,4 +1,4 @@
-//! The protobuf wire format: tags, varints, lengths. Nothing here knows of messages.
+//! The protobuf wire format: tags, varints, lengths, independent of messages.
 
 /// One field as it is on the wire.
 #[derive(Debug, Clone, Copy, PartialEq)]

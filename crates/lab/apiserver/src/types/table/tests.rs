@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn every_line_is_understood() {
+fn every_line_parses() {
     assert_eq!(table().problems, Vec::<String>::new());
     assert_eq!(table().packages.len(), FILES.len());
 }
@@ -80,7 +80,7 @@ fn kinds_are_found_by_group_and_version() {
         let id = table.kind(group, version, kind).expect(kind);
         assert_eq!(table.model_name(id), model);
     }
-    // A type without apiVersion and kind is not a kind, and options aside groups do not mix.
+    // A type without apiVersion and kind is not a kind, and except for options groups do not mix.
     assert_eq!(table.kind("", "v1", "Container"), None);
     assert_eq!(table.kind("apps", "v1", "Pod"), None);
     assert_eq!(table.kind("apps", "v1beta1", "Deployment"), None);
@@ -127,14 +127,14 @@ fn facts_of_a_field() {
         pod.field("volumes").unwrap().patch().unwrap().strategy,
         "merge,retainKeys"
     );
-    // An embedded struct's fields are there under their own names, but not its numbers.
+    // Fields of an embedded struct are included under their own names, but not its numbers.
     let volume = table
         .structure(table.find("core/v1.Volume").unwrap())
         .unwrap();
     let path = volume.field("hostPath").unwrap();
     assert_eq!((path.number(), &*path.embedded_in), (None, "VolumeSource."));
     assert_eq!(volume.embedded.len(), 1);
-    // Embedded twice over.
+    // Embedded at two levels.
     let rule = table
         .find("admissionregistration/v1.NamedRuleWithOperations")
         .unwrap();

@@ -1,4 +1,4 @@
-//! May somebody, may I, and what may I: the reviews of `authorization.k8s.io`.
+//! The reviews of `authorization.k8s.io`.
 
 mod selectors;
 mod validate;
@@ -30,7 +30,7 @@ pub(in crate::virtual_kinds) fn access(
     if !decision.reason.is_empty() {
         status["reason"] = decision.reason.into();
     }
-    // Rules know no selectors; what could not be read of them is reported all the same.
+    // RBAC rules have no selectors; errors in them are reported all the same.
     let ignored = selectors::ignored(&spec["resourceAttributes"]);
     if !ignored.is_empty() {
         status["evaluationError"] = ignored.into();
@@ -39,7 +39,7 @@ pub(in crate::virtual_kinds) fn access(
     Ok(review)
 }
 
-/// Whom a review is about. Nothing is added: who is not said to be in a group is not.
+/// The user of a review, without implied groups.
 fn subject(spec: &Value) -> UserInfo {
     let text = |field: &str| spec[field].as_str().unwrap_or_default().to_owned();
     let extra = spec["extra"].as_object().into_iter().flatten();
@@ -58,7 +58,7 @@ fn texts(list: &Value) -> Vec<String> {
     items.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// What a review asks about.
+/// The attributes of a review.
 fn attributes(spec: &Value) -> Attributes<'_> {
     let resource = &spec["resourceAttributes"];
     if resource.is_object() {
@@ -83,8 +83,7 @@ fn attributes(spec: &Value) -> Attributes<'_> {
     }
 }
 
-/// SelfSubjectRulesReview: what may I in a namespace. The answer is a new object, without what was
-/// sent.
+/// SelfSubjectRulesReview: the rules of the user in a namespace. The response is a new object.
 pub(in crate::virtual_kinds) fn rules(context: &Context, review: &Value) -> Result<Value, Status> {
     let namespace = review["spec"]["namespace"].as_str().unwrap_or_default();
     if namespace.is_empty() {

@@ -5,13 +5,13 @@ use kube::core::PartialObjectMetaExt as _;
 use kube::discovery::ApiResource;
 use runtime::Change;
 
-use super::{Effects, Graph, Look};
+use super::{Effects, Graph, GraphAction};
 use crate::collection::node::{FOREGROUND, Meta, ORPHAN};
 use crate::discovery::Served;
 
-/// The world of a test: maps in the namespace `here`, named as their uids.
+/// Fixture: config maps in the namespace `here`, named after their UIDs.
 #[derive(Default)]
-struct World {
+struct Fixture {
     graph: Graph,
 }
 
@@ -63,7 +63,7 @@ fn deleting(mut object: Meta, finalizer: &str) -> Meta {
     object
 }
 
-impl World {
+impl Fixture {
     fn change(&mut self, old: Option<Meta>, new: Option<Meta>) -> Effects {
         let change = Change {
             old: old.map(Arc::new),
@@ -73,57 +73,66 @@ impl World {
     }
 
     fn put(&mut self, object: Meta) -> Vec<String> {
-        look_at(&self.change(None, Some(object)))
+        enqueue(&self.change(None, Some(object)))
     }
 }
 
-fn look_at(effects: &Effects) -> Vec<String> {
-    let mut all: Vec<String> = effects.look_at.iter().map(ToString::to_string).collect();
+fn enqueue(effects: &Effects) -> Vec<String> {
+    let mut all: Vec<String> = effects.enqueue.iter().map(ToString::to_string).collect();
     all.sort();
     all.dedup();
     all
 }
 
 #[test]
-fn a_dependent_is_looked_at_when_its_owner_is_not_there_or_goes() {
-    let mut world = World::default();
-    assert_eq!(world.put(map("early", &[reference("owner")])), ["early"]);
-    assert_eq!(world.put(map("owner", &[])), [""; 0]);
-    assert_eq!(world.put(map("late", &[reference("owner")])), [""; 0]);
-    assert!(matches!(world.graph.look("late"), Look::Rest));
+fn dependent_is_enqueued_when_its_owner_is_missing_or_deleted() {
+    let mut fixture = Fixture::default();
+    assert_eq!(fixture.put(map("early", &[reference("owner")])), ["early"]);
+    assert_eq!(fixture.put(map("owner", &[])), [""; 0]);
+    assert_eq!(fixture.put(map("late", &[reference("owner")])), [""; 0]);
+    assert!(matches!(
+        fixture.graph.next_action("late"),
+        GraphAction::Rest
+    ));
 
-    let effects = world.change(Some(map("owner", &[])), None);
-    assert_eq!(look_at(&effects), ["early", "late"]);
+    let effects = fixture.change(Some(map("owner", &[])), None);
+    assert_eq!(enqueue(&effects), ["early", "late"]);
     assert!(effects.gone.is_some(), "what has dependents is remembered");
-    assert!(matches!(world.graph.look("late"), Look::Owners(_)));
+    assert!(matches!(
+        fixture.graph.next_action("late"),
+        GraphAction::Owners(_)
+    ));
 }
 
 #[test]
-fn a_successor_of_the_same_name_is_no_owner() {
-    let mut world = World::default();
-    world.put(map("owner", &[]));
-    world.put(map("dependent", &[reference("owner")]));
+fn successor_of_the_same_name_is_no_owner() {
+    let mut fixture = Fixture::default();
+    fixture.put(map("owner", &[]));
+    fixture.put(map("dependent", &[reference("owner")]));
     let mut successor = map("owner", &[]);
     successor.metadata.uid = Some("other".into());
-    let effects = world.change(Some(map("owner", &[])), Some(successor));
-    assert_eq!(look_at(&effects), ["dependent"]);
-    assert!(matches!(world.graph.look("dependent"), Look::Owners(_)));
+    let effects = fixture.change(Some(map("owner", &[])), Some(successor));
+    assert_eq!(enqueue(&effects), ["dependent"]);
+    assert!(matches!(
+        fixture.graph.next_action("dependent"),
+        GraphAction::Owners(_)
+    ));
 }
 
 #[test]
-fn a_reference_that_means_something_else_is_looked_at_whoever_comes_first() {
+fn mismatching_reference_is_enqueued_in_any_order() {
     let wrong = OwnerReference {
         name: "not-the-name".into(),
         ..reference("owner")
     };
-    let mut world = World::default();
-    world.put(map("early", std::slice::from_ref(&wrong)));
-    assert_eq!(world.put(map("owner", &[])), ["early"]);
-    assert_eq!(world.put(map("late", &[wrong])), ["late"]);
+    let mut fixture = Fixture::default();
+    fixture.put(map("early", std::slice::from_ref(&wrong)));
+    assert_eq!(fixture.put(map("owner", &[])), ["early"]);
+    assert_eq!(fixture.put(map("late", &[wrong])), ["late"]);
 }
 
 #[test]
-fn an_owner_of_another_namespace_is_told_of_whoever_comes_first() {
+fn cross_namespace_owner_is_reported_in_any_order() {
     let elsewhere = |name: &str| {
         let mut object = map(name, &[reference("owner")]);
         object.metadata.namespace = Some("there".into());
@@ -133,75 +142,83 @@ fn an_owner_of_another_namespace_is_told_of_whoever_comes_first() {
         let names = effects.misplaced.iter();
         names.map(|(node, _)| node.name().to_owned()).collect()
     };
-    let mut world = World::default();
-    let early = world.change(None, Some(elsewhere("early")));
+    let mut fixture = Fixture::default();
+    let early = fixture.change(None, Some(elsewhere("early")));
     assert_eq!(misplaced(&early), [""; 0], "not known yet");
-    let owner = world.change(None, Some(map("owner", &[])));
+    let owner = fixture.change(None, Some(map("owner", &[])));
     assert_eq!(misplaced(&owner), ["early"]);
-    let late = world.change(None, Some(elsewhere("late")));
+    let late = fixture.change(None, Some(elsewhere("late")));
     assert_eq!(misplaced(&late), ["late"]);
-    assert_eq!(look_at(&late), ["late"]);
+    assert_eq!(enqueue(&late), ["late"]);
 }
 
 #[test]
-fn an_owner_in_the_foreground_waits_for_those_that_block_it() {
-    let mut world = World::default();
-    world.put(map("owner", &[]));
-    world.put(map("blocks", &[blocking("owner")]));
-    world.put(map("does-not", &[reference("owner")]));
+fn foreground_owner_waits_for_blocking_dependents() {
+    let mut fixture = Fixture::default();
+    fixture.put(map("owner", &[]));
+    fixture.put(map("blocks", &[blocking("owner")]));
+    fixture.put(map("does-not", &[reference("owner")]));
     let going = deleting(map("owner", &[]), FOREGROUND);
-    assert_eq!(world.put(going), ["blocks", "does-not", "owner"]);
-    match world.graph.look("owner") {
-        Look::Await(next) => assert_eq!(*next[0], *"blocks"),
+    assert_eq!(fixture.put(going), ["blocks", "does-not", "owner"]);
+    match fixture.graph.next_action("owner") {
+        GraphAction::Await(next) => assert_eq!(*next[0], *"blocks"),
         other => panic!("{other:?}"),
     }
 
-    // What is on its way out is not asked again, and still waited for.
-    world.put(deleting(map("blocks", &[blocking("owner")]), "some/thing"));
-    assert!(matches!(world.graph.look("owner"), Look::Await(next) if next.is_empty()));
+    // A dependent that is being deleted is not deleted again, but still blocks.
+    fixture.put(deleting(map("blocks", &[blocking("owner")]), "some/thing"));
+    assert!(
+        matches!(fixture.graph.next_action("owner"), GraphAction::Await(next) if next.is_empty())
+    );
 
-    let gone = world.change(Some(map("blocks", &[blocking("owner")])), None);
-    assert_eq!(look_at(&gone), ["owner"]);
-    assert!(matches!(world.graph.look("owner"), Look::Release(_)));
+    let gone = fixture.change(Some(map("blocks", &[blocking("owner")])), None);
+    assert_eq!(enqueue(&gone), ["owner"]);
+    assert!(matches!(
+        fixture.graph.next_action("owner"),
+        GraphAction::Release(_)
+    ));
 }
 
 #[test]
-fn an_owner_is_looked_at_when_a_dependent_stops_to_block_it() {
+fn owner_is_enqueued_when_a_dependent_stops_blocking() {
     for now in [vec![reference("owner")], vec![]] {
-        let mut world = World::default();
-        world.put(map("owner", &[]));
-        world.put(map("dependent", &[blocking("owner")]));
-        assert_eq!(world.put(map("dependent", &now)), ["owner"]);
+        let mut fixture = Fixture::default();
+        fixture.put(map("owner", &[]));
+        fixture.put(map("dependent", &[blocking("owner")]));
+        assert_eq!(fixture.put(map("dependent", &now)), ["owner"]);
     }
 }
 
 #[test]
-fn what_comes_while_its_owner_goes_is_looked_at() {
-    let mut world = World::default();
-    world.put(deleting(map("owner", &[]), FOREGROUND));
-    assert_eq!(world.put(map("late", &[blocking("owner")])), ["late"]);
+fn dependent_created_during_deletion_is_enqueued() {
+    let mut fixture = Fixture::default();
+    fixture.put(deleting(map("owner", &[]), FOREGROUND));
+    assert_eq!(fixture.put(map("late", &[blocking("owner")])), ["late"]);
 }
 
 #[test]
-fn an_owner_that_orphans_names_all_that_have_to_forget_it() {
-    let mut world = World::default();
-    world.put(map("owner", &[]));
-    world.put(map("one", &[reference("owner")]));
-    world.put(map("two", &[blocking("owner")]));
-    assert_eq!(world.put(deleting(map("owner", &[]), ORPHAN)), ["owner"]);
-    match world.graph.look("owner") {
-        Look::Orphan(_, dependents) => assert_eq!(dependents.len(), 2),
+fn orphaning_owner_lists_its_dependents() {
+    let mut fixture = Fixture::default();
+    fixture.put(map("owner", &[]));
+    fixture.put(map("one", &[reference("owner")]));
+    fixture.put(map("two", &[blocking("owner")]));
+    assert_eq!(fixture.put(deleting(map("owner", &[]), ORPHAN)), ["owner"]);
+    match fixture.graph.next_action("owner") {
+        GraphAction::Orphan(_, dependents) => assert_eq!(dependents.len(), 2),
         other => panic!("{other:?}"),
     }
 }
 
 #[test]
-fn a_kind_that_vanishes_takes_nobody_along() {
-    let mut world = World::default();
-    world.put(map("owner", &[]));
-    world.put(map("dependent", &[reference("owner")]));
-    world.graph.forget_kind(&kind("other"));
-    assert!(matches!(world.graph.look("dependent"), Look::Rest));
-    world.graph.forget_kind(&kind("configmaps"));
-    assert!(world.graph.node("owner").is_none());
+fn removed_kind_does_not_delete_dependents() {
+    let mut fixture = Fixture::default();
+    fixture.put(map("owner", &[]));
+    fixture.put(map("dependent", &[reference("owner")]));
+    fixture.graph.forget_kind(&kind("other"));
+    assert!(matches!(
+        fixture.graph.next_action("dependent"),
+        GraphAction::Rest
+    ));
+    fixture.graph.forget_kind(&kind("configmaps"));
+    assert!(fixture.graph.node("owner").is_none());
 }

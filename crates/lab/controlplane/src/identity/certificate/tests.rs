@@ -7,7 +7,7 @@ fn published() -> ConfigMap {
 }
 
 #[test]
-fn what_is_as_it_should_be_is_left_alone() {
+fn current_config_map_is_left_alone() {
     assert_eq!(publish(Some(&published()), "PEM"), None);
     let mut described = published();
     described.metadata.annotations = Some([(DESCRIPTION.into(), "mine".into())].into());
@@ -15,7 +15,7 @@ fn what_is_as_it_should_be_is_left_alone() {
 }
 
 #[test]
-fn what_was_changed_is_repaired_and_the_rest_stays() {
+fn changed_certificate_is_restored_and_other_keys_kept() {
     let mut changed = published();
     changed.metadata.resource_version = Some("7".into());
     changed.metadata.annotations = Some([("mine".into(), "kept".into())].into());
@@ -35,6 +35,6 @@ fn what_was_changed_is_repaired_and_the_rest_stays() {
 }
 
 #[test]
-fn a_new_certificate_is_published() {
+fn new_certificate_is_published() {
     assert!(publish(Some(&published()), "OTHER").is_some());
 }

@@ -16,7 +16,7 @@ fn resource(group: &str, plural: &str) -> ApiResource {
     }
 }
 
-fn said(conditions: &[NamespaceCondition]) -> Vec<(&str, &str, &str, &str)> {
+fn summary(conditions: &[NamespaceCondition]) -> Vec<(&str, &str, &str, &str)> {
     let each = conditions.iter().map(|condition| {
         (
             condition.type_.as_str(),
@@ -29,7 +29,7 @@ fn said(conditions: &[NamespaceCondition]) -> Vec<(&str, &str, &str, &str)> {
 }
 
 #[test]
-fn all_is_well_when_nothing_is_left() {
+fn empty_namespace_has_no_failing_condition() {
     let conditions = Findings::default().conditions(&[], NOW);
     let expected = [
         (
@@ -63,11 +63,11 @@ fn all_is_well_when_nothing_is_left() {
             "All content-preserving finalizers finished",
         ),
     ];
-    assert_eq!(said(&conditions), expected);
+    assert_eq!(summary(&conditions), expected);
 }
 
 #[test]
-fn what_is_left_is_counted_by_kind_and_by_finalizer() {
+fn remaining_objects_are_counted_by_kind_and_finalizer() {
     let mut findings = Findings::default();
     let keeps = |count| [("example.com/keep".to_owned(), count)].into();
     findings.remaining(&resource("example.com", "widgets"), 1, keeps(1));
@@ -75,7 +75,7 @@ fn what_is_left_is_counted_by_kind_and_by_finalizer() {
     findings.remaining(&resource("", "secrets"), 0, keeps(0));
     let conditions = findings.conditions(&[], NOW);
     assert_eq!(
-        said(&conditions)[3..],
+        summary(&conditions)[3..],
         [
             (
                 "NamespaceContentRemaining",
@@ -97,18 +97,18 @@ fn what_is_left_is_counted_by_kind_and_by_finalizer() {
 }
 
 #[test]
-fn what_went_wrong_is_told_in_order() {
+fn errors_are_reported_in_order() {
     let mut findings = Findings::default();
     findings.problem(Some("b is odd".into()));
     findings.problem(None);
     findings.problem(Some("a is odd".into()));
     findings.undiscovered("no answer".into());
     let conditions = findings.conditions(&[], NOW);
-    assert_eq!(said(&conditions)[0].2, "DiscoveryFailed");
-    assert_eq!(said(&conditions)[0].3, "no answer");
-    assert_eq!(said(&conditions)[2].2, "ContentDeletionFailed");
+    assert_eq!(summary(&conditions)[0].2, "DiscoveryFailed");
+    assert_eq!(summary(&conditions)[0].3, "no answer");
+    assert_eq!(summary(&conditions)[2].2, "ContentDeletionFailed");
     assert_eq!(
-        said(&conditions)[2].3,
+        summary(&conditions)[2].3,
         "Failed to delete all resource types, 2 remaining: a is odd, b is odd"
     );
     assert!(findings.problems().is_some());

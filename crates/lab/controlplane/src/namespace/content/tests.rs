@@ -19,7 +19,7 @@ fn left(finalizers: &[&str]) -> ObjectMeta {
 #[case::grace_and_finalizer(&[left(&["a"])], 30, 30, false)]
 #[case::finalizer(&[left(&["a"]), left(&[])], 0, 15, false)]
 #[case::unexpected(&[left(&[])], 0, 0, true)]
-fn what_is_left_waits_for_grace_and_finalizers(
+fn estimate_covers_grace_period_and_finalizers(
     #[case] objects: &[ObjectMeta],
     #[case] seconds: u64,
     #[case] estimate: u64,
@@ -46,7 +46,11 @@ fn finalizers_are_counted_over_all_objects() {
 #[case::ended_pods_do_not_count(&[(30, "Running"), (60, "Succeeded"), (90, "Failed")], 10, 30)]
 #[case::long_ago(&[(30, "Running")], 30, 0)]
 #[case::none(&[], 0, 0)]
-fn pods_have_their_grace(#[case] pods: &[(i64, &str)], #[case] since: u64, #[case] expected: u64) {
+fn pods_keep_their_grace_period(
+    #[case] pods: &[(i64, &str)],
+    #[case] since: u64,
+    #[case] expected: u64,
+) {
     let pod = |(seconds, phase): &(i64, &str)| Pod {
         spec: Some(PodSpec {
             termination_grace_period_seconds: Some(*seconds),

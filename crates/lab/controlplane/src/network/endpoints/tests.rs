@@ -1,4 +1,4 @@
-//! What Endpoints come of which pods.
+//! Endpoints from pods.
 
 use std::sync::Arc;
 
@@ -72,7 +72,7 @@ fn ports_with_the_same_addresses_share_a_subset() {
 }
 
 #[test]
-fn what_is_there_is_not_written_again() {
+fn current_endpoints_are_not_rewritten() {
     let service = service(&json!([{ "port": 80, "protocol": "TCP" }]));
     let pods = [pod(1, true)];
     let first = wanted(&service, &pods, None).unwrap();
@@ -82,7 +82,7 @@ fn what_is_there_is_not_written_again() {
 }
 
 #[test]
-fn who_leaves_is_no_longer_an_endpoint() {
+fn terminating_pod_is_no_endpoint() {
     let mut leaving = pod(1, true).as_ref().clone();
     leaving.metadata.deletion_timestamp =
         serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
@@ -95,7 +95,7 @@ fn who_leaves_is_no_longer_an_endpoint() {
 #[case::fits(600, 400, (600, 400), false)]
 #[case::too_many_not_ready(600, 500, (600, 400), true)]
 #[case::too_many_ready(1100, 500, (1000, 0), true)]
-fn a_thousand_addresses_are_enough(
+fn addresses_are_truncated_at_capacity(
     #[case] ready: usize,
     #[case] not_ready: usize,
     #[case] expected: (usize, usize),
@@ -108,7 +108,7 @@ fn a_thousand_addresses_are_enough(
     let wanted = wanted(&service, &pods, None).unwrap();
     assert_eq!(count(&wanted), expected);
     let annotation = wanted.metadata.annotations.as_ref();
-    let said = annotation.and_then(|it| it.get("endpoints.kubernetes.io/over-capacity"));
-    assert_eq!(said.map(String::as_str), truncated.then_some("truncated"));
+    let value = annotation.and_then(|it| it.get("endpoints.kubernetes.io/over-capacity"));
+    assert_eq!(value.map(String::as_str), truncated.then_some("truncated"));
     assert_eq!(super::wanted(&service, &pods, Some(&wanted)), None);
 }

@@ -1,11 +1,11 @@
-//! How Endpoints written by hand are mirrored.
+//! Mirroring of user-managed Endpoints.
 
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Endpoints, Service};
 use serde_json::{Value, json};
 
-use super::{MOST, Mirrored, is_mirrored, plan};
+use super::{MAX_ENDPOINTS_PER_SUBSET, Mirrored, is_mirrored, plan};
 
 fn endpoints(metadata: &Value, subsets: &Value) -> Endpoints {
     let mut value = json!({
@@ -24,7 +24,7 @@ fn endpoints(metadata: &Value, subsets: &Value) -> Endpoints {
 #[case::ours(json!({ "labels": { "endpoints.kubernetes.io/managed-by": "endpoint-controller" } }), json!({}), false)]
 #[case::election(json!({ "annotations": { "control-plane.alpha.kubernetes.io/leader": "{}" } }), json!({}), false)]
 #[case::selected(json!({}), json!({ "selector": { "app": "db" } }), false)]
-fn only_what_people_write_is_mirrored(
+fn only_user_managed_endpoints_are_mirrored(
     #[case] metadata: Value,
     #[case] spec: Value,
     #[case] expected: bool,
@@ -37,7 +37,7 @@ fn only_what_people_write_is_mirrored(
 }
 
 #[test]
-fn each_family_has_its_slice_and_nothing_is_written_twice() {
+fn each_family_has_its_slice() {
     let source = endpoints(
         &json!({
             "labels": { "team": "a" },
@@ -88,8 +88,8 @@ fn each_family_has_its_slice_and_nothing_is_written_twice() {
 }
 
 #[test]
-fn a_subset_is_mirrored_up_to_a_limit() {
-    let addresses: Vec<_> = (0..MOST + 7)
+fn mirroring_is_limited_per_subset() {
+    let addresses: Vec<_> = (0..MAX_ENDPOINTS_PER_SUBSET + 7)
         .map(|number| json!({ "ip": format!("10.{}.{}.1", number / 250, number % 250) }))
         .collect();
     let mirrored = plan(
@@ -99,6 +99,6 @@ fn a_subset_is_mirrored_up_to_a_limit() {
     assert_eq!(mirrored.skipped, 7);
     assert_eq!(
         mirrored.plan.create[0].endpoints.as_ref().unwrap().len(),
-        MOST
+        MAX_ENDPOINTS_PER_SUBSET
     );
 }

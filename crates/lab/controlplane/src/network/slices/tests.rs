@@ -1,4 +1,4 @@
-//! What slices come of which pods.
+//! Slices from pods.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{MOST, Plan, plan};
+use super::{MAX_ENDPOINTS_PER_SLICE, Plan, plan};
 
 fn service(spec: &Value) -> Service {
     let mut service: Service = serde_json::from_value(json!({
@@ -50,7 +50,7 @@ fn nodes(name: &str) -> Option<BTreeMap<String, String>> {
     (name == "n1").then(|| BTreeMap::from([zone]))
 }
 
-/// What the server makes of a plan.
+/// Applies a plan as the API server would.
 fn apply(existing: &mut Vec<Arc<EndpointSlice>>, plan: Plan, counter: &mut usize) {
     let name = |slice: &EndpointSlice| slice.metadata.name.clone();
     for mut slice in plan.create {
@@ -72,7 +72,7 @@ fn planned(service: &Service, pods: &[Arc<Pod>], existing: &[Arc<EndpointSlice>]
 }
 
 #[test]
-fn a_slice_says_all_that_is_known_of_a_pod() {
+fn slice_has_all_fields_of_a_pod() {
     let plan = planned(&service(&json!({})), &[Arc::new(pod(1, true))], &[]);
     assert!(plan.update.is_empty() && plan.delete.is_empty());
     let [slice] = plan.create.as_slice() else {
@@ -138,7 +138,7 @@ fn conditions_follow_the_pod(
 #[case::ended(json!({ "status": { "phase": "Succeeded" } }))]
 #[case::without_address(json!({ "status": { "podIPs": null } }))]
 #[case::on_a_node_nobody_knows(json!({ "spec": { "nodeName": "n2" } }))]
-fn who_is_not_reachable_is_left_out(#[case] patch: Value) {
+fn unreachable_pods_are_omitted(#[case] patch: Value) {
     let mut pod = json!(pod(1, true));
     for (part, fields) in patch.as_object().unwrap() {
         for (key, field) in fields.as_object().unwrap() {
@@ -156,7 +156,7 @@ fn who_is_not_reachable_is_left_out(#[case] patch: Value) {
 }
 
 #[test]
-fn pods_with_other_numbers_for_a_named_port_have_their_own_slice() {
+fn named_ports_with_other_numbers_get_their_own_slice() {
     let mut other = json!(pod(2, true));
     other["spec"]["containers"][0]["ports"][0]["containerPort"] = json!(9090);
     let pods = [
@@ -174,7 +174,7 @@ fn pods_with_other_numbers_for_a_named_port_have_their_own_slice() {
 }
 
 #[test]
-fn both_families_have_slices_and_what_is_no_longer_asked_for_goes() {
+fn slices_follow_the_ip_families() {
     let mut dual = json!(pod(1, true));
     dual["status"]["podIPs"] = json!([{ "ip": "10.1.0.1" }, { "ip": "fd00::1" }]);
     let pods = [Arc::new(serde_json::from_value(dual).unwrap())];
@@ -193,7 +193,7 @@ fn both_families_have_slices_and_what_is_no_longer_asked_for_goes() {
 }
 
 #[test]
-fn headless_services_say_so() {
+fn headless_services_are_labelled() {
     let headless = service(&json!({ "clusterIP": "None" }));
     let plan = planned(&headless, &[], &[]);
     let labels = plan.create[0].metadata.labels.as_ref().unwrap();
@@ -204,7 +204,7 @@ fn headless_services_say_so() {
 }
 
 #[test]
-fn the_empty_slice_is_used_for_the_first_endpoint() {
+fn empty_slice_is_reused_for_the_first_endpoint() {
     let service = service(&json!({}));
     let (mut existing, mut counter) = (Vec::new(), 0);
     apply(&mut existing, planned(&service, &[], &[]), &mut counter);
@@ -218,7 +218,7 @@ fn the_empty_slice_is_used_for_the_first_endpoint() {
 #[case::zone("PreferClose", json!({ "forZones": [{ "name": "z1" }] }))]
 #[case::same_zone("PreferSameZone", json!({ "forZones": [{ "name": "z1" }] }))]
 #[case::node("PreferSameNode", json!({ "forZones": [{ "name": "z1" }], "forNodes": [{ "name": "n1" }] }))]
-fn traffic_is_kept_near_if_the_service_asks(#[case] wish: &str, #[case] expected: Value) {
+fn traffic_distribution_sets_hints(#[case] wish: &str, #[case] expected: Value) {
     let service = service(&json!({ "trafficDistribution": wish }));
     let plan = planned(&service, &[Arc::new(pod(1, true))], &[]);
     assert_eq!(
@@ -227,7 +227,7 @@ fn traffic_is_kept_near_if_the_service_asks(#[case] wish: &str, #[case] expected
     );
 }
 
-/// One round: which pods there are, and whether each is ready.
+/// One round: existing pods, and whether each is ready.
 fn rounds() -> impl Strategy<Value = Vec<BTreeMap<usize, bool>>> {
     let round = proptest::collection::btree_map(0..350_usize, any::<bool>(), 0..260);
     proptest::collection::vec(round, 1..5)
@@ -236,8 +236,8 @@ fn rounds() -> impl Strategy<Value = Vec<BTreeMap<usize, bool>>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// Whatever happened before: every pod is in exactly one slice, none is too full, and a second
-    /// look finds nothing to do.
+    /// After any sequence of rounds every pod is in exactly one slice, no slice is too full, and a
+    /// second plan is empty.
     #[test]
     fn every_pod_is_in_one_slice(rounds in rounds()) {
         let service = service(&json!({}));
@@ -246,18 +246,18 @@ proptest! {
             let pods: Vec<_> = round.iter().map(|(number, ready)| Arc::new(pod(*number, *ready))).collect();
             let plan = planned(&service, &pods, &existing);
             apply(&mut existing, plan, &mut counter);
-            let mut said = BTreeMap::new();
+            let mut observed = BTreeMap::new();
             for slice in &existing {
                 let endpoints = slice.endpoints.as_deref().unwrap_or_default();
-                prop_assert!(endpoints.len() <= MOST);
+                prop_assert!(endpoints.len() <= MAX_ENDPOINTS_PER_SLICE);
                 for endpoint in endpoints {
                     let name = endpoint.target_ref.as_ref().unwrap().name.clone().unwrap();
                     let ready = endpoint.conditions.as_ref().unwrap().ready.unwrap();
-                    prop_assert!(said.insert(name, ready).is_none(), "twice");
+                    prop_assert!(observed.insert(name, ready).is_none(), "twice");
                 }
             }
             let expected: BTreeMap<_, _> = round.iter().map(|(number, ready)| (format!("web-{number}"), *ready)).collect();
-            prop_assert_eq!(said, expected);
+            prop_assert_eq!(observed, expected);
             prop_assert_eq!(planned(&service, &pods, &existing), Plan::default());
         }
     }

@@ -1,11 +1,11 @@
-//! Which pods nobody would ever delete.
+//! Pods to be garbage collected.
 
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use serde_json::{Value, json};
 
-use super::condemned;
+use super::pods_to_delete;
 
 fn pod(name: &str, created: u32, rest: &Value) -> Arc<Pod> {
     let mut value = json!({
@@ -31,15 +31,15 @@ fn node(name: &str) -> Option<Arc<Node>> {
 }
 
 fn names(pods: &[Arc<Pod>], kept: usize) -> Vec<String> {
-    let condemned = condemned(pods, &node, kept);
-    condemned
+    let pods_to_delete = pods_to_delete(pods, &node, kept);
+    pods_to_delete
         .iter()
         .filter_map(|pod| pod.metadata.name.clone())
         .collect()
 }
 
 #[test]
-fn the_oldest_of_too_many_that_ended_go_and_evicted_ones_before_them() {
+fn oldest_terminated_pods_are_deleted_and_evicted_ones_first() {
     let failed = json!({ "status": { "phase": "Failed" } });
     let pods = [
         pod("young", 9, &json!({ "status": { "phase": "Succeeded" } })),
@@ -56,7 +56,7 @@ fn the_oldest_of_too_many_that_ended_go_and_evicted_ones_before_them() {
 }
 
 #[test]
-fn pods_that_leave_are_helped_where_no_kubelet_can() {
+fn terminating_pods_without_kubelet_are_deleted() {
     let pods = [
         pod("unscheduled", 0, &json!({ "leaving": true })),
         pod(

@@ -1,10 +1,10 @@
-//! What is said of silent nodes.
+//! Conditions of unresponsive nodes.
 
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
-use super::silenced;
+use super::unknown_conditions;
 
 fn node(conditions: &Value) -> Node {
     serde_json::from_value(json!({
@@ -19,18 +19,18 @@ fn now() -> Time {
 }
 
 #[test]
-fn what_a_kubelet_reports_becomes_unknown_and_the_rest_stays() {
+fn kubelet_conditions_become_unknown_and_others_stay() {
     let node = node(&json!([
         { "type": "NetworkUnavailable", "status": "False" },
         { "type": "Ready", "status": "True", "reason": "KubeletReady", "lastHeartbeatTime": "2026-01-01T12:00:00Z" },
     ]));
-    let silenced = silenced(&node, &now()).unwrap();
+    let unknown_conditions = unknown_conditions(&node, &now()).unwrap();
     assert_eq!(
-        json!(silenced[0]),
+        json!(unknown_conditions[0]),
         json!({ "type": "NetworkUnavailable", "status": "False" })
     );
     assert_eq!(
-        json!(silenced[1]),
+        json!(unknown_conditions[1]),
         json!({
             "type": "Ready",
             "status": "Unknown",
@@ -41,7 +41,7 @@ fn what_a_kubelet_reports_becomes_unknown_and_the_rest_stays() {
         })
     );
     assert_eq!(
-        json!(silenced[2]),
+        json!(unknown_conditions[2]),
         json!({
             "type": "MemoryPressure",
             "status": "Unknown",
@@ -51,13 +51,13 @@ fn what_a_kubelet_reports_becomes_unknown_and_the_rest_stays() {
             "lastTransitionTime": "2026-01-02T00:00:00Z",
         })
     );
-    assert_eq!(silenced.len(), 5);
+    assert_eq!(unknown_conditions.len(), 5);
 }
 
 #[test]
-fn it_is_said_once() {
+fn unknown_conditions_are_set_once() {
     let mut silent = node(&json!([]));
-    let conditions = silenced(&silent, &now());
+    let conditions = unknown_conditions(&silent, &now());
     silent.status.get_or_insert_default().conditions = conditions;
-    assert_eq!(silenced(&silent, &now()), None);
+    assert_eq!(unknown_conditions(&silent, &now()), None);
 }

@@ -1,4 +1,4 @@
-//! Which taints come of which states.
+//! Taints from conditions.
 
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -49,7 +49,7 @@ fn conditions_become_taints(
 }
 
 #[test]
-fn a_node_that_is_back_keeps_only_the_taints_of_others() {
+fn recovered_node_keeps_foreign_taints_only() {
     let node = node(
         &json!({ "taints": [
             { "key": "gpu", "effect": "NoExecute" },
@@ -66,7 +66,7 @@ fn a_node_that_is_back_keeps_only_the_taints_of_others() {
 }
 
 #[test]
-fn a_cordoned_node_is_tainted_and_a_taint_that_is_there_keeps_its_time() {
+fn cordoned_node_is_tainted_and_existing_taints_keep_their_time() {
     let cordoned = node(&json!({ "unschedulable": true }), &[("Ready", "True")]);
     let expected = vec!["unschedulable:NoSchedule".to_owned()];
     assert_eq!(after(&cordoned, Expulsion::None), Some(expected));
@@ -81,7 +81,7 @@ fn a_cordoned_node_is_tainted_and_a_taint_that_is_there_keeps_its_time() {
 }
 
 #[test]
-fn a_node_that_answers_again_but_is_not_ready_swaps_its_taint() {
+fn reachable_unready_node_swaps_its_taint() {
     let node = node(
         &json!({ "taints": [{ "key": UNREACHABLE, "effect": "NoExecute" }] }),
         &[("Ready", "False")],

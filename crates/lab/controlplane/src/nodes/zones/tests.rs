@@ -1,4 +1,4 @@
-//! How fast nodes are cleared.
+//! Eviction rates.
 
 use std::time::{Duration, Instant};
 
@@ -34,7 +34,7 @@ fn zones(total: usize, down: usize) -> Zones {
 #[case::most_of_a_small_zone(5, 3, Err(10), Err(10))]
 #[case::most_of_a_large_zone(60, 40, Ok(()), Err(100))]
 #[case::all_of_a_zone(4, 4, Ok(()), Err(10))]
-fn zones_in_trouble_go_slower(
+fn unhealthy_zones_evict_slower(
     #[case] total: usize,
     #[case] down: usize,
     #[case] first: Result<(), u64>,
@@ -54,7 +54,7 @@ fn zones_in_trouble_go_slower(
 }
 
 #[test]
-fn a_cluster_is_down_when_all_its_zones_are() {
+fn cluster_is_down_when_all_zones_are() {
     let mut zones = zones(2, 2);
     assert!(zones.all_down());
     zones.observe("m", Some(&node("b", true)));

@@ -21,13 +21,13 @@ fn aggregate(selectors: &Value, verbs: &[&str]) -> Arc<ClusterRole> {
     Arc::new(aggregate)
 }
 
-/// The verbs of the rules in their order.
+/// The verbs of the rules in order.
 fn verbs(role: &ClusterRole, others: &[Arc<ClusterRole>]) -> Option<Vec<String>> {
     let rules = rules(role, others).expect("selectors that can be read")?;
     Some(rules.into_iter().flat_map(|rule| rule.verbs).collect())
 }
 
-fn world() -> [Arc<ClusterRole>; 4] {
+fn sample_roles() -> [Arc<ClusterRole>; 4] {
     [
         role("a", &json!({"to": "b"}), &["get", "list"]),
         role("b", &json!({"to": "a"}), &["list", "watch"]),
@@ -37,40 +37,46 @@ fn world() -> [Arc<ClusterRole>; 4] {
 }
 
 #[test]
-fn rules_come_by_selector_then_by_name_and_once() {
+fn rules_are_ordered_by_selector_and_name_without_duplicates() {
     let a = json!({"matchLabels": {"to": "a"}});
     let b = json!({"matchLabels": {"to": "b"}});
     let all = aggregate(&json!([a, b]), &[]);
     let expected = ["list", "watch", "delete", "get"].map(str::to_owned);
-    assert_eq!(verbs(&all, &world()), Some(expected.to_vec()));
+    assert_eq!(verbs(&all, &sample_roles()), Some(expected.to_vec()));
 }
 
 #[test]
-fn a_role_is_no_part_of_itself_and_what_is_right_is_left_alone() {
+fn role_does_not_aggregate_itself() {
     let selectors = json!([{"matchLabels": {"to": "a"}}]);
     let all = aggregate(&selectors, &["list", "watch", "delete"]);
-    let mut roles = world().to_vec();
+    let mut roles = sample_roles().to_vec();
     roles.push(Arc::clone(&all));
     assert_eq!(verbs(&all, &roles), None);
-    // What somebody wrote into it goes away.
+    // Rules added by other clients are removed.
     let meddled = aggregate(&selectors, &["list", "watch", "delete", "escalate"]);
     assert_eq!(verbs(&meddled, &roles).map(|all| all.len()), Some(3));
 }
 
 #[test]
-fn a_role_of_nothing_has_no_rules() {
+fn aggregate_without_matches_has_no_rules() {
     let none = json!([{"matchLabels": {"to": "nobody"}}]);
-    assert_eq!(verbs(&aggregate(&none, &["get"]), &world()), Some(vec![]));
-    assert_eq!(verbs(&aggregate(&none, &[]), &world()), None);
+    assert_eq!(
+        verbs(&aggregate(&none, &["get"]), &sample_roles()),
+        Some(vec![])
+    );
+    assert_eq!(verbs(&aggregate(&none, &[]), &sample_roles()), None);
 }
 
 #[test]
-fn a_role_without_selectors_is_not_looked_at() {
-    assert_eq!(verbs(&role("plain", &json!({}), &["get"]), &world()), None);
+fn role_without_selectors_is_ignored() {
+    assert_eq!(
+        verbs(&role("plain", &json!({}), &["get"]), &sample_roles()),
+        None
+    );
 }
 
 #[test]
-fn a_selector_nobody_can_read_is_an_error() {
+fn invalid_selector_is_an_error() {
     let odd = json!([{"matchExpressions": [{"key": "a", "operator": "Near"}]}]);
-    assert!(rules(&aggregate(&odd, &[]), &world()).is_err());
+    assert!(rules(&aggregate(&odd, &[]), &sample_roles()).is_err());
 }

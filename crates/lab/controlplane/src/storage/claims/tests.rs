@@ -1,4 +1,4 @@
-//! What claims need next.
+//! The next step of claims.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
 use serde_json::{Value, json};
 
-use super::{Step, Surroundings, decide, default_class, status};
+use super::{ClaimInputs, Step, decide, default_class, status};
 
 fn claim(annotations: &Value, spec: &Value) -> PersistentVolumeClaim {
     let mut object = json!({
@@ -38,7 +38,7 @@ fn class(provisioner: &str, mode: &str) -> StorageClass {
     .unwrap()
 }
 
-/// A step in a few words.
+/// A step as text.
 fn words(step: &Step) -> String {
     match step {
         Step::Bind(volume) => format!("bind {}", volume.metadata.name.as_deref().unwrap()),
@@ -80,9 +80,9 @@ fn claims_and_their_volumes(
     #[case] expected: &str,
 ) {
     let volumes: Vec<_> = claim_ref.iter().map(volume).collect();
-    let around = Surroundings {
+    let around = ClaimInputs {
         volumes: &volumes,
-        ..Surroundings::default()
+        ..ClaimInputs::default()
     };
     assert_eq!(
         words(&decide(&claim(&annotations, &spec), &around)),
@@ -111,10 +111,10 @@ fn claims_and_their_class(
 ) {
     let class = class(provisioner, mode);
     let pods: Vec<_> = pods.iter().map(|pod| (*pod).to_owned()).collect();
-    let around = Surroundings {
+    let around = ClaimInputs {
         class: Some(&class),
         waiting_pods: &pods,
-        ..Surroundings::default()
+        ..ClaimInputs::default()
     };
     let claim = claim(&annotations, &json!({ "storageClassName": "fast" }));
     assert_eq!(words(&decide(&claim, &around)), expected);
@@ -124,16 +124,16 @@ fn claims_and_their_class(
 #[case::none_asked_for(json!({}), "assign standard")]
 #[case::none_wanted(json!({ "storageClassName": "" }), "pend: FailedBinding no persistent volumes available for this claim and no storage class is set")]
 #[case::one_that_is_not_there(json!({ "storageClassName": "gone" }), "refuse: ProvisioningFailed storageclass.storage.k8s.io \"gone\" not found")]
-fn the_default_class_is_for_who_asks_for_none(#[case] spec: Value, #[case] expected: &str) {
-    let around = Surroundings {
+fn default_class_applies_to_claims_without_one(#[case] spec: Value, #[case] expected: &str) {
+    let around = ClaimInputs {
         default_class: Some("standard"),
-        ..Surroundings::default()
+        ..ClaimInputs::default()
     };
     assert_eq!(words(&decide(&claim(&json!({}), &spec), &around)), expected);
 }
 
 #[test]
-fn of_several_default_classes_the_newest_counts() {
+fn newest_default_class_is_used() {
     let class = |name: &str, day: u32, default: &str| {
         let class: StorageClass = serde_json::from_value(json!({
             "metadata": {
@@ -156,7 +156,7 @@ fn of_several_default_classes_the_newest_counts() {
 }
 
 #[test]
-fn the_size_is_taken_when_a_claim_becomes_bound_and_not_later() {
+fn capacity_is_copied_when_a_claim_becomes_bound() {
     let small = volume(&Value::Null);
     let mut claim = claim(&json!({}), &json!({}));
     claim.status = Some(status(&claim, "Bound", Some(&small)));

@@ -1,4 +1,4 @@
-//! Which claims pods bring along.
+//! Claims of ephemeral volumes.
 
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
@@ -23,7 +23,7 @@ fn pod(uid: &str) -> Pod {
 }
 
 #[test]
-fn a_template_becomes_a_claim_of_the_pod() {
+fn ephemeral_template_becomes_a_claim_of_the_pod() {
     let found = wanted(&pod("u1"));
     let [(volume, claim)] = found.as_slice() else {
         panic!("one claim: {found:?}");
@@ -54,7 +54,7 @@ fn a_template_becomes_a_claim_of_the_pod() {
 }
 
 #[test]
-fn a_pod_that_leaves_gets_nothing() {
+fn terminating_pod_gets_no_claims() {
     let mut leaving = pod("u1");
     leaving.metadata.deletion_timestamp =
         serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();

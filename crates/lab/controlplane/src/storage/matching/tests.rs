@@ -1,4 +1,4 @@
-//! Which volume fits which claim.
+//! Matching of volumes to claims.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ fn chosen(claim: &PersistentVolumeClaim, volumes: &[Arc<PersistentVolume>]) -> O
 }
 
 #[test]
-fn the_smallest_that_is_large_enough_is_taken() {
+fn smallest_sufficient_volume_is_chosen() {
     let nothing = json!({});
     let volumes = [
         volume("large", "50Gi", &nothing),
@@ -66,7 +66,7 @@ fn the_smallest_that_is_large_enough_is_taken() {
 }
 
 #[test]
-fn a_volume_that_can_do_no_more_than_asked_is_preferred() {
+fn volume_with_fewest_extra_access_modes_is_preferred() {
     let both = json!({ "spec": { "accessModes": ["ReadWriteOnce", "ReadOnlyMany"] } });
     let volumes = [
         volume("versatile", "5Gi", &both),
@@ -88,13 +88,13 @@ fn a_volume_that_can_do_no_more_than_asked_is_preferred() {
 #[case::not_yet_free("5Gi", json!({ "status": { "phase": "Released" } }))]
 #[case::meant_for_another("5Gi", json!({ "spec": { "claimRef": { "namespace": "shop", "name": "other" } } }))]
 #[case::meant_for_a_namesake("5Gi", json!({ "spec": { "claimRef": { "namespace": "shop", "name": "data", "uid": "c0" } } }))]
-fn what_does_not_fit_is_not_taken(#[case] size: &str, #[case] patch: Value) {
+fn mismatching_volumes_are_not_chosen(#[case] size: &str, #[case] patch: Value) {
     let volumes = [volume("v", size, &patch)];
     assert_eq!(chosen(&claim(&json!({})), &volumes), None);
 }
 
 #[test]
-fn a_selector_selects() {
+fn selector_restricts_volumes() {
     let claim = claim(&json!({ "spec": { "selector": { "matchLabels": { "disk": "ssd" } } } }));
     let volumes = [
         volume(
@@ -112,7 +112,7 @@ fn a_selector_selects() {
 }
 
 #[test]
-fn a_volume_meant_for_the_claim_comes_first_whatever_its_class() {
+fn reserved_volume_is_chosen_regardless_of_class() {
     let meant = json!({ "spec": { "storageClassName": "", "claimRef": { "namespace": "shop", "name": "data" } } });
     let volumes = [
         volume("free", "5Gi", &json!({})),
@@ -125,7 +125,7 @@ fn a_volume_meant_for_the_claim_comes_first_whatever_its_class() {
 }
 
 #[test]
-fn a_claim_that_waits_gets_what_its_node_can_reach() {
+fn waiting_claim_gets_a_volume_accessible_from_its_node() {
     let on = |zone: &str| {
         let term =
             json!({ "matchExpressions": [{ "key": "zone", "operator": "In", "values": [zone] }] });
@@ -147,7 +147,7 @@ fn a_claim_that_waits_gets_what_its_node_can_reach() {
 #[case::another_mode("5Gi", json!({ "spec": { "volumeMode": "Block" } }), Some("incompatible volumeMode"))]
 #[case::another_access("5Gi", json!({ "spec": { "accessModes": ["ReadOnlyMany"] } }), Some("incompatible accessMode"))]
 #[case::to_be_deleted("5Gi", json!({ "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z" } }), Some("the volume is marked for deletion \"v\""))]
-fn what_is_wrong_is_said(#[case] size: &str, #[case] patch: Value, #[case] expected: Option<&str>) {
+fn mismatch_is_reported(#[case] size: &str, #[case] patch: Value, #[case] expected: Option<&str>) {
     let found = mismatch(&volume("v", size, &patch), &claim(&json!({})));
     assert_eq!(found.as_deref(), expected);
 }

@@ -1,4 +1,4 @@
-//! Which pods keep which claims.
+//! Pods that protect claims.
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -14,7 +14,7 @@ use super::{Step, step, uses};
 #[case::elsewhere("other", json!({ "nodeName": "n" }), "Running", false)]
 #[case::its_own("shop", json!({ "nodeName": "n", "volumes": [{ "name": "b", "ephemeral": {} }] }), "Running", true)]
 #[case::its_own_and_ended("shop", json!({ "nodeName": "n", "volumes": [{ "name": "b", "ephemeral": {} }] }), "Failed", false)]
-fn pods_keep_claims_they_use(
+fn pods_protect_claims_they_use(
     #[case] namespace: &str,
     #[case] spec: Value,
     #[case] phase: &str,
@@ -37,7 +37,7 @@ fn pods_keep_claims_they_use(
 #[case::protected(json!({ "finalizers": ["f"] }), Step::Nothing)]
 #[case::leaving(json!({ "finalizers": ["f"], "deletionTimestamp": "2026-01-01T00:00:00Z" }), Step::RemoveIfUnused)]
 #[case::leaving_for_another(json!({ "finalizers": ["g"], "deletionTimestamp": "2026-01-01T00:00:00Z" }), Step::Nothing)]
-fn finalizers_come_and_go(#[case] meta: Value, #[case] expected: Step) {
+fn finalizers_follow_usage(#[case] meta: Value, #[case] expected: Step) {
     let meta: ObjectMeta = serde_json::from_value(meta).unwrap();
     assert_eq!(step(&meta, "f"), expected);
 }

@@ -1,4 +1,4 @@
-//! What becomes of volumes.
+//! The next step of volumes.
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use serde_json::{Value, json};
@@ -75,7 +75,7 @@ fn volumes_without_a_claim_are_reclaimed(
 #[case::temporary("/tmp/data", "deleted")]
 #[case::not_temporary("/data", "failed: VolumeFailedDelete")]
 #[case::everything_temporary("/tmp/", "failed: VolumeFailedDelete")]
-fn folders_of_nodes_are_deleted_if_they_are_temporary(#[case] path: &str, #[case] expected: &str) {
+fn only_temporary_host_paths_are_deleted(#[case] path: &str, #[case] expected: &str) {
     let claim_ref = json!({ "name": "data", "namespace": "shop", "uid": BOUND });
     let mut volume = volume(&claim_ref, "Delete", None);
     let spec = volume.spec.as_mut().unwrap();
@@ -84,7 +84,7 @@ fn folders_of_nodes_are_deleted_if_they_are_temporary(#[case] path: &str, #[case
 }
 
 #[test]
-fn a_volume_made_for_a_claim_that_took_another_is_not_kept() {
+fn provisioned_volume_of_a_claim_bound_elsewhere_is_reclaimed() {
     let claim_ref = json!({ "name": "data", "namespace": "shop", "uid": BOUND });
     let claim = claim(BOUND, &json!({ "volumeName": "w" }));
     let made = volume(&claim_ref, "Delete", Some("example.com/disk"));

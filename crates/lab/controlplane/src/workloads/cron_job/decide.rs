@@ -1,4 +1,4 @@
-//! What a CronJob does next.
+//! The next step of a CronJob.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,50 +16,50 @@ use super::times::{Clock, Due};
 
 const SCHEDULED_AT: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
 
-/// Something to say about a CronJob.
+/// An event to emit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Said {
+pub(super) struct CronJobEvent {
     pub(super) warning: bool,
     pub(super) reason: &'static str,
     pub(super) message: String,
 }
 
-fn normal(reason: &'static str, message: impl Into<String>) -> Said {
-    Said {
+fn normal(reason: &'static str, message: impl Into<String>) -> CronJobEvent {
+    CronJobEvent {
         warning: false,
         reason,
         message: message.into(),
     }
 }
 
-fn warning(reason: &'static str, message: impl Into<String>) -> Said {
-    Said {
+fn warning(reason: &'static str, message: impl Into<String>) -> CronJobEvent {
+    CronJobEvent {
         warning: true,
         reason,
         message: message.into(),
     }
 }
 
-/// What there is.
-pub(super) struct World<'a> {
+/// Inputs of the decision.
+pub(super) struct CronJobInputs<'a> {
     pub(super) cron: &'a CronJob,
-    /// The Jobs that the CronJob controls.
+    /// The Jobs controlled by the CronJob.
     pub(super) jobs: &'a [Arc<Job>],
-    /// Whether a Job of that name is there, whoever controls it.
+    /// Whether a Job of that name exists, with any controller.
     pub(super) exists: &'a dyn Fn(&str) -> bool,
     pub(super) now: Timestamp,
 }
 
-/// What to do.
+/// The decision.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Decision {
-    /// Jobs to delete: those beyond the limits of the history.
+    /// Jobs to delete: those beyond the history limits.
     pub(super) forget: Vec<Arc<Job>>,
-    /// The status, before anything is started.
+    /// The status before a Job is started.
     pub(super) status: CronJobStatus,
-    pub(super) said: Vec<Said>,
+    pub(super) new_events: Vec<CronJobEvent>,
     pub(super) start: Option<Start>,
-    /// When to look again, unless something changes.
+    /// When to reconcile again, unless an object changes.
     pub(super) wait: Option<Duration>,
 }
 
@@ -68,28 +68,28 @@ pub(super) struct Decision {
 pub(super) struct Start {
     pub(super) at: Timestamp,
     pub(super) job: Box<Job>,
-    /// Jobs that are to go first.
+    /// Jobs to delete first.
     pub(super) replaces: Vec<ObjectReference>,
 }
 
-/// Decides.
-pub(super) fn decide(world: &World<'_>) -> Decision {
+/// Decides the next step of a CronJob.
+pub(super) fn decide(inputs: &CronJobInputs<'_>) -> Decision {
     let mut decision = Decision {
-        forget: surplus(world),
-        status: world.cron.status.clone().unwrap_or_default(),
+        forget: surplus(inputs),
+        status: inputs.cron.status.clone().unwrap_or_default(),
         ..Decision::default()
     };
-    watch_jobs(world, &mut decision);
-    if world.cron.metadata.deletion_timestamp.is_none() {
-        go_on(world, &mut decision);
+    watch_jobs(inputs, &mut decision);
+    if inputs.cron.metadata.deletion_timestamp.is_none() {
+        start_due(inputs, &mut decision);
     }
     let status = &mut decision.status;
     status.active.take_if(|active| active.is_empty());
     decision
 }
 
-/// Finished Jobs beyond the limits, those that started first.
-fn surplus(world: &World<'_>) -> Vec<Arc<Job>> {
+/// Finished Jobs beyond the limits, oldest first.
+fn surplus(inputs: &CronJobInputs<'_>) -> Vec<Arc<Job>> {
     let beyond = |type_: &str, limit: Option<i32>| {
         let Some(limit) = limit.and_then(|limit| usize::try_from(limit).ok()) else {
             return Vec::new();
@@ -97,36 +97,38 @@ fn surplus(world: &World<'_>) -> Vec<Arc<Job>> {
         let ended_so = |job: &&Arc<Job>| {
             end(job.status.as_ref()).is_some_and(|condition| condition.type_ == type_)
         };
-        let mut jobs: Vec<_> = world.jobs.iter().filter(ended_so).cloned().collect();
+        let mut jobs: Vec<_> = inputs.jobs.iter().filter(ended_so).cloned().collect();
         jobs.sort_by_key(|job| {
             let started = job
                 .status
                 .as_ref()
                 .and_then(|status| status.start_time.as_ref().map(|time| time.0));
-            // Those that never started come last.
+            // Jobs that never started come last.
             (started.is_none(), started, job.metadata.name.clone())
         });
         jobs.truncate(jobs.len().saturating_sub(limit));
         jobs
     };
-    let spec = &world.cron.spec;
+    let spec = &inputs.cron.spec;
     let mut surplus = beyond("Complete", spec.successful_jobs_history_limit);
     surplus.extend(beyond("Failed", spec.failed_jobs_history_limit));
     surplus
 }
 
-/// Notes which Jobs run, which have ended, and which are gone.
-fn watch_jobs(world: &World<'_>, decision: &mut Decision) {
-    let Decision { status, said, .. } = decision;
+/// Records active, finished and missing Jobs.
+fn watch_jobs(inputs: &CronJobInputs<'_>, decision: &mut Decision) {
+    let Decision {
+        status, new_events, ..
+    } = decision;
     let active = status.active.get_or_insert_default();
-    for job in world.jobs {
+    for job in inputs.jobs {
         let name = job.metadata.name.as_deref().unwrap_or_default();
         let listed = active
             .iter()
             .position(|active| active.uid == job.metadata.uid);
         let Some(condition) = end(job.status.as_ref()) else {
             if listed.is_none() {
-                said.push(warning(
+                new_events.push(warning(
                     "UnexpectedJob",
                     format!("Saw a job that the controller did not create or forgot: {name}"),
                 ));
@@ -135,7 +137,7 @@ fn watch_jobs(world: &World<'_>, decision: &mut Decision) {
         };
         if let Some(listed) = listed {
             active.remove(listed);
-            said.push(normal(
+            new_events.push(normal(
                 "SawCompletedJob",
                 format!("Saw completed job: {name}, condition: {}", condition.type_),
             ));
@@ -152,9 +154,9 @@ fn watch_jobs(world: &World<'_>, decision: &mut Decision) {
     active.retain(|reference| {
         let name = reference.name.as_deref().unwrap_or_default();
         let ours = |job: &Arc<Job>| job.metadata.uid == reference.uid;
-        let there = world.jobs.iter().any(ours) || (world.exists)(name);
+        let there = inputs.jobs.iter().any(ours) || (inputs.exists)(name);
         if !there {
-            said.push(normal(
+            new_events.push(normal(
                 "MissingJob",
                 format!("Active job went missing: {name}"),
             ));
@@ -163,61 +165,65 @@ fn watch_jobs(world: &World<'_>, decision: &mut Decision) {
     });
 }
 
-/// Starts what is due, as far as the policies let it.
-fn go_on(world: &World<'_>, decision: &mut Decision) {
-    let spec = &world.cron.spec;
+/// Starts the Job that is due, as the policies allow.
+fn start_due(inputs: &CronJobInputs<'_>, decision: &mut Decision) {
+    let spec = &inputs.cron.spec;
     if spec.suspend == Some(true) {
-        // A time zone that nobody knows is told of all the same.
-        if let Err(said) = zone(spec, None) {
-            decision.said.push(said);
+        // An unknown time zone is reported even for a suspended CronJob.
+        if let Err(event) = zone(spec, None) {
+            decision.new_events.push(event);
         }
         return;
     }
     let clock = match clock(spec) {
         Ok(clock) => clock,
-        Err(said) => return decision.said.push(said),
+        Err(event) => return decision.new_events.push(event),
     };
-    let due = match clock.due(world.cron, world.now) {
+    let due = match clock.due(inputs.cron, inputs.now) {
         Ok(due) => due,
         Err(why) => {
             let message = format!("invalid schedule: {} : {why}", spec.schedule);
-            return decision.said.push(warning("InvalidSchedule", message));
+            return decision
+                .new_events
+                .push(warning("InvalidSchedule", message));
         }
     };
-    decision.wait = clock.wait(world.cron, world.now);
+    decision.wait = clock.wait(inputs.cron, inputs.now);
     if let Some(due) = due {
-        start(world, decision, &clock, due);
+        start(inputs, decision, &clock, due);
         if decision.start.is_some() {
-            // From what is started now on.
-            let mut started = world.cron.clone();
+            // Computed from the Job that is started now.
+            let mut started = inputs.cron.clone();
             started.status.get_or_insert_default().last_schedule_time = Some(Time(due.at));
-            decision.wait = clock.wait(&started, world.now);
+            decision.wait = clock.wait(&started, inputs.now);
         }
     }
 }
 
-fn start(world: &World<'_>, decision: &mut Decision, clock: &Clock, due: Due) {
-    let spec = &world.cron.spec;
-    let Decision { status, said, .. } = decision;
+fn start(inputs: &CronJobInputs<'_>, decision: &mut Decision, clock: &Clock, due: Due) {
+    let spec = &inputs.cron.spec;
+    let Decision {
+        status, new_events, ..
+    } = decision;
     if due.missed_many {
-        said.push(warning(
+        new_events.push(warning(
             "TooManyMissedTimes",
             "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew",
         ));
     }
-    let late = world.now.duration_since(due.at);
+    let late = inputs.now.duration_since(due.at);
     let deadline = spec
         .starting_deadline_seconds
         .map(SignedDuration::from_secs);
     if deadline.is_some_and(|deadline| late > deadline) {
         let at = due.at.strftime("%a, %d %b %Y %H:%M:%S +0000");
-        said.push(warning(
+        new_events.push(warning(
             "MissSchedule",
             format!("Missed scheduled time to start a job: {at}"),
         ));
         return;
     }
-    let job = render(world.cron, clock, due.at);
+    let job = render(inputs.cron, clock, due.at);
     let active = status.active.as_deref().unwrap_or_default();
     let known = active.iter().any(|active| active.name == job.metadata.name)
         || status.last_schedule_time.as_ref().map(|time| time.0) == Some(due.at);
@@ -227,7 +233,7 @@ fn start(world: &World<'_>, decision: &mut Decision, clock: &Clock, due: Due) {
     let mut replaces = Vec::new();
     match spec.concurrency_policy.as_deref() {
         Some("Forbid") if !active.is_empty() => {
-            said.push(normal(
+            new_events.push(normal(
                 "JobAlreadyActive",
                 "Not starting job because prior execution is running and concurrency policy is Forbid",
             ));
@@ -243,9 +249,9 @@ fn start(world: &World<'_>, decision: &mut Decision, clock: &Clock, due: Due) {
     });
 }
 
-/// The schedule and its clocks, or why there are none. Without a time zone, clocks show UTC, as where
-/// kube-controller-manager usually runs.
-pub(super) fn clock(spec: &CronJobSpec) -> Result<Clock, Said> {
+/// The schedule and its time zone, or an event about an error. The default time zone is UTC, as
+/// kube-controller-manager usually runs with.
+pub(super) fn clock(spec: &CronJobSpec) -> Result<Clock, CronJobEvent> {
     let schedule = Schedule::parse(&spec.schedule).map_err(|why| {
         let message = format!("unparseable schedule: {:?} : {why}", spec.schedule);
         warning("UnparseableSchedule", message)
@@ -254,7 +260,7 @@ pub(super) fn clock(spec: &CronJobSpec) -> Result<Clock, Said> {
     Ok(Clock { schedule, zone })
 }
 
-fn zone(spec: &CronJobSpec, written: Option<&str>) -> Result<TimeZone, Said> {
+fn zone(spec: &CronJobSpec, written: Option<&str>) -> Result<TimeZone, CronJobEvent> {
     match spec.time_zone.as_deref().or(written) {
         None | Some("") => Ok(TimeZone::UTC),
         Some(name) => TimeZone::get(name).map_err(|_| {
@@ -264,7 +270,7 @@ fn zone(spec: &CronJobSpec, written: Option<&str>) -> Result<TimeZone, Said> {
     }
 }
 
-/// The Job of a time. Its name is that of the minute: it is never started twice.
+/// The Job of a scheduled time. Its name contains the minute, so it is never created twice.
 fn render(cron: &CronJob, clock: &Clock, at: Timestamp) -> Job {
     let spec = &cron.spec;
     let template = spec.job_template.metadata.as_ref();
@@ -292,7 +298,7 @@ fn render(cron: &CronJob, clock: &Clock, at: Timestamp) -> Job {
     }
 }
 
-/// A time as Go writes it: `Z` where there is no difference to UTC.
+/// A time in Go's RFC 3339 format: `Z` for UTC.
 fn rfc3339(at: Timestamp, zone: TimeZone) -> String {
     let zoned = at.to_zoned(zone);
     let time = zoned.strftime("%Y-%m-%dT%H:%M:%S").to_string();
@@ -307,7 +313,7 @@ fn rfc3339(at: Timestamp, zone: TimeZone) -> String {
 pub(super) fn started(mut status: CronJobStatus, job: &Job, start: &Start) -> CronJobStatus {
     let active = status.active.get_or_insert_default();
     active.retain(|active| !start.replaces.contains(active));
-    // One that ended before it was noted is not noted any more.
+    // A Job that finished already is not added to the active ones.
     if !is_finished(job.status.as_ref()) {
         active.push(ObjectReference {
             api_version: Some("batch/v1".to_owned()),

@@ -6,7 +6,7 @@ use k8s_openapi::api::batch::v1::{CronJob, Job};
 use rstest::rstest;
 use serde_json::{Value, from_value, json};
 
-use super::decide::{self, Decision, World, decide};
+use super::decide::{self, CronJobInputs, Decision, decide};
 
 const CREATED: &str = "2026-03-01T09:59:00Z";
 
@@ -59,7 +59,7 @@ fn active(names: &[&str]) -> Value {
 }
 
 fn decided(cron: &CronJob, jobs: &[Arc<Job>], now: &str) -> Decision {
-    decide(&World {
+    decide(&CronJobInputs {
         cron,
         jobs,
         exists: &|_| false,
@@ -68,7 +68,11 @@ fn decided(cron: &CronJob, jobs: &[Arc<Job>], now: &str) -> Decision {
 }
 
 fn reasons(decision: &Decision) -> Vec<&str> {
-    decision.said.iter().map(|said| said.reason).collect()
+    decision
+        .new_events
+        .iter()
+        .map(|event| event.reason)
+        .collect()
 }
 
 fn started(decision: &Decision) -> Option<String> {
@@ -107,36 +111,36 @@ fn started(decision: &Decision) -> Option<String> {
 #[case::no_schedule(
     json!({ "schedule": "now and then" }), "2026-03-01T10:00:00Z", None, &["UnparseableSchedule"]
 )]
-fn starts_what_is_due(
+fn starts_due_jobs(
     #[case] spec: Value,
     #[case] now: &str,
     #[case] expected: Option<&str>,
-    #[case] said: &[&str],
+    #[case] expected_reasons: &[&str],
 ) {
     let decision = decided(&cron(spec, json!({})), &[], now);
     assert_eq!(started(&decision).as_deref(), expected);
-    assert_eq!(reasons(&decision), said);
+    assert_eq!(reasons(&decision), expected_reasons);
 }
 
 #[rstest]
 #[case::both_run("Allow", Some(0), &[])]
 #[case::the_first_runs_on("Forbid", None, &["JobAlreadyActive"])]
 #[case::the_first_goes("Replace", Some(1), &[])]
-fn policies_decide_whether_two_run(
+fn concurrency_policy_decides_about_overlap(
     #[case] policy: &str,
     #[case] replaced: Option<usize>,
-    #[case] said: &[&str],
+    #[case] expected_reasons: &[&str],
 ) {
     let status = json!({ "active": active(&["a"]), "lastScheduleTime": "2026-03-01T10:00:00Z" });
     let cron = cron(json!({ "concurrencyPolicy": policy }), status);
     let decision = decided(&cron, &[job("a")], "2026-03-01T11:00:00Z");
     let replaces = decision.start.as_ref().map(|start| start.replaces.len());
     assert_eq!(replaces, replaced);
-    assert_eq!(reasons(&decision), said);
+    assert_eq!(reasons(&decision), expected_reasons);
 }
 
 #[test]
-fn what_has_been_started_is_not_started_again() {
+fn started_job_is_not_started_again() {
     let cron = cron(
         json!({}),
         json!({ "lastScheduleTime": "2026-03-01T10:00:00Z" }),
@@ -148,7 +152,7 @@ fn what_has_been_started_is_not_started_again() {
 }
 
 #[test]
-fn a_started_job_is_named_by_its_minute_and_noted() {
+fn started_job_is_named_by_its_minute_and_recorded() {
     let cron = cron(
         json!({ "timeZone": "Asia/Kolkata", "schedule": "* * * * *" }),
         json!({}),
@@ -170,7 +174,7 @@ fn a_started_job_is_named_by_its_minute_and_noted() {
 }
 
 #[test]
-fn notes_what_has_become_of_jobs() {
+fn records_the_state_of_jobs() {
     let status = json!({ "active": active(&["a", "b", "gone"]), "lastScheduleTime": "2026-03-01T10:00:00Z" });
     let cron = cron(json!({}), status);
     let jobs = [
@@ -196,13 +200,13 @@ fn notes_what_has_become_of_jobs() {
         ["SawCompletedJob", "UnexpectedJob", "MissingJob"]
     );
     assert_eq!(
-        decision.said[0].message,
+        decision.new_events[0].message,
         "Saw completed job: a, condition: Complete"
     );
 }
 
 #[test]
-fn keeps_the_latest_of_those_that_ended() {
+fn history_limits_keep_the_latest_jobs() {
     let cron = cron(
         json!({ "successfulJobsHistoryLimit": 1, "failedJobsHistoryLimit": 0 }),
         json!({ "lastScheduleTime": "2026-03-01T10:00:00Z" }),

@@ -1,4 +1,4 @@
-//! Which time of a schedule is due.
+//! Computation of due times.
 
 use std::time::Duration;
 
@@ -7,27 +7,27 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::CronJob;
 use machinery::cron::Schedule;
 
-/// How long after its time a job is started: a clock may run a little slow.
-const DELTA: SignedDuration = SignedDuration::from_millis(100);
-/// So many missed times are worth a word.
-const MANY: i64 = 100;
+/// Delay after the scheduled time: clocks may differ slightly.
+const SCHEDULE_DELAY: SignedDuration = SignedDuration::from_millis(100);
+/// Number of missed times that cause a warning event.
+const MISSED_WARNING_THRESHOLD: i64 = 100;
 
-/// A schedule with the clocks it goes by.
+/// A schedule with its time zone.
 #[derive(Debug, Clone)]
 pub(super) struct Clock {
     pub(super) schedule: Schedule,
     pub(super) zone: TimeZone,
 }
 
-/// The last time that has come.
+/// The last scheduled time that has passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Due {
     pub(super) at: Timestamp,
-    /// Whether suspiciously many came before it, and nothing was started.
+    /// Whether suspiciously many times before it were missed.
     pub(super) missed_many: bool,
 }
 
-/// What came since a CronJob was last started.
+/// Scheduled times since the last start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Since {
     earliest: Timestamp,
@@ -40,24 +40,24 @@ impl Clock {
         self.schedule.next(after, &self.zone)
     }
 
-    /// The last time that has come and is not too old, since the CronJob was last started.
+    /// The last scheduled time since the last start, within the starting deadline.
     pub(super) fn due(&self, cron: &CronJob, now: Timestamp) -> Result<Option<Due>, String> {
         self.since(cron, now, true).map(|since| since.due)
     }
 
-    /// How long until the next time.
+    /// Time until the next scheduled time.
     pub(super) fn wait(&self, cron: &CronJob, now: Timestamp) -> Option<Duration> {
         let from = match self.since(cron, now, false) {
             Ok(Since { due: Some(due), .. }) => due.at,
             Ok(since) if !since.missed => since.earliest,
             _ => now,
         };
-        let next = self.next(from)?.checked_add(DELTA).ok()?;
+        let next = self.next(from)?.checked_add(SCHEDULE_DELAY).ok()?;
         let wait = next.duration_since(now);
         Some(Duration::try_from(wait).unwrap_or_default())
     }
 
-    /// Looks for the last time without going through all of them, of which there may be years.
+    /// Finds the last time without iterating over all, which may cover years.
     fn since(&self, cron: &CronJob, now: Timestamp, deadline: bool) -> Result<Since, String> {
         let earliest = earliest(cron, now, deadline);
         let nothing = Since {
@@ -80,7 +80,8 @@ impl Clock {
             return Err("time difference between two schedules is less than 1 second".to_owned());
         }
         let missed = now.duration_since(first).as_secs() / between + 1;
-        // Two before the last, if times are evenly spread; where they are not, what follows finds out.
+        // Two intervals before the last, if times are evenly spaced; otherwise the loop below
+        // corrects it.
         let near = SignedDuration::from_secs((missed - 2).saturating_mul(between));
         let mut last = None;
         let mut at = first
@@ -93,13 +94,13 @@ impl Clock {
         }
         Ok(Since {
             earliest,
-            due: last.and_then(|last| found(last, missed > MANY)),
+            due: last.and_then(|last| found(last, missed > MISSED_WARNING_THRESHOLD)),
             missed: true,
         })
     }
 }
 
-/// From when on times count.
+/// The time from which scheduled times count.
 fn earliest(cron: &CronJob, now: Timestamp, deadline: bool) -> Timestamp {
     let status = cron.status.as_ref();
     let last = status.and_then(|status| status.last_schedule_time.as_ref());

@@ -1,25 +1,25 @@
-//! How long to wait before a pod that fails again and again is replaced.
+//! Backoff before a pod that fails repeatedly is replaced.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-/// The first wait and the longest, as kube-controller-manager has them.
-const FIRST: SignedDuration = SignedDuration::from_secs(1);
-const LONGEST: SignedDuration = SignedDuration::from_mins(15);
+/// The first and the longest delay, as in kube-controller-manager.
+const INITIAL_BACKOFF: SignedDuration = SignedDuration::from_secs(1);
+const MAX_BACKOFF: SignedDuration = SignedDuration::from_mins(15);
 
-/// What the waits are counted for: a set, the form of it, a node.
+/// Backoff key: a set, its generation, a node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Place {
+pub(super) struct BackoffKey {
     pub(super) uid: String,
     pub(super) generation: i64,
     pub(super) node: String,
 }
 
-/// Waits that have begun.
+/// Backoffs in progress.
 #[derive(Debug, Default)]
-pub(super) struct Backoff(HashMap<Place, Wait>);
+pub(super) struct Backoff(HashMap<BackoffKey, Wait>);
 
 #[derive(Debug, Clone, Copy)]
 struct Wait {
@@ -28,25 +28,25 @@ struct Wait {
 }
 
 impl Wait {
-    /// Whether all went well for so long that it does not count any more.
+    /// Whether the last failure is so long ago that the backoff is reset.
     fn is_over_and_done(&self, now: Timestamp) -> bool {
-        now.duration_since(self.since) > LONGEST * 2
+        now.duration_since(self.since) > MAX_BACKOFF * 2
     }
 }
 
 impl Backoff {
-    /// How long to wait still, if at all.
-    pub(super) fn left(&self, place: &Place, now: Timestamp) -> Option<Duration> {
+    /// The remaining delay, if any.
+    pub(super) fn left(&self, place: &BackoffKey, now: Timestamp) -> Option<Duration> {
         let wait = self.0.get(place)?;
         let left = wait.length - now.duration_since(wait.since);
         (!wait.is_over_and_done(now) && left > SignedDuration::ZERO).then(|| left.unsigned_abs())
     }
 
-    /// A pod is replaced now; the next one has to wait twice as long as this one had.
-    pub(super) fn note(&mut self, place: Place, now: Timestamp) {
+    /// Records that a pod is replaced now; the next delay doubles.
+    pub(super) fn note(&mut self, place: BackoffKey, now: Timestamp) {
         self.0.retain(|_, wait| !wait.is_over_and_done(now));
         let before = self.0.get(&place).map(|wait| wait.length);
-        let length = before.map_or(FIRST, |before| (before * 2).min(LONGEST));
+        let length = before.map_or(INITIAL_BACKOFF, |before| (before * 2).min(MAX_BACKOFF));
         self.0.insert(place, Wait { since: now, length });
     }
 }

@@ -1,4 +1,4 @@
-//! Which pods of a DaemonSet come and go.
+//! Creation and deletion of a DaemonSet's pods.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,33 +9,34 @@ use k8s_openapi::api::apps::v1::{DaemonSet, DaemonSetStatus, RollingUpdateDaemon
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::places::{Verdict, Verdicts};
+use super::places::{NodeVerdict, Verdicts};
 use super::template::{HASH, is_current, target};
 use crate::workloads::pods::{is_available, is_ready, is_terminal, portion, unless_zero};
 
-/// The most pods made or taken away at once (kube-controller-manager's burst for DaemonSets).
+/// Maximum number of pods created or deleted in one reconcile (kube-controller-manager's burst for
+/// DaemonSets).
 const BURST: usize = 250;
 
-/// Everything that decides.
-pub(super) struct Facts<'a> {
+/// Inputs of the decision.
+pub(super) struct DaemonSetInputs<'a> {
     pub(super) set: &'a DaemonSet,
-    /// What the present template is called.
+    /// Hash of the current template.
     pub(super) hash: &'a str,
     pub(super) nodes: &'a Verdicts,
     pub(super) pods: &'a [Arc<Pod>],
     pub(super) now: Timestamp,
 }
 
-/// What is to be done.
+/// The changes to make.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Plan {
     /// Nodes that get a pod.
     pub(super) create: Vec<Arc<str>>,
-    /// Pods that go.
+    /// Pods to delete.
     pub(super) delete: Vec<Arc<Pod>>,
-    /// Nodes with pods that ended by themselves, which are among those that go.
+    /// Nodes with terminated pods, which are among those to delete.
     pub(super) ended: Vec<(Arc<str>, Arc<Pod>)>,
-    /// When a pod that failed may be replaced.
+    /// When a failed pod may be replaced.
     pub(super) next_look: Option<Duration>,
 }
 
@@ -51,7 +52,7 @@ impl Plan {
     }
 }
 
-/// The pods of a set by the node they are on or for. What has ended and is to go does not count.
+/// The pods of a set by their current or target node. Terminated pods in deletion do not count.
 type ByNode<'a> = BTreeMap<&'a str, Vec<&'a Arc<Pod>>>;
 
 fn by_node(pods: &[Arc<Pod>]) -> ByNode<'_> {
@@ -65,31 +66,38 @@ fn by_node(pods: &[Arc<Pod>]) -> ByNode<'_> {
     nodes
 }
 
-/// First sees to it that every node has what it should have; when all do, pods of old templates give
-/// way. `waits` says how long a pod that failed on a node has to be left there.
-pub(super) fn decide(facts: &Facts<'_>, waits: impl Fn(&str) -> Option<Duration>) -> Plan {
-    let pods = by_node(facts.pods);
-    let plan = cover(facts, &pods, waits);
-    if !plan.is_idle() || !rolls(facts.set) {
+/// First every node gets the pod it should have; once all have one, pods of old templates are
+/// replaced. `waits` returns the remaining backoff of a failed pod on a node.
+pub(super) fn decide(
+    inputs: &DaemonSetInputs<'_>,
+    waits: impl Fn(&str) -> Option<Duration>,
+) -> Plan {
+    let pods = by_node(inputs.pods);
+    let plan = cover(inputs, &pods, waits);
+    if !plan.is_idle() || !rolls(inputs.set) {
         return plan.cut();
     }
     let roll = Plan {
         next_look: plan.next_look,
-        ..roll(facts, pods)
+        ..roll(inputs, pods)
     };
     roll.cut()
 }
 
 /// One pod on every node that should have one, none elsewhere.
-fn cover(facts: &Facts<'_>, pods: &ByNode<'_>, waits: impl Fn(&str) -> Option<Duration>) -> Plan {
+fn cover(
+    inputs: &DaemonSetInputs<'_>,
+    pods: &ByNode<'_>,
+    waits: impl Fn(&str) -> Option<Duration>,
+) -> Plan {
     let mut plan = Plan::default();
-    let surges = limits(facts.set, 1).surge > 0;
-    for (node, verdict) in facts.nodes {
+    let surges = limits(inputs.set, 1).surge > 0;
+    for (node, verdict) in inputs.nodes {
         let here = pods.get(&**node).map(Vec::as_slice).unwrap_or_default();
         match verdict {
-            Verdict::Run if here.is_empty() => plan.create.push(Arc::clone(node)),
-            Verdict::Leave => plan.delete.extend(staying(here).cloned()),
-            Verdict::Run | Verdict::Stay => {
+            NodeVerdict::Run if here.is_empty() => plan.create.push(Arc::clone(node)),
+            NodeVerdict::Leave => plan.delete.extend(staying(here).cloned()),
+            NodeVerdict::Run | NodeVerdict::Stay => {
                 let mut running = Vec::new();
                 for pod in staying(here) {
                     if !is_terminal(pod) {
@@ -104,18 +112,18 @@ fn cover(facts: &Facts<'_>, pods: &ByNode<'_>, waits: impl Fn(&str) -> Option<Du
                     plan.ended.push((Arc::clone(node), Arc::clone(pod)));
                     plan.delete.push(Arc::clone(pod));
                 }
-                if surges && running.is_empty() && *verdict == Verdict::Run {
+                if surges && running.is_empty() && *verdict == NodeVerdict::Run {
                     plan.create.push(Arc::clone(node));
                 }
-                plan.delete.extend(surplus(facts, running, surges));
+                plan.delete.extend(surplus(inputs, running, surges));
             }
         }
     }
-    // Pods that wait for a node that is gone wait in vain.
+    // Unscheduled pods for a deleted node will never be scheduled.
     let unassigned = |pod: &&&Arc<Pod>| !is_assigned(pod);
     for (_, stranded) in pods
         .iter()
-        .filter(|(node, _)| !facts.nodes.contains_key(**node))
+        .filter(|(node, _)| !inputs.nodes.contains_key(**node))
     {
         plan.delete
             .extend(staying(stranded).filter(|pod| unassigned(&pod)).cloned());
@@ -123,9 +131,13 @@ fn cover(facts: &Facts<'_>, pods: &ByNode<'_>, waits: impl Fn(&str) -> Option<Du
     plan
 }
 
-/// Of several pods on a node the one that was there first stays; if a new one may run beside an old
-/// one, one of each, until the new one has taken over.
-fn surplus(facts: &Facts<'_>, mut running: Vec<&Arc<Pod>>, surges: bool) -> Vec<Arc<Pod>> {
+/// Of several pods on a node the oldest stays; with surge, one old and one new pod, until the new
+/// one is available.
+fn surplus(
+    inputs: &DaemonSetInputs<'_>,
+    mut running: Vec<&Arc<Pod>>,
+    surges: bool,
+) -> Vec<Arc<Pod>> {
     sort(&mut running);
     if !surges {
         return running.into_iter().skip(1).cloned().collect();
@@ -138,7 +150,7 @@ fn surplus(facts: &Facts<'_>, mut running: Vec<&Arc<Pod>>, surges: bool) -> Vec<
         labels
             .and_then(|labels| labels.get(HASH))
             .map(String::as_str)
-            == Some(facts.hash)
+            == Some(inputs.hash)
     };
     let new = running.iter().find(current).copied();
     let old = running.iter().find(|pod| !current(pod)).copied();
@@ -150,37 +162,40 @@ fn surplus(facts: &Facts<'_>, mut running: Vec<&Arc<Pod>>, surges: bool) -> Vec<
         .map(|pod| Arc::clone(pod))
         .collect();
     if let (Some(new), Some(old)) = (new, old)
-        && (!is_ready(old) || facts.available(new))
+        && (!is_ready(old) || inputs.available(new))
     {
         gone.push(Arc::clone(old));
     }
     gone
 }
 
-/// Lets pods of the present template take the place of others, as fast as the set allows.
-fn roll<'a>(facts: &Facts<'a>, mut pods: ByNode<'a>) -> Plan {
-    let run = facts.nodes.iter().filter(|(_, it)| **it == Verdict::Run);
+/// Replaces pods of old templates, as fast as the update strategy allows.
+fn roll<'a>(inputs: &DaemonSetInputs<'a>, mut pods: ByNode<'a>) -> Plan {
+    let run = inputs
+        .nodes
+        .iter()
+        .filter(|(_, it)| **it == NodeVerdict::Run);
     let mut desired = 0;
     for (node, _) in run {
         desired += 1;
         pods.entry(node).or_default();
     }
-    let limits = limits(facts.set, desired);
+    let limits = limits(inputs.set, desired);
     if limits.surge == 0 {
-        replace(facts, &pods, limits.unavailable)
+        replace(inputs, &pods, limits.unavailable)
     } else {
-        surge(facts, &pods, limits.surge, desired)
+        surge(inputs, &pods, limits.surge, desired)
     }
 }
 
-/// Takes old pods away; those that are not available anyway do not count.
-fn replace(facts: &Facts<'_>, pods: &ByNode<'_>, most: i32) -> Plan {
+/// Deletes old pods; unavailable ones do not count against the limit.
+fn replace(inputs: &DaemonSetInputs<'_>, pods: &ByNode<'_>, most: i32) -> Plan {
     let mut unavailable = 0;
     let (mut broken, mut candidates) = (Vec::new(), Vec::new());
     for here in pods.values() {
-        match Pair::of(facts, here) {
-            Pair::New(new) => unavailable += i32::from(!facts.available(new)),
-            Pair::Old(old) if facts.available(old) => candidates.push(Arc::clone(old)),
+        match Pair::of(inputs, here) {
+            Pair::New(new) => unavailable += i32::from(!inputs.available(new)),
+            Pair::Old(old) if inputs.available(old) => candidates.push(Arc::clone(old)),
             Pair::Old(old) => {
                 unavailable += 1;
                 broken.push(Arc::clone(old));
@@ -196,33 +211,33 @@ fn replace(facts: &Facts<'_>, pods: &ByNode<'_>, most: i32) -> Plan {
     }
 }
 
-/// Puts new pods beside old ones; the old ones go when the new ones are available.
-fn surge(facts: &Facts<'_>, pods: &ByNode<'_>, most: i32, desired: i32) -> Plan {
+/// Creates new pods next to old ones; the old ones are deleted once the new ones are available.
+fn surge(inputs: &DaemonSetInputs<'_>, pods: &ByNode<'_>, most: i32, desired: i32) -> Plan {
     let mut plan = Plan::default();
     let (mut surging, mut available) = (0, 0);
     let (mut candidates, mut unwanted) = (Vec::new(), Vec::new());
     for (node, here) in pods {
-        let pair = Pair::of(facts, here);
+        let pair = Pair::of(inputs, here);
         match pair {
             Pair::Old(pod) | Pair::New(pod) | Pair::Both(_, pod) => {
-                available += i32::from(facts.available(pod));
+                available += i32::from(inputs.available(pod));
             }
             Pair::None | Pair::Crowd => {}
         }
         match pair {
             Pair::Crowd => surging += 1,
             Pair::None | Pair::New(_) => {}
-            Pair::Both(new, _) if !facts.available(new) => surging += 1,
+            Pair::Both(new, _) if !inputs.available(new) => surging += 1,
             Pair::Both(_, old) => plan.delete.push(Arc::clone(old)),
-            Pair::Old(old) => match (facts.nodes.get_key_value(*node), facts.available(old)) {
-                (Some((node, Verdict::Run)), true) => candidates.push(Arc::clone(node)),
-                (Some((node, Verdict::Run)), false) => plan.create.push(Arc::clone(node)),
+            Pair::Old(old) => match (inputs.nodes.get_key_value(*node), inputs.available(old)) {
+                (Some((node, NodeVerdict::Run)), true) => candidates.push(Arc::clone(node)),
+                (Some((node, NodeVerdict::Run)), false) => plan.create.push(Arc::clone(node)),
                 (_, true) => unwanted.push(Arc::clone(old)),
                 (_, false) => plan.delete.push(Arc::clone(old)),
             },
         }
     }
-    // Pods that may stay where none would be put go when there are enough without them.
+    // Pods on nodes that would get none any more are deleted when enough others are available.
     unwanted.truncate(usize::try_from(available - desired).unwrap_or_default());
     plan.delete.extend(unwanted);
     candidates.truncate(usize::try_from(most - surging).unwrap_or_default());
@@ -230,26 +245,26 @@ fn surge(facts: &Facts<'_>, pods: &ByNode<'_>, most: i32, desired: i32) -> Plan 
     plan
 }
 
-/// The pods of a node by template, those that are to go left out.
+/// The pods of a node by template, without those in deletion.
 #[derive(Clone, Copy)]
 enum Pair<'a> {
     None,
     New(&'a Arc<Pod>),
     Old(&'a Arc<Pod>),
-    /// New and old.
+    /// A new and an old one.
     Both(&'a Arc<Pod>, &'a Arc<Pod>),
-    /// More than one of a kind.
+    /// Several of one template.
     Crowd,
 }
 
 impl<'a> Pair<'a> {
-    fn of(facts: &Facts<'_>, here: &[&'a Arc<Pod>]) -> Self {
+    fn of(inputs: &DaemonSetInputs<'_>, here: &[&'a Arc<Pod>]) -> Self {
         let mut pair = Self::None;
         for pod in here
             .iter()
             .filter(|pod| pod.metadata.deletion_timestamp.is_none())
         {
-            let current = is_current(pod, facts.set, facts.hash);
+            let current = is_current(pod, inputs.set, inputs.hash);
             pair = match (pair, current) {
                 (Self::None, true) => Self::New(pod),
                 (Self::None, false) => Self::Old(pod),
@@ -262,35 +277,35 @@ impl<'a> Pair<'a> {
     }
 }
 
-impl Facts<'_> {
+impl DaemonSetInputs<'_> {
     fn available(&self, pod: &Pod) -> bool {
         is_available(pod, min_ready_seconds(self.set), self.now)
     }
 }
 
-/// How long pods have to be ready to be available.
+/// How long pods have to be ready to be available, in seconds.
 pub(super) fn min_ready_seconds(set: &DaemonSet) -> i32 {
     let spec = set.spec.as_ref();
     spec.and_then(|spec| spec.min_ready_seconds)
         .unwrap_or_default()
 }
 
-/// Counts.
-pub(super) fn status(facts: &Facts<'_>) -> DaemonSetStatus {
-    let pods = by_node(facts.pods);
-    let before = facts.set.status.clone().unwrap_or_default();
+/// The status of the set.
+pub(super) fn status(inputs: &DaemonSetInputs<'_>) -> DaemonSetStatus {
+    let pods = by_node(inputs.pods);
+    let before = inputs.set.status.clone().unwrap_or_default();
     let mut status = DaemonSetStatus {
         collision_count: before.collision_count,
         conditions: before.conditions,
-        observed_generation: facts.set.metadata.generation,
+        observed_generation: inputs.set.metadata.generation,
         ..DaemonSetStatus::default()
     };
     let (mut updated, mut available) = (0, 0);
-    for (node, verdict) in facts.nodes {
+    for (node, verdict) in inputs.nodes {
         let mut here = pods.get(&**node).cloned().unwrap_or_default();
         sort(&mut here);
         let first = here.first();
-        if *verdict != Verdict::Run {
+        if *verdict != NodeVerdict::Run {
             status.number_misscheduled += i32::from(first.is_some());
             continue;
         }
@@ -298,8 +313,8 @@ pub(super) fn status(facts: &Facts<'_>) -> DaemonSetStatus {
         let Some(pod) = first else { continue };
         status.current_number_scheduled += 1;
         status.number_ready += i32::from(is_ready(pod));
-        available += i32::from(facts.available(pod));
-        updated += i32::from(is_current(pod, facts.set, facts.hash));
+        available += i32::from(inputs.available(pod));
+        updated += i32::from(is_current(pod, inputs.set, inputs.hash));
     }
     status.updated_number_scheduled = unless_zero(updated);
     status.number_available = unless_zero(available);
@@ -312,7 +327,8 @@ struct Limits {
     unavailable: i32,
 }
 
-/// How many pods may come or be missing at once. Something has to be allowed, or nothing would move.
+/// The numbers of surge and unavailable pods. One of them is at least 1, or the rollout would never
+/// proceed.
 fn limits(set: &DaemonSet, desired: i32) -> Limits {
     let rolling = rolling_update(set);
     let resolve = |value: Option<&IntOrString>| {
@@ -329,7 +345,7 @@ fn limits(set: &DaemonSet, desired: i32) -> Limits {
     }
 }
 
-/// Whether pods of old templates are replaced without anybody deleting them.
+/// Whether the update strategy is `RollingUpdate`.
 fn rolls(set: &DaemonSet) -> bool {
     let strategy = set
         .spec
@@ -351,7 +367,7 @@ fn staying<'a>(pods: &'a [&'a Arc<Pod>]) -> impl Iterator<Item = &'a Arc<Pod>> {
     pods.filter(|pod| pod.metadata.deletion_timestamp.is_none())
 }
 
-/// Whether a pod ended badly.
+/// Whether a pod failed.
 pub(super) fn failed(pod: &Pod) -> bool {
     let status = pod.status.as_ref();
     status.is_some_and(|status| status.phase.as_deref() == Some("Failed"))
@@ -362,7 +378,7 @@ fn is_assigned(pod: &Pod) -> bool {
     node.is_some_and(|name| !name.is_empty())
 }
 
-/// Pods that have a node first, then older ones.
+/// Scheduled pods first, then older ones.
 fn sort(pods: &mut [&Arc<Pod>]) {
     pods.sort_by_cached_key(|pod| {
         let meta = &pod.metadata;
@@ -371,7 +387,7 @@ fn sort(pods: &mut [&Arc<Pod>]) {
     });
 }
 
-/// The earlier of two waits.
+/// The earlier of two delays.
 pub(super) fn soonest(a: Option<Duration>, b: Option<Duration>) -> Option<Duration> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),

@@ -1,4 +1,4 @@
-//! Which nodes the pods of a DaemonSet are for.
+//! Selection of nodes for the pods of a DaemonSet.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -11,28 +11,28 @@ use serde_json::{Value, json};
 
 use super::template::with_tolerations;
 
-/// What a node is to the pods of a DaemonSet.
+/// The verdict on a node for a DaemonSet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// One belongs here.
+pub(super) enum NodeVerdict {
+    /// A pod should run here.
     Run,
-    /// None would be put here, one that is here may stay.
+    /// No pod would be created here, an existing one may stay.
     Stay,
-    /// None belongs here.
+    /// No pod may run here.
     Leave,
 }
 
 /// Verdicts by node.
-pub(super) type Verdicts = BTreeMap<Arc<str>, Verdict>;
+pub(super) type Verdicts = BTreeMap<Arc<str>, NodeVerdict>;
 
-/// What of a node matters. Heartbeats change none of it.
+/// The fields of a node that matter. Heartbeats change none of them.
 #[derive(Debug, PartialEq)]
-struct Place {
+struct NodeTraits {
     object: Value,
     taints: Vec<Value>,
 }
 
-impl Place {
+impl NodeTraits {
     fn of(node: &Node) -> Self {
         let meta = &node.metadata;
         Self {
@@ -56,7 +56,7 @@ fn taints(node: &Node) -> &[Taint] {
         .unwrap_or_default()
 }
 
-/// What the pods of a DaemonSet demand of a node.
+/// Node requirements of a DaemonSet's pods.
 #[derive(Debug)]
 pub(super) struct Demands {
     node_name: Option<String>,
@@ -65,7 +65,7 @@ pub(super) struct Demands {
 }
 
 impl Demands {
-    /// The demands of the template, and what the pods get on top of it.
+    /// The requirements of the template, including the default tolerations.
     pub(super) fn of(set: &DaemonSet) -> Self {
         let template = set.spec.as_ref().map(|spec| spec.template.clone());
         let mut spec = template
@@ -84,40 +84,40 @@ impl Demands {
         }
     }
 
-    fn judge(&self, name: &str, place: &Place) -> Verdict {
+    fn judge(&self, name: &str, place: &NodeTraits) -> NodeVerdict {
         let untolerated =
             |effects: &[&str]| untolerated_taint(&place.taints, &self.tolerations, effects);
         let elsewhere = self.node_name.as_deref().is_some_and(|it| it != name);
-        // Terms that make no sense match nothing.
+        // Invalid terms match nothing.
         let suits = !elsewhere && self.affinity.matches(&place.object).unwrap_or(false);
         if !suits || untolerated(&["NoExecute"]).is_some() {
-            Verdict::Leave
+            NodeVerdict::Leave
         } else if untolerated(&["NoSchedule"]).is_some() {
-            Verdict::Stay
+            NodeVerdict::Stay
         } else {
-            Verdict::Run
+            NodeVerdict::Run
         }
     }
 
-    /// What this node is to the pods.
+    /// The verdict on this node.
     #[cfg(test)]
-    pub(super) fn judge_node(&self, node: &Node) -> Verdict {
+    pub(super) fn judge_node(&self, node: &Node) -> NodeVerdict {
         let name = node.metadata.name.as_deref().unwrap_or_default();
-        self.judge(name, &Place::of(node))
+        self.judge(name, &NodeTraits::of(node))
     }
 }
 
-/// All nodes and what they are to all DaemonSets, kept so that thousands of nodes are not judged again
-/// when one pod or one node changes.
+/// Cached verdicts of all DaemonSets on all nodes, so that thousands of nodes are not evaluated
+/// again when one pod or one node changes.
 #[derive(Debug, Default)]
 pub(super) struct Atlas {
-    places: HashMap<Arc<str>, Place>,
+    places: HashMap<Arc<str>, NodeTraits>,
     sets: HashMap<Key, Judged>,
 }
 
 #[derive(Debug)]
 struct Judged {
-    /// The object and the form of it that the demands are those of.
+    /// UID and generation of the set that the requirements are from.
     uid: Option<String>,
     generation: Option<i64>,
     demands: Demands,
@@ -125,7 +125,7 @@ struct Judged {
 }
 
 impl Atlas {
-    /// Takes note of a change of a node; the sets to which the node is something else now.
+    /// Records a change of a node; returns the sets whose verdict on it changed.
     pub(super) fn note(&mut self, change: &Change<Node>) -> Vec<Key> {
         if let (Some(old), Some(new)) = (&change.old, &change.new)
             && !matters(old, new)
@@ -136,7 +136,7 @@ impl Atlas {
             return Vec::new();
         };
         let name: Arc<str> = Arc::from(name);
-        let place = change.new.as_ref().map(|node| Place::of(node));
+        let place = change.new.as_ref().map(|node| NodeTraits::of(node));
         let mut concerned = Vec::new();
         for (key, judged) in &mut self.sets {
             let verdict = place.as_ref().map(|it| judged.demands.judge(&name, it));
@@ -157,7 +157,7 @@ impl Atlas {
         concerned
     }
 
-    /// What all nodes are to a set.
+    /// The verdicts of a set on all nodes.
     pub(super) fn verdicts(&mut self, set: &DaemonSet) -> Arc<Verdicts> {
         let meta = &set.metadata;
         let key = Key::of(meta);
@@ -181,7 +181,7 @@ impl Atlas {
         verdicts
     }
 
-    /// Forgets a set that is gone.
+    /// Drops a deleted set.
     pub(super) fn forget(&mut self, key: &Key) {
         self.sets.remove(key);
     }

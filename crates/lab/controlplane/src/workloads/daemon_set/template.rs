@@ -1,4 +1,4 @@
-//! The pods of a DaemonSet: what they get on top of the template, and where they are for.
+//! The pods of a DaemonSet: additions to the template, and the target node.
 
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{
@@ -7,14 +7,14 @@ use k8s_openapi::api::core::v1::{
 
 use crate::workloads::pods::pod_from_template;
 
-/// The label that names the revision of the template.
+/// Label with the revision of the template.
 pub(super) const HASH: &str = "controller-revision-hash";
-/// The label that numbers the template, from before there were revisions.
+/// Deprecated label with the generation of the template.
 const GENERATION: &str = "pod-template-generation";
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
-/// Troubles of nodes that the pods of DaemonSets bear, and what the troubles do to other pods.
-const BORNE: [(&str, &str); 6] = [
+/// Node conditions that the pods of DaemonSets tolerate: taint keys and effects.
+const TOLERATED_TAINTS: [(&str, &str); 6] = [
     ("node.kubernetes.io/not-ready", "NoExecute"),
     ("node.kubernetes.io/unreachable", "NoExecute"),
     ("node.kubernetes.io/disk-pressure", "NoSchedule"),
@@ -24,12 +24,12 @@ const BORNE: [(&str, &str); 6] = [
 ];
 const NETWORK_UNAVAILABLE: (&str, &str) = ("node.kubernetes.io/network-unavailable", "NoSchedule");
 
-/// Adds what the pods of every DaemonSet tolerate, in place of what says the same with a time limit.
+/// Adds the default tolerations of DaemonSet pods, replacing equal ones with a time limit.
 pub(super) fn with_tolerations(spec: &mut PodSpec) {
     let host_network = spec.host_network == Some(true);
     let tolerations = spec.tolerations.get_or_insert_default();
     let network = host_network.then_some(NETWORK_UNAVAILABLE);
-    for (key, effect) in BORNE.into_iter().chain(network) {
+    for (key, effect) in TOLERATED_TAINTS.into_iter().chain(network) {
         let wanted = Toleration {
             key: Some(key.to_owned()),
             operator: Some("Exists".to_owned()),
@@ -49,13 +49,13 @@ pub(super) fn with_tolerations(spec: &mut PodSpec) {
     }
 }
 
-/// The number of the present template, if the server counts.
+/// The generation of the current template, if the annotation is set.
 fn template_generation(set: &DaemonSet) -> Option<i64> {
     let annotations = set.metadata.annotations.as_ref()?;
     annotations.get(TEMPLATE_GENERATION)?.parse().ok()
 }
 
-/// Whether a pod is of the present template.
+/// Whether a pod is of the current template.
 pub(super) fn is_current(pod: &Pod, set: &DaemonSet, hash: &str) -> bool {
     let labels = pod.metadata.labels.as_ref();
     let label = |key| labels.and_then(|labels| labels.get(key));
@@ -64,7 +64,7 @@ pub(super) fn is_current(pod: &Pod, set: &DaemonSet, hash: &str) -> bool {
     same_generation || label(HASH).is_some_and(|it| it == hash)
 }
 
-/// A pod of the set, for any node.
+/// A pod of the set, without a target node.
 pub(super) fn pod(set: &DaemonSet, hash: &str) -> Pod {
     let template = set.spec.as_ref().map(|spec| spec.template.clone());
     let mut pod = pod_from_template(set, &template.unwrap_or_default());
@@ -77,8 +77,8 @@ pub(super) fn pod(set: &DaemonSet, hash: &str) -> Pod {
     pod
 }
 
-/// The pod for one node: the scheduler may put it nowhere else. What the template demands of nodes has
-/// been looked at already.
+/// The pod pinned to one node by node affinity. The node affinity of the template has been
+/// evaluated already.
 pub(super) fn pinned(pod: &Pod, node: &str) -> Pod {
     let mut pod = pod.clone();
     let affinity = pod
@@ -102,7 +102,7 @@ pub(super) fn pinned(pod: &Pod, node: &str) -> Pod {
     pod
 }
 
-/// The node a pod is on, or for.
+/// The current or target node of a pod.
 pub(super) fn target(pod: &Pod) -> Option<&str> {
     let spec = pod.spec.as_ref()?;
     if let Some(node) = spec.node_name.as_deref().filter(|name| !name.is_empty()) {

@@ -8,7 +8,7 @@ use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use serde_json::{Value, json};
 
-use super::backoff::{Backoff, Place};
+use super::backoff::{Backoff, BackoffKey};
 
 const NOW: &str = "2026-01-01T12:00:00Z";
 
@@ -16,7 +16,7 @@ fn now() -> Timestamp {
     NOW.parse().unwrap()
 }
 
-/// A set, but for what `change` says.
+/// A set with `change` merged into it.
 fn set(change: &Value) -> DaemonSet {
     let mut object = json!({
         "metadata": { "name": "agent", "namespace": "ops", "uid": "d", "generation": 2 },
@@ -70,8 +70,8 @@ fn pod(name: &str, node: &str, hash: &str, change: &Value) -> Arc<Pod> {
 }
 
 #[test]
-fn pods_that_fail_again_wait_longer_and_longer() {
-    let place = Place {
+fn backoff_doubles_for_failing_pods() {
+    let place = BackoffKey {
         uid: "d".to_owned(),
         generation: 1,
         node: "a".to_owned(),
@@ -92,7 +92,7 @@ fn pods_that_fail_again_wait_longer_and_longer() {
         backoff.note(place.clone(), after(1));
     }
     assert_eq!(left(&backoff, 1), Some(900));
-    // Half an hour without a failure: all is forgotten.
+    // Half an hour without a failure resets the backoff.
     backoff.note(place.clone(), after(2000));
     assert_eq!(left(&backoff, 2000), Some(1));
 }

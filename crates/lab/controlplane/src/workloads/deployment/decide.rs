@@ -1,4 +1,4 @@
-//! What is to be done about a Deployment, given its ReplicaSets.
+//! The plan for a Deployment, given its ReplicaSets.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -15,31 +15,31 @@ use super::sizes::{Share, Size, grow_new, shrink_old, spread};
 use super::status::{self, PROGRESSING};
 use super::wanted::{Strategy, Wanted};
 
-/// Everything one look at a deployment leads to.
+/// The changes of one reconcile.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Plan {
-    /// The set of the present template, which does not exist yet.
+    /// The missing set of the current template.
     pub(super) create: Option<ReplicaSet>,
-    /// Sets as they are to be.
+    /// Sets to update.
     pub(super) update: Vec<Update>,
-    /// Sets that are not needed for rollbacks any more.
+    /// Sets beyond the revision history limit.
     pub(super) delete: Vec<ReplicaSet>,
-    /// The deployment with the annotations and the status it is to have.
+    /// The deployment with the desired annotations and status.
     pub(super) deployment: Deployment,
-    /// When to look again even if nothing happens.
+    /// When to reconcile again even without a change.
     pub(super) next_look: Option<Duration>,
 }
 
-/// A set to be changed.
+/// A set to update.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Update {
-    /// As it is to be.
+    /// The desired set.
     pub(super) set: ReplicaSet,
-    /// How many pods it was to have so far.
+    /// Its previous number of replicas.
     pub(super) from: i32,
 }
 
-/// Decides. `busy` are the uids of sets with pods that have not ended.
+/// Computes the plan. `busy` are the UIDs of sets with pods that have not terminated.
 pub(super) fn decide(
     deployment: &Deployment,
     sets: &[Arc<ReplicaSet>],
@@ -72,7 +72,7 @@ pub(super) fn decide(
     Ok(draft.finish(sets))
 }
 
-/// A plan in the making: the objects as they are to be.
+/// A plan under construction: the desired objects.
 struct Draft {
     deployment: Deployment,
     wanted: Wanted,
@@ -85,7 +85,7 @@ struct Draft {
 }
 
 impl Draft {
-    /// The set of the present template is the oldest one with that template; all others are old.
+    /// The set of the current template is the oldest one with that template; all others are old.
     fn new(
         deployment: &Deployment,
         wanted: Wanted,
@@ -111,7 +111,7 @@ impl Draft {
         }
     }
 
-    /// A paused rollout does not run out of time.
+    /// Stops the progress deadline of a paused rollout.
     fn note_pause(&mut self) {
         if self.wanted.deadline.is_none() {
             return;
@@ -128,7 +128,7 @@ impl Draft {
         status::put(status, condition);
     }
 
-    /// Gives the set of the present template the highest number, and the deployment the same.
+    /// Gives the set of the current template and the deployment the highest revision.
     fn sync_revision(&mut self) {
         let revision = notes::last_revision(&self.old) + 1;
         let Some(new) = &mut self.new else {
@@ -157,7 +157,7 @@ impl Draft {
         annotations.insert(notes::REVISION.to_owned(), revision);
     }
 
-    /// Whether the deployment has been resized since its sets got their sizes.
+    /// Whether the deployment was scaled since its sets were.
     fn is_resized(&self) -> bool {
         self.old
             .iter()
@@ -166,7 +166,7 @@ impl Draft {
             .any(|set| notes::desired(set).is_some_and(|desired| desired != self.wanted.replicas))
     }
 
-    /// Follows a new number of pods without going on with a rollout.
+    /// Distributes a new number of replicas without advancing the rollout.
     fn scale(&mut self) {
         let wanted = self.wanted;
         let with_pods = self.sets().filter(|set| replicas(set) > 0).count();
@@ -206,8 +206,8 @@ impl Draft {
         }
     }
 
-    /// Pods of the present template come and others go, little by little. New ones first: what has
-    /// been asked for is waited for before more is taken away.
+    /// Rolling update: scales the new set up first; old sets are scaled down only after that is
+    /// complete.
     fn roll(&mut self) {
         let wanted = self.wanted;
         self.create_new();
@@ -225,7 +225,8 @@ impl Draft {
         }
     }
 
-    /// All pods of other templates go; when the last has ended, those of the present one come.
+    /// Recreate: scales old sets to zero; the new one is scaled up when their last pod has
+    /// terminated.
     fn recreate(&mut self, busy: &HashSet<String>) {
         if self.resize_old(&vec![0; self.old.len()]) {
             return;
@@ -250,7 +251,7 @@ impl Draft {
         self.clean_up_when_complete();
     }
 
-    /// Makes a set for the present template if there is none.
+    /// Creates the set of the current template if it is missing.
     fn create_new(&mut self) {
         if self.new.is_some() {
             return;
@@ -272,7 +273,7 @@ impl Draft {
         self.new = Some(new);
     }
 
-    /// Gives the old sets these sizes; whether that changes any.
+    /// Scales the old sets; returns whether that changes any.
     fn resize_old(&mut self, sizes: &[i32]) -> bool {
         let mut changed = false;
         for (set, size) in self.old.iter_mut().zip(sizes) {
@@ -291,7 +292,7 @@ impl Draft {
         }
     }
 
-    /// Lets go of the oldest sets that are too many to keep, if nothing is left of them.
+    /// Deletes the oldest empty sets beyond the history limit.
     fn clean_up(&mut self) {
         let Some(limit) = self.wanted.history else {
             return;
@@ -301,7 +302,7 @@ impl Draft {
         let surplus = sets
             .len()
             .saturating_sub(usize::try_from(limit).unwrap_or_default());
-        // Sets without a sensible number count as the oldest.
+        // Sets without a valid revision count as the oldest.
         sets.sort_by_cached_key(|set| (notes::revision(set), age(set)));
         let empty = |set: &&ReplicaSet| {
             let status = set.status.clone().unwrap_or_default();
@@ -340,7 +341,7 @@ impl Draft {
         self.old.iter().chain(&self.new)
     }
 
-    /// Compares the sets as they are to be with those there are.
+    /// Compares the desired sets with the existing ones.
     fn finish(self, sets: &[Arc<ReplicaSet>]) -> Plan {
         let (mut create, mut update) = (None, Vec::new());
         for set in self.old.into_iter().chain(self.new) {
@@ -356,7 +357,7 @@ impl Draft {
                 Some(_) => {}
             }
         }
-        // Sets that grow first: pods that come are waited for.
+        // Scale-ups first: their pods are waited for.
         update.sort_by_key(|update| Reverse(replicas(&update.set) - update.from));
         Plan {
             create,
@@ -368,7 +369,7 @@ impl Draft {
     }
 }
 
-/// Gives a set a size and notes what the deployment wanted then.
+/// Scales a set and records the deployment's size at that time.
 fn resize(set: &mut ReplicaSet, to: i32, wanted: &Wanted) {
     set.spec.get_or_insert_default().replicas = Some(to);
     notes::note_sizes(set, wanted);

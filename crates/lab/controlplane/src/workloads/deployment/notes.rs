@@ -1,4 +1,4 @@
-//! What a Deployment writes down in annotations of its ReplicaSets.
+//! Annotations of a Deployment on its ReplicaSets.
 
 use std::collections::BTreeMap;
 
@@ -7,33 +7,33 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::wanted::Wanted;
 
-/// Which template this is, counted from one.
+/// Revision of the template, counted from one.
 pub(super) const REVISION: &str = "deployment.kubernetes.io/revision";
-/// Which templates this has been before.
+/// Former revisions of the template.
 const REVISION_HISTORY: &str = "deployment.kubernetes.io/revision-history";
-/// How many pods the deployment was to have when the set got its size.
+/// Replicas of the deployment when the set was scaled.
 const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
-/// How many pods the deployment might have had when the set got its size.
-const MOST: &str = "deployment.kubernetes.io/max-replicas";
+/// Maximum replicas of the deployment when the set was scaled.
+const MAX_REPLICAS: &str = "deployment.kubernetes.io/max-replicas";
 
-/// Annotations that sets do not take over from their deployment.
-const OWN: [&str; 6] = [
+/// Annotations that sets do not inherit from their deployment.
+const NOT_INHERITED: [&str; 6] = [
     "kubectl.kubernetes.io/last-applied-configuration",
     "deprecated.deployment.rollback.to",
     REVISION,
     REVISION_HISTORY,
     DESIRED,
-    MOST,
+    MAX_REPLICAS,
 ];
 
-/// The longest list of former revisions.
+/// Maximum length of the revision history.
 const HISTORY_MAX: usize = 2000;
 
 fn annotation<'a>(meta: &'a ObjectMeta, key: &str) -> Option<&'a str> {
     meta.annotations.as_ref()?.get(key).map(String::as_str)
 }
 
-/// The number of the template of a set; none if it makes no sense.
+/// The revision of a set; `None` if it is invalid.
 pub(super) fn revision(set: &ReplicaSet) -> Option<i64> {
     match annotation(&set.metadata, REVISION) {
         None => Some(0),
@@ -41,20 +41,20 @@ pub(super) fn revision(set: &ReplicaSet) -> Option<i64> {
     }
 }
 
-/// The highest number among sets.
+/// The highest revision of the sets.
 pub(super) fn last_revision(sets: &[ReplicaSet]) -> i64 {
     let revisions = sets.iter().filter_map(revision);
     revisions.max().unwrap_or_default().max(0)
 }
 
-/// How many pods the deployment was to have when the set got its size.
+/// Replicas of the deployment when the set was scaled.
 pub(super) fn desired(set: &ReplicaSet) -> Option<i32> {
     number(set, DESIRED)
 }
 
-/// How many pods the deployment might have had when the set got its size.
+/// Maximum replicas of the deployment when the set was scaled.
 pub(super) fn most(set: &ReplicaSet) -> Option<i32> {
-    number(set, MOST)
+    number(set, MAX_REPLICAS)
 }
 
 fn number(set: &ReplicaSet, key: &str) -> Option<i32> {
@@ -62,18 +62,18 @@ fn number(set: &ReplicaSet, key: &str) -> Option<i32> {
     i32::try_from(value).ok()
 }
 
-/// Writes down for which size of the deployment a set got its size.
+/// Records the deployment's size when a set is scaled.
 pub(super) fn note_sizes(set: &mut ReplicaSet, wanted: &Wanted) {
     let annotations = set.metadata.annotations.get_or_insert_default();
     annotations.insert(DESIRED.to_owned(), wanted.replicas.to_string());
-    annotations.insert(MOST.to_owned(), wanted.most().to_string());
+    annotations.insert(MAX_REPLICAS.to_owned(), wanted.most().to_string());
 }
 
-/// Gives the set of the present template its number and the annotations of its deployment.
+/// Sets the revision of the current set, and copies the annotations of its deployment.
 pub(super) fn note_revision(set: &mut ReplicaSet, deployment: &Deployment, revision: i64) {
     let annotations = set.metadata.annotations.get_or_insert_default();
     for (key, value) in deployment.metadata.annotations.iter().flatten() {
-        if !OWN.contains(&key.as_str()) {
+        if !NOT_INHERITED.contains(&key.as_str()) {
             annotations.insert(key.clone(), value.clone());
         }
     }
@@ -94,7 +94,7 @@ pub(super) fn note_revision(set: &mut ReplicaSet, deployment: &Deployment, revis
     }
 }
 
-/// Adds a former revision to the list, of which the oldest are dropped when it grows too long.
+/// Adds a former revision to the history, dropping the oldest beyond the maximum length.
 fn remember(annotations: &mut BTreeMap<String, String>, revision: &str) {
     let list = annotations.entry(REVISION_HISTORY.to_owned()).or_default();
     if list.is_empty() {

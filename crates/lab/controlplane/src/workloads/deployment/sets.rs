@@ -1,4 +1,4 @@
-//! ReplicaSets as a Deployment makes them and finds them again.
+//! Creation and lookup of a Deployment's ReplicaSets.
 
 use std::collections::BTreeMap;
 
@@ -14,16 +14,16 @@ use crate::workloads::history;
 use crate::workloads::pods::controller_reference;
 
 const HASH: &str = "pod-template-hash";
-/// The longest name an object may have.
+/// Maximum length of an object name.
 const NAME_MAX: usize = 253;
 
-/// How many pods a set is to have.
+/// Desired replicas of a set.
 pub(super) fn replicas(set: &ReplicaSet) -> i32 {
     let spec = set.spec.as_ref();
     spec.and_then(|spec| spec.replicas).unwrap_or(1)
 }
 
-/// What a set is to have, and what is available of it.
+/// Desired and available replicas of a set.
 pub(super) fn size(set: &ReplicaSet) -> Size {
     let status = set.status.as_ref();
     Size {
@@ -41,7 +41,7 @@ pub(super) fn age(set: &ReplicaSet) -> (Option<Timestamp>, Option<String>) {
     (created, meta.name.clone())
 }
 
-/// What of a template makes pods differ: not its hash, nor whether what is empty is written down.
+/// The semantic content of a template: without its hash label, and with empty fields normalized.
 pub(super) fn essence(template: Option<&PodTemplateSpec>) -> Value {
     let mut value = serde_json::to_value(template).unwrap_or_default();
     if let Some(labels) = value.pointer_mut("/metadata/labels")
@@ -63,7 +63,7 @@ fn prune(value: &mut Value) {
     match value {
         Value::Object(members) => {
             members.values_mut().for_each(prune);
-            // An empty struct can mean something (emptyDir: {}); an empty list or nothing cannot.
+            // An empty struct can be meaningful (emptyDir: {}); an empty list or null is not.
             members.retain(|key, member| {
                 !(says_nothing(member) && (!member.is_object() || MAPS.contains(&key.as_str())))
             });
@@ -73,7 +73,7 @@ fn prune(value: &mut Value) {
     }
 }
 
-/// Members that are maps, and structs that say nothing when they are empty.
+/// Fields that are maps, and structs that mean nothing when empty.
 const MAPS: [&str; 6] = [
     "annotations",
     "labels",
@@ -83,7 +83,7 @@ const MAPS: [&str; 6] = [
     "requests",
 ];
 
-/// The set for the template of a deployment, with no pods yet.
+/// The set for the template of a deployment, with zero replicas.
 pub(super) fn fresh(deployment: &Deployment, wanted: &Wanted) -> ReplicaSet {
     let Some(spec) = &deployment.spec else {
         return ReplicaSet::default();
@@ -120,7 +120,7 @@ pub(super) fn fresh(deployment: &Deployment, wanted: &Wanted) -> ReplicaSet {
     }
 }
 
-/// The deployment's name, cut where it would be too long, and the hash.
+/// The deployment's name, truncated if necessary, and the hash.
 fn name(deployment: &str, hash: &str) -> String {
     let most = NAME_MAX.saturating_sub(hash.len() + 1);
     let kept = deployment.get(..most).unwrap_or(deployment);

@@ -1,17 +1,17 @@
-//! How pods are spread over the ReplicaSets of a Deployment.
+//! Distribution of replicas over the ReplicaSets of a Deployment.
 
 use std::cmp::Reverse;
 
 use super::wanted::{Strategy, Wanted};
 
-/// The size of a set, and how many of its pods are available.
+/// Desired and available replicas of a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Size {
     pub(super) replicas: i32,
     pub(super) available: i32,
 }
 
-/// The size the new set may have by now, given how many pods all sets have together.
+/// The size of the new set that the surge limit allows, given the total of all sets.
 pub(super) fn grow_new(wanted: &Wanted, total: i32, new: i32) -> i32 {
     if new >= wanted.replicas || wanted.strategy == Strategy::Recreate {
         return wanted.replicas;
@@ -23,11 +23,10 @@ pub(super) fn grow_new(wanted: &Wanted, total: i32, new: i32) -> i32 {
     new + room.min(wanted.replicas - new)
 }
 
-/// The sizes the old sets may have by now, oldest first.
+/// The sizes of the old sets that the availability limit allows, oldest first.
 ///
-/// Pods that are not available go first: they hold up the rollout and nobody misses them. Then go as
-/// many as can be spared. What a set has available beyond its size is on its way out and does not
-/// count.
+/// Unavailable pods are removed first: they block the rollout and serve no traffic. Then as many as
+/// the limit allows. Available pods beyond a set's size are being deleted already and do not count.
 pub(super) fn shrink_old(wanted: &Wanted, new: Size, old: &[Size]) -> Vec<i32> {
     let available = |size: &Size| size.available.min(size.replicas);
     let mut sizes: Vec<i32> = old.iter().map(|size| size.replicas).collect();
@@ -53,17 +52,17 @@ pub(super) fn shrink_old(wanted: &Wanted, new: Size, old: &[Size]) -> Vec<i32> {
     sizes
 }
 
-/// A set that has pods, when all of them are to grow or shrink together.
+/// A set with pods, for proportional scaling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Share {
     pub(super) replicas: i32,
-    /// How many pods all sets were allowed together when this one got its size.
+    /// Maximum replicas of the deployment when this set was scaled.
     pub(super) most_before: Option<i32>,
 }
 
-/// New sizes of sets in the middle of a rollout, each in proportion to what it had; oldest first.
-/// What rounding leaves over goes to the largest set, if equal to the newest when growing and the
-/// oldest when shrinking. `reported` are the pods the status speaks of.
+/// Sizes for proportional scaling in the middle of a rollout, oldest first. The rounding remainder
+/// goes to the largest set, among equals to the newest when growing and the oldest when shrinking.
+/// `reported` is the number of replicas in the status.
 pub(super) fn spread(wanted: &Wanted, sets: &[Share], reported: i32) -> Vec<i32> {
     let allowed = if wanted.replicas > 0 {
         wanted.most()
@@ -99,7 +98,7 @@ pub(super) fn spread(wanted: &Wanted, sets: &[Share], reported: i32) -> Vec<i32>
     sizes
 }
 
-/// By how much a set changes if it keeps its part of the whole.
+/// The change of a set that keeps its proportion.
 fn fraction(wanted: &Wanted, set: Share, reported: i32) -> i32 {
     if wanted.replicas == 0 {
         return -set.replicas;

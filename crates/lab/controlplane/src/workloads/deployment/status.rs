@@ -1,4 +1,4 @@
-//! What a Deployment says about how far it has come.
+//! The status of a Deployment.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub(super) const TIMED_OUT: &str = "ProgressDeadlineExceeded";
 const COMPLETE: &str = "NewReplicaSetAvailable";
 const UPDATED: &str = "ReplicaSetUpdated";
 
-/// A condition that has just come about.
+/// A new condition with the current time.
 pub(super) fn condition(
     kind: &str,
     status: &str,
@@ -52,7 +52,7 @@ pub(super) fn find<'a>(
     conditions.iter().find(|condition| condition.type_ == kind)
 }
 
-/// Puts a condition in place, unless it says what is said already.
+/// Sets a condition, unless status and reason are unchanged.
 pub(super) fn put(status: &mut DeploymentStatus, mut condition: DeploymentCondition) {
     if let Some(known) = find(status, &condition.type_)
         && known.status == condition.status
@@ -77,7 +77,7 @@ fn remove(status: &mut DeploymentStatus, kind: &str) {
     }
 }
 
-/// Counts pods, and says whether there are enough.
+/// Counts pods, and sets the `Available` condition.
 pub(super) fn count(
     deployment: &Deployment,
     wanted: &Wanted,
@@ -121,7 +121,7 @@ pub(super) fn count(
     status
 }
 
-/// Says whether a rollout gets on, has ended or is stuck.
+/// Sets the `Progressing` condition: progressing, complete or timed out.
 pub(super) fn follow(
     deployment: &Deployment,
     wanted: &Wanted,
@@ -155,7 +155,7 @@ pub(super) fn follow(
                     .last_transition_time
                     .clone_from(&known.last_transition_time);
             }
-            // Each step counts as news: the deadline is counted from it.
+            // Each step restarts the progress deadline.
             remove(&mut status, PROGRESSING);
             put(&mut status, better);
         } else if is_late(wanted, &status, now) {
@@ -173,7 +173,7 @@ pub(super) fn follow(
     status
 }
 
-/// When to look whether the deadline has passed.
+/// When the progress deadline passes.
 pub(super) fn next_look(
     deployment: &Deployment,
     wanted: &Wanted,
@@ -192,7 +192,7 @@ pub(super) fn next_look(
     Some(wait.unsigned_abs() + Duration::from_secs(1))
 }
 
-/// Whether all pods are of the present template and available.
+/// Whether all pods are of the current template and available.
 pub(super) fn is_complete(
     deployment: &Deployment,
     wanted: &Wanted,
@@ -228,7 +228,7 @@ fn is_late(wanted: &Wanted, status: &DeploymentStatus, now: Timestamp) -> bool {
     }
 }
 
-/// What keeps the sets from making pods, the new set first.
+/// The failure of the sets to create pods, the new set first.
 fn failure(new: Option<&ReplicaSet>, old: &[ReplicaSet]) -> Option<DeploymentCondition> {
     let failed = |set: &ReplicaSet| -> Option<ReplicaSetCondition> {
         let conditions = set.status.as_ref()?.conditions.as_deref()?;
@@ -248,7 +248,7 @@ fn failure(new: Option<&ReplicaSet>, old: &[ReplicaSet]) -> Option<DeploymentCon
     })
 }
 
-/// Pods that are ending; unknown if a set does not say.
+/// Number of terminating pods; `None` if a set does not report it.
 fn terminating(sets: &[&ReplicaSet]) -> Option<i32> {
     let mut sum = 0;
     for status in sets.iter().filter_map(|set| set.status.as_ref()) {

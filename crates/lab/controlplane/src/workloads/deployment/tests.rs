@@ -18,7 +18,7 @@ fn now() -> Timestamp {
     NOW.parse().unwrap()
 }
 
-/// A deployment of three pods of an image, but for what `change` says.
+/// A deployment of three pods of an image, with `change` merged into it.
 fn deployment(change: &Value) -> Deployment {
     let mut object = json!({
         "metadata": { "name": "web", "namespace": "shop", "uid": "d", "generation": 1, "annotations": {} },
@@ -49,14 +49,14 @@ fn template(image: &str) -> Value {
     })
 }
 
-/// The world of one deployment, in which ReplicaSets do at once what they are told.
-struct World {
+/// Fixture with one deployment, whose ReplicaSets follow at once.
+struct Fixture {
     deployment: Deployment,
     sets: Vec<Arc<ReplicaSet>>,
     busy: HashSet<String>,
 }
 
-impl World {
+impl Fixture {
     fn new(deployment: Deployment) -> Self {
         Self {
             deployment,
@@ -73,7 +73,7 @@ impl World {
         decide(&self.deployment, &self.sets, &self.busy, now).unwrap()
     }
 
-    /// Writes what a plan says, as the server would have it afterwards.
+    /// Applies a plan as the API server would.
     fn apply(&mut self, plan: Plan) {
         self.deployment = plan.deployment;
         for update in plan.update {
@@ -96,8 +96,8 @@ impl World {
         }
     }
 
-    /// ReplicaSets come to the size they should have; `available` says how many of so many pods of the
-    /// set of that number are available.
+    /// Scales ReplicaSets to their desired size; `available` returns how many pods of the set with
+    /// that index are available.
     fn settle(&mut self, available: impl Fn(usize, i32) -> i32) {
         for (number, set) in self.sets.iter_mut().enumerate() {
             let set = Arc::make_mut(set);
@@ -116,7 +116,7 @@ impl World {
         self.sets.iter().map(|set| replicas(set)).collect()
     }
 
-    /// Everything available, again and again, until nothing changes.
+    /// Repeats with all pods available until the plan is empty.
     fn run(&mut self) {
         for _ in 0..200 {
             self.settle(|_, there| there);

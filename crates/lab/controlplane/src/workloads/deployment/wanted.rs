@@ -1,4 +1,4 @@
-//! What a Deployment asks for, with everything it leaves open filled in.
+//! The spec of a Deployment with defaults and limits resolved.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -6,35 +6,35 @@ use runtime::Error;
 
 use crate::workloads::pods::portion;
 
-/// How pods of an old template give way to those of a new one.
+/// The update strategy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Strategy {
-    /// Little by little.
+    /// Rolling update.
     Rolling {
-        /// Pods there may be beyond those there should be.
+        /// Maximum number of pods above the desired replicas.
         surge: i32,
-        /// Pods that may be missing.
+        /// Maximum number of unavailable pods.
         unavailable: i32,
     },
-    /// All old ones go before the first new one comes.
+    /// All old pods terminate before the first new one is created.
     Recreate,
 }
 
-/// The numbers of a spec.
+/// The resolved numbers of a spec.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Wanted {
     pub(super) replicas: i32,
     pub(super) strategy: Strategy,
     pub(super) min_ready_seconds: i32,
-    /// Seconds within which something has to get better; upstream's largest number means never.
+    /// Progress deadline in seconds; upstream's maximum value disables it.
     pub(super) deadline: Option<i32>,
-    /// Old sets to keep.
+    /// Number of old sets to keep.
     pub(super) history: Option<i32>,
     pub(super) paused: bool,
 }
 
 impl Wanted {
-    /// Reads a spec.
+    /// Resolves a spec.
     pub(super) fn of(deployment: &Deployment) -> Result<Self, Error> {
         let Some(spec) = &deployment.spec else {
             return Err(Error::Invalid("a deployment without a spec".to_owned()));
@@ -67,7 +67,7 @@ impl Wanted {
         })
     }
 
-    /// Pods there may be beyond those there should be.
+    /// Maximum number of pods above the desired replicas.
     pub(super) fn surge(&self) -> i32 {
         match self.strategy {
             Strategy::Rolling { surge, .. } => surge,
@@ -75,7 +75,7 @@ impl Wanted {
         }
     }
 
-    /// Pods that have to be there.
+    /// Minimum number of available pods.
     pub(super) fn min_available(&self) -> i32 {
         match self.strategy {
             Strategy::Rolling { unavailable, .. } => self.replicas - unavailable.min(self.replicas),
@@ -83,14 +83,14 @@ impl Wanted {
         }
     }
 
-    /// The most pods there may be.
+    /// Maximum number of pods.
     pub(super) fn most(&self) -> i32 {
         self.replicas.saturating_add(self.surge())
     }
 }
 
-/// Surge is rounded up and unavailability down; one of them has to allow something, or nothing would
-/// ever move.
+/// Surge is rounded up and unavailability down; at least one of them has to be positive, or the
+/// rollout would never proceed.
 fn fence(
     surge: Option<&IntOrString>,
     unavailable: Option<&IntOrString>,

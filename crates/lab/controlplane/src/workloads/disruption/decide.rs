@@ -1,4 +1,4 @@
-//! What a budget comes to.
+//! Evaluation of a budget.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -13,40 +13,40 @@ use runtime::Error;
 
 use super::super::pods::{is_ready, number_of, portion};
 
-/// How long a pod that was let go may take until it is told to end. After that it was not meant, and
-/// counts again.
-const PATIENCE: SignedDuration = SignedDuration::from_mins(2);
+/// How long a disrupted pod may take until its deletion. After that the eviction is considered
+/// failed, and the pod counts again (upstream's `DeletionTimeout`).
+const DELETION_TIMEOUT: SignedDuration = SignedDuration::from_mins(2);
 
-/// What a budget asks for.
+/// Requirements of a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Wanted {
-    /// How many pods there should be.
+    /// Expected number of pods.
     pub(super) expected: i32,
-    /// How many of them healthy.
+    /// Desired number of healthy pods.
     pub(super) healthy: i32,
 }
 
-/// What a budget comes to.
+/// The evaluated budget.
 #[derive(Debug, PartialEq)]
 pub(super) struct Counted {
     pub(super) status: PodDisruptionBudgetStatus,
-    /// When time alone may change that.
+    /// When time alone may change the result.
     pub(super) look_again: Option<Duration>,
 }
 
-/// Whether a budget depends on how many pods there should be, and not only on those there are.
+/// Whether a budget depends on the scale of the pods' controllers, and not only on existing pods.
 pub(super) fn needs_scale(budget: &PodDisruptionBudget) -> bool {
     budget.spec.as_ref().is_some_and(|spec| {
         spec.max_unavailable.is_some() || matches!(spec.min_available, Some(IntOrString::String(_)))
     })
 }
 
-/// The number of pods there are.
+/// Number of existing pods.
 pub(super) fn number_of_pods(pods: &[Arc<Pod>]) -> i32 {
     number_of(pods)
 }
 
-/// What a budget asks for, of so many pods.
+/// The requirements of a budget for this number of expected pods.
 pub(super) fn wanted(budget: &PodDisruptionBudget, expected: i32) -> Result<Wanted, Error> {
     let spec = budget.spec.as_ref();
     let most = spec.and_then(|spec| spec.max_unavailable.as_ref());
@@ -66,7 +66,7 @@ pub(super) fn wanted(budget: &PodDisruptionBudget, expected: i32) -> Result<Want
     Ok(Wanted { expected, healthy })
 }
 
-/// Counts.
+/// Evaluates a budget.
 pub(super) fn count(
     budget: &PodDisruptionBudget,
     pods: &[Arc<Pod>],
@@ -77,7 +77,7 @@ pub(super) fn count(
     let mut look_again: Option<SignedDuration> = None;
     let mut healthy = 0;
     for pod in pods.iter().filter(|pod| stays(pod)) {
-        match let_go(budget, pod) {
+        match disrupted_at(budget, pod) {
             Some(since) if left(since, now) >= SignedDuration::ZERO => {
                 let name = pod.metadata.name.clone().unwrap_or_default();
                 disrupted.insert(name, since.clone());
@@ -105,12 +105,12 @@ pub(super) fn count(
     };
     Counted {
         status,
-        // A moment later, so that it is over then.
+        // One second later, so that the timeout has passed.
         look_again: look_again.map(|wait| wait.unsigned_abs() + Duration::from_secs(1)),
     }
 }
 
-/// A budget that does not name these pods.
+/// The budget without these disrupted pods.
 pub(super) fn without(
     budget: &PodDisruptionBudget,
     names: &HashSet<String>,
@@ -124,7 +124,7 @@ pub(super) fn without(
     budget
 }
 
-/// Pods that were let go long ago and have not been told to end.
+/// Disrupted pods that were not deleted within the timeout.
 pub(super) fn overdue<'a>(
     budget: &PodDisruptionBudget,
     pods: &'a [Arc<Pod>],
@@ -132,11 +132,12 @@ pub(super) fn overdue<'a>(
 ) -> impl Iterator<Item = &'a Arc<Pod>> {
     pods.iter().filter(move |pod| {
         stays(pod)
-            && let_go(budget, pod).is_some_and(|since| left(since, now) < SignedDuration::ZERO)
+            && disrupted_at(budget, pod)
+                .is_some_and(|since| left(since, now) < SignedDuration::ZERO)
     })
 }
 
-/// The status when nobody knows how many pods there should be.
+/// The status when the expected number of pods is unknown.
 pub(super) fn unknown(
     budget: &PodDisruptionBudget,
     why: &str,
@@ -164,17 +165,17 @@ fn stays(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_none()
 }
 
-/// When an eviction let a pod go.
-fn let_go<'a>(budget: &'a PodDisruptionBudget, pod: &Pod) -> Option<&'a Time> {
+/// When an eviction recorded the pod as disrupted.
+fn disrupted_at<'a>(budget: &'a PodDisruptionBudget, pod: &Pod) -> Option<&'a Time> {
     let disrupted = budget.status.as_ref()?.disrupted_pods.as_ref()?;
     disrupted.get(pod.metadata.name.as_deref()?)
 }
 
 fn left(since: &Time, now: Timestamp) -> SignedDuration {
-    PATIENCE.saturating_sub(now.duration_since(since.0))
+    DELETION_TIMEOUT.saturating_sub(now.duration_since(since.0))
 }
 
-/// The conditions with `DisruptionAllowed` as told; its time is that of its last turn.
+/// The conditions with `DisruptionAllowed`; its transition time changes with its status only.
 fn conditions(
     budget: &PodDisruptionBudget,
     holds: bool,

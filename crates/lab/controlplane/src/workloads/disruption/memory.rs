@@ -1,9 +1,10 @@
-//! Which pods that were let go are gone, although there is a pod of that name again.
+//! Detects disrupted pods that are gone although a pod of the same name exists.
 //!
-//! A budget names the pods that evictions let go. The pods of a StatefulSet come back under their
-//! names, often before anybody has looked: the new pod is then taken for the one that was let go,
-//! and nothing more may go for two minutes. Revisions tell them apart, which are one counter for all
-//! objects: what was noted before a pod was last seen is about that pod, and not about the next.
+//! A budget's status names the pods that evictions have disrupted. StatefulSets recreate pods under
+//! the same name, often before the budget is reconciled: the new pod would be mistaken for the
+//! disrupted one, and block further evictions for two minutes. Resource versions distinguish them,
+//! as one counter covers all objects: an entry recorded before a pod's last observation refers to
+//! that pod, not to its successor.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,8 +15,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use parking_lot::Mutex;
 use runtime::{Change, Key};
 
-/// How long a pod that is gone is remembered: longer than a budget names it.
-const REMEMBERED: SignedDuration = SignedDuration::from_mins(5);
+/// How long a deleted pod is remembered: longer than a budget names it.
+const RETENTION: SignedDuration = SignedDuration::from_mins(5);
 
 #[derive(Debug, Default)]
 pub(super) struct Memory {
@@ -24,14 +25,15 @@ pub(super) struct Memory {
 
 #[derive(Debug, Default)]
 struct State {
-    /// By budget and pod: the time that is noted, and the revision it was first seen at.
+    /// By budget and pod: the recorded time, and the resource version at which it was first
+    /// observed.
     noted: HashMap<Key, HashMap<String, (Timestamp, u64)>>,
-    /// The revisions that pods were last seen at before they were gone, and when that was.
+    /// The last resource versions of deleted pods, and the time of deletion.
     gone: HashMap<Key, (u64, Timestamp)>,
 }
 
 impl Memory {
-    /// Remembers since when a budget names pods.
+    /// Records the entries of a budget.
     pub(super) fn note(&self, change: &Change<PodDisruptionBudget>) {
         let Some(budget) = change.object() else {
             return;
@@ -56,7 +58,7 @@ impl Memory {
         }
     }
 
-    /// Remembers that a pod is gone, if it is.
+    /// Records a deleted pod.
     pub(super) fn see(&self, change: &Change<Pod>, now: Timestamp) {
         let Some(old) = &change.old else { return };
         let new = change.new.as_ref();
@@ -66,13 +68,13 @@ impl Memory {
         let mut state = self.state.lock();
         state
             .gone
-            .retain(|_, (_, since)| now.duration_since(*since) < REMEMBERED);
+            .retain(|_, (_, since)| now.duration_since(*since) < RETENTION);
         let last = revision(&old.metadata);
         state.gone.insert(Key::of(&old.metadata), (last, now));
     }
 
-    /// The names in a budget that are about pods which are gone.
-    pub(super) fn outlived(&self, budget: &Key) -> HashSet<String> {
+    /// Entries of a budget that refer to deleted pods.
+    pub(super) fn stale_entries(&self, budget: &Key) -> HashSet<String> {
         let state = self.state.lock();
         let noted = state.noted.get(budget).into_iter().flatten();
         noted

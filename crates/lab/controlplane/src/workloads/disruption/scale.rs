@@ -1,4 +1,4 @@
-//! How many pods there should be: what their controllers have been asked for.
+//! The expected number of pods: the scale of their controllers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use runtime::{Cache, Error, Manager};
 
 use super::super::pods::controller_of;
 
-/// The controllers that say how many pods there should be.
+/// The controllers with a scale.
 pub(super) struct Scales {
     client: Client,
     deployments: Cache<Deployment>,
@@ -22,16 +22,16 @@ pub(super) struct Scales {
     replication_controllers: Cache<ReplicationController>,
 }
 
-/// What was found.
+/// The expected pods.
 #[derive(Debug, Default)]
-pub(super) struct Found {
-    /// How many pods there should be.
+pub(super) struct ExpectedPods {
+    /// Expected number of pods.
     pub(super) replicas: i32,
-    /// Whether there are pods that nobody controls.
+    /// Whether some pods have no controller.
     pub(super) has_unmanaged: bool,
 }
 
-/// The uid of a controller, and how many pods it has been asked for.
+/// The UID and the desired replicas of a controller.
 type Scale = (String, i32);
 
 impl Scales {
@@ -54,8 +54,8 @@ impl Scales {
         );
     }
 
-    /// What the controllers of these pods have been asked for, each counted once.
-    pub(super) async fn of(&self, pods: &[Arc<Pod>]) -> Result<Found, Error> {
+    /// The scales of the pods' controllers, each counted once.
+    pub(super) async fn of(&self, pods: &[Arc<Pod>]) -> Result<ExpectedPods, Error> {
         let mut known: HashMap<String, Scale> = HashMap::new();
         let mut has_unmanaged = false;
         for pod in pods {
@@ -73,7 +73,7 @@ impl Scales {
             known.insert(controller.uid.clone(), scale);
         }
         let by_controller: HashMap<String, i32> = known.into_values().collect();
-        Ok(Found {
+        Ok(ExpectedPods {
             replicas: by_controller.into_values().sum(),
             has_unmanaged,
         })
@@ -94,11 +94,11 @@ impl Scales {
             ("", "ReplicationController") => {
                 Ok(self.of_replication_controller(controller, namespace))
             }
-            _ => self.ask(controller, namespace).await,
+            _ => self.read_scale(controller, namespace).await,
         }
     }
 
-    /// A ReplicaSet of a Deployment has what the Deployment gives it: the Deployment is asked.
+    /// For a ReplicaSet of a Deployment the scale of the Deployment counts.
     fn of_replica_set(&self, controller: &OwnerReference, namespace: &str) -> Option<Scale> {
         let set = self.replica_sets.get(namespace, &controller.name)?;
         if set.metadata.uid.as_ref() != Some(&controller.uid) {
@@ -135,8 +135,8 @@ impl Scales {
             .then(|| (controller.uid.clone(), replicas.unwrap_or(1)))
     }
 
-    /// Asks a controller of any other kind through its `scale`.
-    async fn ask(
+    /// Reads the `scale` subresource of a controller of any other kind.
+    async fn read_scale(
         &self,
         controller: &OwnerReference,
         namespace: &str,
@@ -146,7 +146,7 @@ impl Scales {
             .split_once('/')
             .unwrap_or(("", &controller.api_version));
         let gvk = GroupVersionKind::gvk(group, version, &controller.kind);
-        let operation = || format!("find out what {} is", controller.kind);
+        let operation = || format!("discover the kind {}", controller.kind);
         let (resource, can) = kube::discovery::pinned_kind(&self.client, &gvk)
             .await
             .map_err(Error::api(operation()))?;

@@ -1,4 +1,4 @@
-//! Pods that were to be disrupted and were not: after a while they do not say so any more.
+//! Clears stale `DisruptionTarget` conditions of pods that were not disrupted.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use serde_json::json;
 use super::super::pods::is_active;
 
 const WORKERS: usize = 1;
-/// How long a pod may say that it is to be disrupted.
-const PATIENCE: SignedDuration = SignedDuration::from_mins(2);
+/// How long the condition may stay true without a deletion.
+const CONDITION_TIMEOUT: SignedDuration = SignedDuration::from_mins(2);
 const CONDITION: &str = "DisruptionTarget";
 
-/// Starts it; the cache has been synced.
+/// Starts the controller; the cache has been synced.
 pub(super) fn start(manager: &Manager, pods: &Cache<Pod>) {
     let queue = Queue::<Key>::new();
     let found = queue.clone();
@@ -34,7 +34,7 @@ pub(super) fn start(manager: &Manager, pods: &Cache<Pod>) {
     manager.start(controller, &queue, WORKERS);
 }
 
-/// How long until a pod is to take back that it is to be disrupted, if it says so and stays.
+/// Time until the condition of a pod becomes stale, if it is set and the pod is not being deleted.
 pub(super) fn stale_in(pod: &Pod, now: Timestamp) -> Option<Duration> {
     let mut conditions = pod.status.as_ref()?.conditions.iter().flatten();
     let condition = conditions.find(|condition| condition.type_ == CONDITION)?;
@@ -44,7 +44,7 @@ pub(super) fn stale_in(pod: &Pod, now: Timestamp) -> Option<Duration> {
     }
     let since = condition.last_transition_time.as_ref().map(|time| time.0);
     let waited = now.duration_since(since.unwrap_or(Timestamp::UNIX_EPOCH));
-    let left = PATIENCE.saturating_sub(waited);
+    let left = CONDITION_TIMEOUT.saturating_sub(waited);
     Some(Duration::try_from(left).unwrap_or_default())
 }
 
@@ -85,7 +85,7 @@ impl Reconcile for Stale {
                 &Patch::Strategic(&patch),
             )
             .await
-            .or_absent()
+            .not_found_as_none()
             .map_err(Error::api(format!("update the status of pod {key}")))?;
         if let Some(written) = written {
             self.pods.saw(&written).await;

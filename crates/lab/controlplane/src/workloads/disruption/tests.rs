@@ -46,7 +46,11 @@ fn now() -> Timestamp {
 #[case::at_most_down(json!({ "maxUnavailable": 1 }), 5, 4)]
 #[case::at_most_a_share_down(json!({ "maxUnavailable": "30%" }), 5, 3)]
 #[case::more_than_there_are(json!({ "maxUnavailable": 9 }), 5, 0)]
-fn asks_for_healthy_pods(#[case] spec: Value, #[case] expected: i32, #[case] healthy: i32) {
+fn desired_healthy_pods_are_resolved(
+    #[case] spec: Value,
+    #[case] expected: i32,
+    #[case] healthy: i32,
+) {
     let wanted = decide::wanted(&budget(spec, json!({})), expected).unwrap();
     assert_eq!(wanted, Wanted { expected, healthy });
 }
@@ -62,7 +66,7 @@ fn asks_for_healthy_pods(#[case] spec: Value, #[case] expected: i32, #[case] hea
 #[case::one_was_let_go_and_stayed(
     &["a ready", "b ready", "c ready"], 2, json!({ "c": "2026-01-01T00:07:00Z" }), (3, 1)
 )]
-fn counts_what_may_go(
+fn allowed_disruptions_are_counted(
     #[case] pods: &[&str],
     #[case] healthy: i32,
     #[case] disrupted: Value,
@@ -93,14 +97,14 @@ fn counts_what_may_go(
         (holds, reason)
     );
     assert_eq!(status.observed_generation, Some(2));
-    // Counting what has been counted changes nothing.
+    // A second evaluation changes nothing.
     let mut again = budget.clone();
     again.status = Some(status.clone());
     assert_eq!(decide::count(&again, &pods, wanted, now()).status, *status);
 }
 
 #[test]
-fn a_pod_that_was_let_go_is_looked_at_again_when_its_time_is_over() {
+fn disrupted_pod_counts_again_after_its_timeout() {
     let pods = [pod("a ready")];
     let budget = budget(
         json!({ "minAvailable": 0 }),
@@ -127,7 +131,7 @@ fn at<K: serde::de::DeserializeOwned>(object: &Value, revision: u64) -> Arc<K> {
 }
 
 #[test]
-fn a_pod_is_not_taken_for_the_one_that_had_its_name() {
+fn successor_is_not_mistaken_for_the_disrupted_pod() {
     let memory = Memory::default();
     let key = Key::new("here", "web");
     let quiet = json!({ "metadata": { "namespace": "here", "name": "web" } });
@@ -142,24 +146,24 @@ fn a_pod_is_not_taken_for_the_one_that_had_its_name() {
     };
 
     note(at(&quiet, 1), at(&naming, 5));
-    assert!(memory.outlived(&key).is_empty(), "it is still there");
-    // Written again meanwhile, with the same in it.
+    assert!(memory.stale_entries(&key).is_empty(), "it is still there");
+    // Written again meanwhile with the same content.
     note(at(&naming, 5), at(&naming, 9));
     let gone = Change {
         old: Some(at(&first, 6)),
         new: None,
     };
     memory.see(&gone, now());
-    assert_eq!(memory.outlived(&key), ["web-0".to_owned()].into());
+    assert_eq!(memory.stale_entries(&key), ["web-0".to_owned()].into());
 
-    // The next one of that name is let go, too, in the same second.
+    // The next pod of that name is disrupted, too, in the same second.
     note(at(&naming, 9), at(&quiet, 10));
     note(at(&quiet, 10), at(&naming, 11));
-    assert!(memory.outlived(&key).is_empty());
+    assert!(memory.stale_entries(&key).is_empty());
 }
 
 #[test]
-fn without_pods_none_may_go() {
+fn without_pods_no_disruption_is_allowed() {
     let budget = budget(json!({ "maxUnavailable": 1 }), json!({}));
     let wanted = decide::wanted(&budget, 0).unwrap();
     let status = decide::count(&budget, &[], wanted, now()).status;
@@ -167,7 +171,7 @@ fn without_pods_none_may_go() {
 }
 
 #[test]
-fn what_cannot_be_counted_lets_nothing_go() {
+fn unknown_scale_allows_no_disruption() {
     let budget = budget(
         json!({ "maxUnavailable": 1 }),
         json!({ "disruptionsAllowed": 3, "currentHealthy": 4, "observedGeneration": 1 }),
@@ -197,10 +201,7 @@ fn what_cannot_be_counted_lets_nothing_go() {
     None
 )]
 #[case::taken_back(json!([{ "type": "DisruptionTarget", "status": "False" }]), None)]
-fn a_pod_that_stays_takes_back_that_it_goes(
-    #[case] conditions: Value,
-    #[case] seconds: Option<u64>,
-) {
+fn stale_disruption_condition_is_cleared(#[case] conditions: Value, #[case] seconds: Option<u64>) {
     let pod: Pod =
         from_value(json!({ "status": { "phase": "Running", "conditions": conditions } })).unwrap();
     assert_eq!(stale_in(&pod, now()), seconds.map(Duration::from_secs));

@@ -1,4 +1,4 @@
-//! Which revision holds a template, and which are not needed any more.
+//! Lookup and pruning of revisions.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -8,17 +8,17 @@ use k8s_openapi::api::core::v1::PodTemplateSpec;
 use machinery::json;
 use serde_json::{Value, json};
 
-/// Letters and digits that spell no words (`SafeEncodeString`).
+/// Letters and digits that form no words (`SafeEncodeString`).
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// What is to be done so that a revision holds the present template.
+/// How to get a revision of the current template.
 #[derive(Debug, PartialEq)]
 pub(super) enum Plan {
-    /// The newest does.
+    /// The newest has it.
     Keep(Arc<ControllerRevision>),
-    /// An older one does, and is to be the newest: a rollback.
+    /// An older one has it and becomes the newest: a rollback.
     Renumber(Arc<ControllerRevision>, i64),
-    /// None does; the fresh one has this number.
+    /// None has it; create one with this number.
     Create(i64),
 }
 
@@ -53,7 +53,7 @@ pub(super) fn sort(revisions: &mut [Arc<ControllerRevision>]) {
     });
 }
 
-/// The oldest revisions beyond the limit, of those whose names are not `live`.
+/// The oldest revisions beyond the limit that are not `live`.
 pub(in super::super) fn surplus<'a>(
     revisions: &'a [Arc<ControllerRevision>],
     live: &HashSet<String>,
@@ -73,22 +73,22 @@ pub(in super::super) fn surplus<'a>(
     idle.into_iter().take(many).collect()
 }
 
-/// The patch that puts a template back, which `kubectl rollout undo` applies as it is.
+/// The patch that restores a template, which `kubectl rollout undo` applies verbatim.
 pub(super) fn data(template: &PodTemplateSpec) -> Value {
     let mut template = serde_json::to_value(template).unwrap_or_default();
     template["$patch"] = "replace".into();
     json!({ "spec": { "template": template } })
 }
 
-/// The template a revision holds. Upstream may have written it with other defaults spelled out,
-/// which is why revisions are compared by what they mean.
+/// The template of a revision. Upstream may have written other defaults explicitly, which is why
+/// revisions are compared semantically.
 pub(in super::super) fn template(revision: &ControllerRevision) -> Option<PodTemplateSpec> {
     let template = revision.data.as_ref()?.0.pointer("/spec/template")?;
     serde_json::from_value(template.clone()).ok()
 }
 
-/// A short name for something, as kube-controller-manager makes it: FNV-1 over the JSON and the
-/// number of collisions so far, in letters that spell no words.
+/// A short hash as kube-controller-manager computes it: FNV-1 over the JSON and the collision
+/// count, in letters that form no words.
 pub(in super::super) fn hash(data: &Value, collisions: Option<i32>) -> String {
     let collisions = collisions.map(|count| count.to_string());
     let bytes = json::to_vec(data);

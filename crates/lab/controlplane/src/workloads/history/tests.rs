@@ -88,7 +88,7 @@ fn drops_the_oldest_idle_revisions(
 }
 
 #[test]
-fn a_hash_depends_on_the_collisions_and_is_safe() {
+fn hash_depends_on_the_collision_count() {
     let data = decide::data(&template("a"));
     let first = decide::hash(&data, Some(0));
     assert_eq!(first, decide::hash(&data, Some(0)));
@@ -102,7 +102,7 @@ fn a_hash_depends_on_the_collisions_and_is_safe() {
 }
 
 #[test]
-fn a_revision_gives_its_template_back() {
+fn revision_restores_its_template() {
     assert_eq!(
         decide::template(&revision("x", 1, "a")),
         Some(template("a"))

@@ -1,13 +1,13 @@
-//! How long a Job waits after pods have failed: ten seconds, then twice as long with every further
-//! failure, until one succeeds.
+//! Backoff of a Job after failed pods: ten seconds, doubling with every further failure until one
+//! succeeds.
 
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 
-const FIRST: Duration = Duration::from_secs(10);
-const LONGEST: Duration = Duration::from_mins(10);
+const INITIAL_BACKOFF: Duration = Duration::from_secs(10);
+const MAX_BACKOFF: Duration = Duration::from_mins(10);
 
 /// Failures since the last success.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -17,7 +17,7 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
-    /// With what has ended since: when pods succeeded, and when they failed.
+    /// Adds pods that terminated since: times of successes and failures.
     pub(super) fn after(self, succeeded: &[Timestamp], failed: &[Timestamp]) -> Self {
         let success = succeeded.iter().max();
         let since: Vec<_> = failed
@@ -37,7 +37,7 @@ impl Backoff {
         }
     }
 
-    /// How long to wait still.
+    /// The remaining delay.
     pub(super) fn remaining(self, now: Timestamp) -> Duration {
         match self.last {
             Some(last) => remaining(self.failures, last, now),
@@ -46,14 +46,14 @@ impl Backoff {
     }
 }
 
-/// How long to wait still after so many failures, the last of them then.
+/// The remaining delay after this number of failures, the last of them at `last`.
 pub(super) fn remaining(failures: i32, last: Timestamp, now: Timestamp) -> Duration {
     let Ok(failures @ 1..) = u32::try_from(failures) else {
         return Duration::ZERO;
     };
-    let wait = FIRST
+    let wait = INITIAL_BACKOFF
         .saturating_mul(1 << (failures - 1).min(10))
-        .min(LONGEST);
+        .min(MAX_BACKOFF);
     let waited = now.duration_since(last);
     let left = SignedDuration::try_from(wait).map(|wait| wait.saturating_sub(waited));
     left.ok()
@@ -61,11 +61,11 @@ pub(super) fn remaining(failures: i32, last: Timestamp, now: Timestamp) -> Durat
         .unwrap_or_default()
 }
 
-/// When a pod ended, as well as it can be told: when its containers did, when it stopped being
-/// ready, when it was told to end, when it was made.
+/// When a pod terminated, by the best available evidence: end of its containers, end of readiness,
+/// deletion, creation.
 pub(super) fn ended_at(pod: &Pod) -> Timestamp {
     let meta = &pod.metadata;
-    let told = meta.deletion_timestamp.as_ref().map(|time| {
+    let deleted_at = meta.deletion_timestamp.as_ref().map(|time| {
         let grace = meta.deletion_grace_period_seconds.unwrap_or(0);
         time.0
             .checked_sub(SignedDuration::from_secs(grace))
@@ -73,12 +73,12 @@ pub(super) fn ended_at(pod: &Pod) -> Timestamp {
     });
     containers_ended_at(pod)
         .or_else(|| stopped_being_ready_at(pod))
-        .or(told)
+        .or(deleted_at)
         .or_else(|| meta.creation_timestamp.as_ref().map(|time| time.0))
         .unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
-/// When the last container ended, if all have; sidecars are containers too.
+/// When the last container terminated, if all have; sidecars included.
 fn containers_ended_at(pod: &Pod) -> Option<Timestamp> {
     let status = pod.status.as_ref()?;
     let is_sidecar = |container: &&ContainerStatus| {

@@ -1,9 +1,9 @@
-//! What a Job does next, and what it then reports.
+//! Decisions and status of a Job.
 //!
-//! A round has these parts, and may end after any of them: pods are made or taken away; the status
-//! names the pods that have ended; they are let go; the status counts them, and says that the Job is
-//! over. Whatever a round leaves undone, the next one finds: a pod that is not let go is not counted,
-//! and one that is named is not named again.
+//! A reconcile has these steps, and may be interrupted after any of them: pods are created or
+//! deleted; the status records terminated pods; their finalizers are removed; the status counts
+//! them and completes the Job. The next reconcile resumes: a pod with its finalizer is not counted,
+//! and a recorded one is not recorded again.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -14,216 +14,216 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::super::pods::{BURST, first_to_go, is_ready, is_terminating};
 use super::backoff;
-use super::facts::{Facts, Verdict, many, phase};
 use super::indexes::Indexes;
+use super::inputs::{JobInputs, JobVerdict, many, phase};
 use super::pod::{self, Wanted};
 use super::policy::{Failure, judge};
 use super::status;
 
-/// The most pods named in a status.
+/// Maximum number of recorded pods in a status.
 const MOST_NAMED: usize = 500;
 
-/// What to do about pods.
+/// Action on pods.
 #[derive(Debug, PartialEq)]
-pub(super) enum Act {
-    /// Nothing.
+pub(super) enum PodAction {
+    /// None.
     Nothing,
-    /// The Job may do nothing about pods: it is to go.
+    /// The Job is being deleted and must not touch pods.
     Leave,
-    /// Make these.
+    /// Create these.
     Create(Vec<Wanted>),
-    /// Take these away. They are let go first, and so count for nothing.
+    /// Delete these. Their finalizers are removed first, so they are not counted.
     Drop(Vec<Arc<Pod>>),
-    /// Take these away: the Job is over.
+    /// Delete these: the Job is finished.
     End(Vec<Arc<Pod>>),
 }
 
-/// What to do, and how long to wait before doing more.
+/// The action, and the delay before the next one.
 #[derive(Debug, PartialEq)]
 pub(super) struct Plan {
-    pub(super) act: Act,
+    pub(super) act: PodAction,
     pub(super) wait: Option<Duration>,
 }
 
-/// What came of it.
+/// Outcome of the action.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
-    /// The uids of the pods that were taken away.
+    /// UIDs of deleted pods.
     pub(super) removed: HashSet<String>,
-    /// How many pods were made.
+    /// Number of created pods.
     pub(super) created: i32,
 }
 
-/// Something to say about the Job.
+/// An event to emit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Said {
+pub(super) struct JobEvent {
     pub(super) reason: &'static str,
     pub(super) message: &'static str,
 }
 
-/// What to report.
+/// Status changes to write.
 #[derive(Debug)]
 pub(super) struct Report {
-    /// What to write before pods are let go.
+    /// The status to write before finalizers are removed.
     pub(super) status: JobStatus,
-    /// Pods to let go.
+    /// Pods whose finalizers are removed.
     pub(super) release: Vec<Arc<Pod>>,
-    /// How the Job ends, as soon as nothing is left to be counted.
-    pub(super) verdict: Option<Verdict>,
-    /// Whether there are more pods to let go, in a later round.
+    /// How the Job ends, once all pods are counted.
+    pub(super) verdict: Option<JobVerdict>,
+    /// Whether there are more pods to release in a later reconcile.
     pub(super) more: bool,
-    pub(super) said: Option<Said>,
+    pub(super) new_event: Option<JobEvent>,
 }
 
-/// Decides what to do about pods.
-pub(super) fn plan(facts: &Facts<'_>) -> Plan {
-    let deadline = facts.until_deadline().filter(|_| facts.verdict.is_none());
-    if facts.verdict.is_some() {
+/// Decides the action on pods.
+pub(super) fn plan(inputs: &JobInputs<'_>) -> Plan {
+    let deadline = inputs.until_deadline().filter(|_| inputs.verdict.is_none());
+    if inputs.verdict.is_some() {
         return Plan {
-            act: Act::End(facts.active.clone()),
+            act: PodAction::End(inputs.active.clone()),
             wait: None,
         };
     }
-    if facts.job.metadata.deletion_timestamp.is_some() {
+    if inputs.job.metadata.deletion_timestamp.is_some() {
         return Plan {
-            act: Act::Leave,
+            act: PodAction::Leave,
             wait: None,
         };
     }
-    let Plan { act, wait } = manage(facts);
+    let Plan { act, wait } = manage(inputs);
     Plan {
         act,
         wait: wait.into_iter().chain(deadline).min(),
     }
 }
 
-fn manage(facts: &Facts<'_>) -> Plan {
+fn manage(inputs: &JobInputs<'_>) -> Plan {
     let at_once = |act| Plan { act, wait: None };
-    let active = many(facts.active.iter());
-    if facts.is_suspended() {
+    let active = many(inputs.active.iter());
+    if inputs.is_suspended() {
         return at_once(match active {
-            0 => Act::Nothing,
-            _ => Act::Drop(facts.active.clone()),
+            0 => PodAction::Nothing,
+            _ => PodAction::Drop(inputs.active.clone()),
         });
     }
-    let parallelism = facts.spec.parallelism.unwrap_or(1);
-    let wanted = match facts.spec.completions {
-        // The first success is the end of it: those that run may go on, none is added.
-        None if facts.succeeded > 0 => active,
+    let parallelism = inputs.spec.parallelism.unwrap_or(1);
+    let wanted = match inputs.spec.completions {
+        // After the first success running pods may finish, but none is added.
+        None if inputs.succeeded > 0 => active,
         None => parallelism,
-        Some(completions) => (completions - facts.succeeded).clamp(0, parallelism.max(0)),
+        Some(completions) => (completions - inputs.succeeded).clamp(0, parallelism.max(0)),
     };
-    let mut surplus = surplus(facts, usize::try_from(active - wanted).unwrap_or(0));
+    let mut surplus = surplus(inputs, usize::try_from(active - wanted).unwrap_or(0));
     surplus.truncate(BURST);
     if !surplus.is_empty() {
-        return at_once(Act::Drop(surplus));
+        return at_once(PodAction::Drop(surplus));
     }
-    let leaving = if facts.replaces_only_failed() {
-        facts.terminating
+    let leaving = if inputs.replaces_only_failed() {
+        inputs.terminating
     } else {
         0
     };
     let missing = usize::try_from(wanted - leaving - active).unwrap_or(0);
     if missing == 0 {
-        return at_once(Act::Nothing);
+        return at_once(PodAction::Nothing);
     }
-    let own_limits = facts.failed.is_some();
-    let wait = facts.backoff.remaining(facts.now);
+    let own_limits = inputs.failed.is_some();
+    let wait = inputs.backoff.remaining(inputs.now);
     if !own_limits && !wait.is_zero() {
         return Plan {
-            act: Act::Nothing,
+            act: PodAction::Nothing,
             wait: Some(wait),
         };
     }
-    create(facts, missing.min(BURST))
+    create(inputs, missing.min(BURST))
 }
 
-fn create(facts: &Facts<'_>, missing: usize) -> Plan {
-    let Some(completions) = facts.indexed() else {
+fn create(inputs: &JobInputs<'_>, missing: usize) -> Plan {
+    let Some(completions) = inputs.indexed() else {
         return Plan {
-            act: Act::Create(vec![Wanted::default(); missing]),
+            act: PodAction::Create(vec![Wanted::default(); missing]),
             wait: None,
         };
     };
-    let pending = pending(facts, completions, missing);
-    if facts.failed.is_none() {
+    let pending = pending(inputs, completions, missing);
+    if inputs.failed.is_none() {
         let wanted = pending.into_iter().map(|index| Wanted {
             index: Some(index),
             failures: None,
         });
         return Plan {
-            act: Act::Create(wanted.collect()),
+            act: PodAction::Create(wanted.collect()),
             wait: None,
         };
     }
     let mut waits = Vec::new();
     let mut wanted = Vec::new();
     for index in pending {
-        let failed = facts.carriers.get(&index).map(|pod| &**pod);
+        let failed = inputs.carriers.get(&index).map(|pod| &**pod);
         let wait = failed.map_or(Duration::ZERO, |failed| {
             let failures = pod::all_failures_before(failed).saturating_add(1);
-            backoff::remaining(failures, backoff::ended_at(failed), facts.now)
+            backoff::remaining(failures, backoff::ended_at(failed), inputs.now)
         });
         if wait.is_zero() {
-            wanted.push(Wanted::instead(facts.job, index, failed));
+            wanted.push(Wanted::instead(inputs.job, index, failed));
         } else {
             waits.push(wait);
         }
     }
     Plan {
         act: match wanted.len() {
-            0 => Act::Nothing,
-            _ => Act::Create(wanted),
+            0 => PodAction::Nothing,
+            _ => PodAction::Create(wanted),
         },
         wait: waits.into_iter().min(),
     }
 }
 
-/// The first indexes that nothing runs for.
-fn pending(facts: &Facts<'_>, completions: i32, count: usize) -> Vec<i32> {
-    let waited_for = |pod: &&Arc<Pod>| facts.replaces_only_failed() && is_terminating(pod);
-    let active = facts.active.iter();
+/// The first indexes without a pod.
+fn pending(inputs: &JobInputs<'_>, completions: i32, count: usize) -> Vec<i32> {
+    let waited_for = |pod: &&Arc<Pod>| inputs.replaces_only_failed() && is_terminating(pod);
+    let active = inputs.active.iter();
     let taken: Indexes = active
-        .chain(facts.pods.iter().filter(waited_for))
+        .chain(inputs.pods.iter().filter(waited_for))
         .filter_map(|pod| pod::index(pod))
         .collect();
-    let mut settled = facts.completed.union(&taken);
-    if let Some(failed) = &facts.failed {
+    let mut settled = inputs.completed.union(&taken);
+    if let Some(failed) = &inputs.failed {
         settled = settled.union(failed);
     }
     settled.first_missing(completions, count)
 }
 
-/// The pods to take away: at least so many, and all that share an index or have none of the Job's.
-fn surplus(facts: &Facts<'_>, at_least: usize) -> Vec<Arc<Pod>> {
+/// The pods to delete: at least this many, and all with a duplicate or invalid index.
+fn surplus(inputs: &JobInputs<'_>, at_least: usize) -> Vec<Arc<Pod>> {
     let (mut gone, mut left) = (Vec::new(), Vec::new());
-    if facts.indexed().is_some() {
+    if inputs.indexed().is_some() {
         let mut by_index: BTreeMap<i32, Vec<Arc<Pod>>> = BTreeMap::new();
-        for pod in &facts.active {
-            match facts.valid_index(pod) {
+        for pod in &inputs.active {
+            match inputs.valid_index(pod) {
                 Some(index) => by_index.entry(index).or_default().push(Arc::clone(pod)),
                 None => gone.push(Arc::clone(pod)),
             }
         }
         for pods in by_index.into_values() {
-            let doubled = first_to_go(pods.clone(), &[], pods.len() - 1, facts.now);
+            let doubled = first_to_go(pods.clone(), &[], pods.len() - 1, inputs.now);
             left.extend(pods.into_iter().filter(|pod| !doubled.contains(pod)));
             gone.extend(doubled);
         }
     } else {
-        left.clone_from(&facts.active);
+        left.clone_from(&inputs.active);
     }
     let more = at_least.saturating_sub(gone.len());
     if more > 0 {
-        gone.extend(first_to_go(left, &[], more, facts.now));
+        gone.extend(first_to_go(left, &[], more, inputs.now));
     }
     gone
 }
 
-/// What to report after pods have been made or taken away.
-pub(super) fn report(facts: &Facts<'_>, plan: &Plan, outcome: &Outcome) -> Report {
-    let mut status = facts.status.clone();
-    let removed: Vec<_> = facts
+/// The status changes after pods were created or deleted.
+pub(super) fn report(inputs: &JobInputs<'_>, plan: &Plan, outcome: &Outcome) -> Report {
+    let mut status = inputs.status.clone();
+    let removed: Vec<_> = inputs
         .active
         .iter()
         .filter(|pod| {
@@ -232,36 +232,36 @@ pub(super) fn report(facts: &Facts<'_>, plan: &Plan, outcome: &Outcome) -> Repor
                 .contains(pod.metadata.uid.as_deref().unwrap_or_default())
         })
         .collect();
-    let active = many(facts.active.iter()) - many(removed.iter()) + outcome.created;
+    let active = many(inputs.active.iter()) - many(removed.iter()) + outcome.created;
     status.active = Some(active).filter(|active| *active != 0);
-    status.ready = Some(facts.ready - many(removed.iter().filter(|pod| is_ready(pod))));
-    status.terminating = Some(facts.terminating + many(removed.iter()));
+    status.ready = Some(inputs.ready - many(removed.iter().filter(|pod| is_ready(pod))));
+    status.terminating = Some(inputs.terminating + many(removed.iter()));
 
-    let mut said = None;
+    let mut new_event = None;
     let verdict = match &plan.act {
-        // A Job is not over while something runs that could not be taken away.
-        Act::End(_) => facts.verdict.clone().filter(|_| active == 0),
+        // A Job is not finished while pods run that could not be deleted.
+        PodAction::End(_) => inputs.verdict.clone().filter(|_| active == 0),
         act => {
-            let done = match facts.spec.completions {
-                None => facts.succeeded > 0,
-                Some(completions) => facts.succeeded >= completions,
+            let done = match inputs.spec.completions {
+                None => inputs.succeeded > 0,
+                Some(completions) => inputs.succeeded >= completions,
             };
             if done && active == 0 {
-                Some(Verdict::completed())
+                Some(JobVerdict::completed())
             } else {
-                if *act != Act::Leave {
-                    said = suspend(facts, &mut status);
+                if *act != PodAction::Leave {
+                    new_event = suspend(inputs, &mut status);
                 }
                 None
             }
         }
     };
-    let (release, more) = name_ended(facts, &mut status, verdict.as_ref());
-    if facts.indexed().is_some() {
-        status.succeeded = Some(facts.completed.len()).filter(|count| *count != 0);
-        let completed = facts.completed.to_string();
+    let (release, more) = name_ended(inputs, &mut status, verdict.as_ref());
+    if inputs.indexed().is_some() {
+        status.succeeded = Some(inputs.completed.len()).filter(|count| *count != 0);
+        let completed = inputs.completed.to_string();
         status.completed_indexes = Some(completed).filter(|list| !list.is_empty());
-        status.failed_indexes = facts.failed.as_ref().map(Indexes::to_string);
+        status.failed_indexes = inputs.failed.as_ref().map(Indexes::to_string);
     }
     if let Some(verdict) = &verdict {
         let type_ = if verdict.success {
@@ -271,7 +271,7 @@ pub(super) fn report(facts: &Facts<'_>, plan: &Plan, outcome: &Outcome) -> Repor
         };
         if status::find_true(&status, type_).is_none() {
             let why = (verdict.reason.as_str(), verdict.message.as_str());
-            status::set_condition(&mut status, (type_, true), why, facts.now);
+            status::set_condition(&mut status, (type_, true), why, inputs.now);
         }
     }
     Report {
@@ -279,68 +279,68 @@ pub(super) fn report(facts: &Facts<'_>, plan: &Plan, outcome: &Outcome) -> Repor
         release,
         verdict,
         more,
-        said,
+        new_event,
     }
 }
 
-/// Says whether the Job is suspended, if that is news.
-fn suspend(facts: &Facts<'_>, status: &mut JobStatus) -> Option<Said> {
-    let (holds, why, said) = if facts.is_suspended() {
-        let said = Said {
+/// Sets the `Suspended` condition; returns an event if it changed.
+fn suspend(inputs: &JobInputs<'_>, status: &mut JobStatus) -> Option<JobEvent> {
+    let (holds, why, new_event) = if inputs.is_suspended() {
+        let new_event = JobEvent {
             reason: "Suspended",
             message: "Job suspended",
         };
-        (true, ("JobSuspended", "Job suspended"), said)
+        (true, ("JobSuspended", "Job suspended"), new_event)
     } else {
-        let said = Said {
+        let new_event = JobEvent {
             reason: "Resumed",
             message: "Job resumed",
         };
-        (false, ("JobResumed", "Job resumed"), said)
+        (false, ("JobResumed", "Job resumed"), new_event)
     };
-    if !status::set_condition(status, ("Suspended", holds), why, facts.now) {
+    if !status::set_condition(status, ("Suspended", holds), why, inputs.now) {
         return None;
     }
-    status.start_time = (!holds).then(|| status::time(facts.now));
-    Some(said)
+    status.start_time = (!holds).then(|| status::time(inputs.now));
+    Some(new_event)
 }
 
-/// Names the pods that have ended, and those that end with the Job; which may be let go, and whether
-/// there are more than can be named at once.
+/// Records terminated pods, and those that end with the Job; returns the pods to release, and
+/// whether there are more than can be recorded at once.
 fn name_ended(
-    facts: &Facts<'_>,
+    inputs: &JobInputs<'_>,
     status: &mut JobStatus,
-    verdict: Option<&Verdict>,
+    verdict: Option<&JobVerdict>,
 ) -> (Vec<Arc<Pod>>, bool) {
-    status::count_released(status, &tracked(facts));
+    status::count_released(status, &tracked(inputs));
     let (succeeded, failed) = status::uncounted(status);
-    let over = verdict.is_some() || facts.job.metadata.deletion_timestamp.is_some();
+    let over = verdict.is_some() || inputs.job.metadata.deletion_timestamp.is_some();
     let lost = verdict.is_some_and(|verdict| !verdict.success);
     let mut release = Vec::new();
-    let mut pods: Vec<_> = facts.tracked().collect();
-    if facts.indexed().is_some() {
+    let mut pods: Vec<_> = inputs.tracked().collect();
+    if inputs.indexed().is_some() {
         pods.sort_by_key(|pod| pod::index(pod).unwrap_or(-1));
     }
     for pod in pods {
-        let has_failed = facts.has_failed(pod);
+        let has_failed = inputs.has_failed(pod);
         let has_succeeded = phase(pod) == "Succeeded";
         let uid = pod.metadata.uid.as_deref().unwrap_or_default();
         let carries = pod::index(pod)
-            .and_then(|index| facts.carriers.get(&index))
+            .and_then(|index| inputs.carriers.get(&index))
             .is_some_and(|carrier| carrier.metadata.uid == pod.metadata.uid);
         if !(over || has_succeeded || has_failed && !carries) {
             continue;
         }
         release.push(Arc::clone(pod));
         if has_succeeded && !failed.contains(uid) {
-            // Of a Job with indexes, the index is counted and not the pod.
-            if facts.indexed().is_none() && !succeeded.contains(uid) {
+            // With indexes, the index is counted and not the pod.
+            if inputs.indexed().is_none() && !succeeded.contains(uid) {
                 status::name_ended(status, uid, true);
             }
         } else if (has_failed || lost)
             && !failed.contains(uid)
-            && (facts.indexed().is_none() || facts.valid_index(pod).is_some())
-            && judge(facts.spec.pod_failure_policy.as_ref(), pod) != Failure::Ignored
+            && (inputs.indexed().is_none() || inputs.valid_index(pod).is_some())
+            && judge(inputs.spec.pod_failure_policy.as_ref(), pod) != Failure::Ignored
         {
             status::name_ended(status, uid, false);
         }
@@ -351,16 +351,17 @@ fn name_ended(
     (release, false)
 }
 
-/// The uids of the pods that wait to be counted.
-pub(super) fn tracked(facts: &Facts<'_>) -> HashSet<String> {
-    facts
+/// UIDs of pods that wait to be counted.
+pub(super) fn tracked(inputs: &JobInputs<'_>) -> HashSet<String> {
+    inputs
         .tracked()
         .filter_map(|pod| pod.metadata.uid.clone())
         .collect()
 }
 
-/// Says that the Job is over, unless something has still to be counted or to end; whether it did.
-pub(super) fn finish(facts: &Facts<'_>, status: &mut JobStatus, verdict: &Verdict) -> bool {
+/// Sets the final condition, unless pods have still to be counted or to terminate; returns whether
+/// it did.
+pub(super) fn finish(inputs: &JobInputs<'_>, status: &mut JobStatus, verdict: &JobVerdict) -> bool {
     if status::named(status) > 0 || status.terminating.is_some_and(|many| many > 0) {
         return false;
     }
@@ -370,9 +371,9 @@ pub(super) fn finish(facts: &Facts<'_>, status: &mut JobStatus, verdict: &Verdic
         "Failed"
     };
     let why = (verdict.reason.as_str(), verdict.message.as_str());
-    status::set_condition(status, (type_, true), why, facts.now);
+    status::set_condition(status, (type_, true), why, inputs.now);
     if verdict.success {
-        status.completion_time = Some(status::time(facts.now));
+        status.completion_time = Some(status::time(inputs.now));
     }
     true
 }

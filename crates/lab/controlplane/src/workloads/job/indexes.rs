@@ -1,16 +1,16 @@
-//! Sets of completion indexes, as a Job's status writes them: `1,3-5,7`.
+//! Sets of completion indexes in the format of a Job's status: `1,3-5,7`.
 
 use std::fmt;
 
-/// Indexes, as ranges in order that neither overlap nor touch.
+/// Indexes as ordered ranges that neither overlap nor touch.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Indexes {
     ranges: Vec<(i32, i32)>,
 }
 
 impl Indexes {
-    /// Reads a list, up to the number of completions. What cannot be read is left out, as upstream
-    /// does: the status is the controller's own word.
+    /// Parses a list, up to the number of completions. Invalid parts are skipped, as upstream does:
+    /// only the controller writes the status.
     pub(super) fn parse(text: &str, completions: i32) -> Self {
         let read = |part: &str| {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -20,7 +20,7 @@ impl Indexes {
         Self::normal(text.split(',').filter_map(read).collect())
     }
 
-    /// Puts ranges into order and joins those that touch.
+    /// Sorts ranges and merges adjacent ones.
     fn normal(mut ranges: Vec<(i32, i32)>) -> Self {
         ranges.retain(|(first, last)| first <= last);
         ranges.sort_unstable();
@@ -36,12 +36,12 @@ impl Indexes {
         Self { ranges: joined }
     }
 
-    /// These and those.
+    /// The union of both sets.
     pub(super) fn union(&self, other: &Self) -> Self {
         Self::normal([self.ranges.as_slice(), &other.ranges].concat())
     }
 
-    /// How many there are.
+    /// The number of indexes.
     pub(super) fn len(&self) -> i32 {
         self.ranges
             .iter()
@@ -49,7 +49,7 @@ impl Indexes {
             .sum()
     }
 
-    /// Whether there are none.
+    /// Whether the set is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
@@ -62,12 +62,12 @@ impl Indexes {
             .is_some_and(|(first, _)| *first <= index)
     }
 
-    /// How many are in both.
+    /// The number of common indexes.
     pub(super) fn common(&self, other: &Self) -> i32 {
         self.len() + other.len() - self.union(other).len()
     }
 
-    /// The first indexes below `completions` that are not among these.
+    /// The first indexes below `completions` that are not in the set.
     pub(super) fn first_missing(&self, completions: i32, count: usize) -> Vec<i32> {
         let mut missing = Vec::new();
         let mut next = 0;
@@ -97,7 +97,7 @@ impl fmt::Display for Indexes {
             let comma = if place > 0 { "," } else { "" };
             match last - first {
                 0 => write!(f, "{comma}{first}")?,
-                // Two in a row are listed, not spanned.
+                // Two consecutive indexes are listed, not written as a range.
                 1 => write!(f, "{comma}{first},{last}")?,
                 _ => write!(f, "{comma}{first}-{last}")?,
             }

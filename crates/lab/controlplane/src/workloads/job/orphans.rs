@@ -1,4 +1,4 @@
-//! Pods that wait to be counted by a Job that does not count any more.
+//! Releases pods with the tracking finalizer whose Job no longer counts them.
 
 use std::fmt;
 
@@ -15,16 +15,16 @@ use super::{is_finished, is_managed_elsewhere};
 
 const WORKERS: usize = 2;
 
-/// What to look at.
+/// Reconcile keys.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Look {
+enum OrphanKey {
     /// A pod.
     Pod(Key),
-    /// The pods of the Job with this uid.
+    /// The pods of the Job with this UID.
     Job(String),
 }
 
-impl fmt::Display for Look {
+impl fmt::Display for OrphanKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Pod(key) => write!(f, "pod {key}"),
@@ -33,7 +33,7 @@ impl fmt::Display for Look {
     }
 }
 
-/// Lets such pods go.
+/// Removes the finalizer of such pods.
 pub(super) struct Orphans {
     client: Client,
     jobs: Cache<Job>,
@@ -49,15 +49,15 @@ impl Orphans {
         }
     }
 
-    /// Whether nobody will count a pod.
+    /// Whether no Job will count a pod.
     fn is_forgotten(&self, pod: &Pod) -> bool {
         is_tracked(pod) && is_forgotten(&self.jobs, pod)
     }
 }
 
-/// Starts it; the caches have been synced.
+/// Starts the controller; the caches have been synced.
 pub(super) fn start(manager: &Manager, orphans: Orphans) {
-    let queue = Queue::<Look>::new();
+    let queue = Queue::<OrphanKey>::new();
     let (found, known) = (queue.clone(), orphans.jobs.clone());
     orphans.pods.on_change(move |change| {
         let lost = change
@@ -65,7 +65,7 @@ pub(super) fn start(manager: &Manager, orphans: Orphans) {
             .as_ref()
             .filter(|pod| is_tracked(pod) && is_forgotten(&known, pod));
         if let Some(pod) = lost {
-            found.add(Look::Pod(Key::of(&pod.metadata)));
+            found.add(OrphanKey::Pod(Key::of(&pod.metadata)));
         }
     });
     let found = queue.clone();
@@ -76,21 +76,21 @@ pub(super) fn start(manager: &Manager, orphans: Orphans) {
             .is_none_or(|job| is_finished(job.status.as_ref()));
         let uid = change.object().and_then(|job| job.metadata.uid.clone());
         if let Some(uid) = uid.filter(|_| over) {
-            found.add(Look::Job(uid));
+            found.add(OrphanKey::Job(uid));
         }
     });
     manager.start(orphans, &queue, WORKERS);
 }
 
-impl Reconcile<Look> for Orphans {
+impl Reconcile<OrphanKey> for Orphans {
     fn name(&self) -> &'static str {
         "job-orphan-pods"
     }
 
-    async fn reconcile(&self, look: &Look) -> Result<Next, Error> {
+    async fn reconcile(&self, look: &OrphanKey) -> Result<Next, Error> {
         let pods = match look {
-            Look::Pod(key) => self.pods.find(key).into_iter().collect(),
-            Look::Job(uid) => self.pods.controlled_by(uid),
+            OrphanKey::Pod(key) => self.pods.find(key).into_iter().collect(),
+            OrphanKey::Job(uid) => self.pods.controlled_by(uid),
         };
         for pod in pods.iter().filter(|pod| self.is_forgotten(pod)) {
             release(&self.client, &self.pods, pod).await?;
@@ -99,8 +99,8 @@ impl Reconcile<Look> for Orphans {
     }
 }
 
-/// Whether the Job of a pod is gone or over, or the pod has no controller. Another kind of controller
-/// that uses the finalizer has its reasons.
+/// Whether the Job of a pod is gone or finished, or the pod has no controller. Controllers of other
+/// kinds may use the finalizer for themselves.
 fn is_forgotten(jobs: &Cache<Job>, pod: &Pod) -> bool {
     let Some(controller) = controller_of(&pod.metadata) else {
         return true;
@@ -115,7 +115,7 @@ fn is_forgotten(jobs: &Cache<Job>, pod: &Pod) -> bool {
     job.is_none_or(|job| !is_managed_elsewhere(&job) && is_finished(job.status.as_ref()))
 }
 
-/// Lets a pod go, if it is still kept. The cache has seen it when this returns.
+/// Removes the finalizer of a pod, if it has it. The cache has the change when this returns.
 pub(super) async fn release(client: &Client, cache: &Cache<Pod>, pod: &Pod) -> Result<(), Error> {
     if !is_tracked(pod) {
         return Ok(());
@@ -132,7 +132,7 @@ pub(super) async fn release(client: &Client, cache: &Cache<Pod>, pod: &Pod) -> R
         &Patch::Strategic(&patch),
     )
     .await
-    .or_absent()
+    .not_found_as_none()
     .map_err(Error::api(format!("release pod {key}")))?;
     cache
         .shows(&key, |now| {

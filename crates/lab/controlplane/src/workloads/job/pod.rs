@@ -9,7 +9,7 @@ use machinery::meta::MAX_GENERATED_NAME_BASE;
 use super::super::pods::pod_from_template;
 use super::policy::{Failure, judge};
 
-/// Keeps a pod that has ended until it has been counted.
+/// Keeps a terminated pod until it has been counted.
 pub(super) const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
 const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 const FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
@@ -27,12 +27,12 @@ pub(super) fn index(pod: &Pod) -> Option<i32> {
     number(pod, INDEX)
 }
 
-/// How often the index of a pod had failed before it.
+/// Failures of a pod's index before it.
 pub(super) fn failures_before(pod: &Pod) -> i32 {
     number(pod, FAILURES).unwrap_or(0)
 }
 
-/// The same, with the failures that a policy ignores.
+/// The same, including failures that the policy ignores.
 pub(super) fn all_failures_before(pod: &Pod) -> i32 {
     failures_before(pod).saturating_add(number(pod, IGNORED_FAILURES).unwrap_or(0))
 }
@@ -42,17 +42,17 @@ fn number(pod: &Pod, annotation: &str) -> Option<i32> {
     text.parse().ok().filter(|number| *number >= 0)
 }
 
-/// A pod to be made.
+/// A pod to create.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Wanted {
     /// Its completion index.
     pub(super) index: Option<i32>,
-    /// Failures and ignored failures of its index so far, where each index has a limit of its own.
+    /// Failures and ignored failures of its index so far, with a backoff limit per index.
     pub(super) failures: Option<(i32, i32)>,
 }
 
 impl Wanted {
-    /// The pod of an index in place of one that failed.
+    /// The replacement pod of an index.
     pub(super) fn instead(job: &Job, index: i32, failed: Option<&Pod>) -> Self {
         let policy = job
             .spec
@@ -73,7 +73,7 @@ impl Wanted {
     }
 }
 
-/// The pod that is wanted.
+/// Renders a pod.
 pub(super) fn render(job: &Job, template: &PodTemplateSpec, wanted: &Wanted) -> Pod {
     let mut pod = pod_from_template(job, template);
     let finalizers = pod.metadata.finalizers.get_or_insert_default();
@@ -104,7 +104,7 @@ pub(super) fn render(job: &Job, template: &PodTemplateSpec, wanted: &Wanted) -> 
     pod
 }
 
-/// The Job's name and the index; the name is cut so that the index stays whole.
+/// The Job's name and the index; the name is truncated so that the index fits.
 fn prefix(job: &str, index: i32) -> String {
     let suffix = format!("-{index}-");
     let room = MAX_GENERATED_NAME_BASE.saturating_sub(suffix.len());

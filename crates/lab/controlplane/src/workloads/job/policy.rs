@@ -1,4 +1,4 @@
-//! What a Job says about pods that fail and indexes that succeed.
+//! Pod failure policy and success policy.
 
 use k8s_openapi::api::batch::v1::{
     PodFailurePolicy, PodFailurePolicyOnExitCodesRequirement, PodFailurePolicyRule, SuccessPolicy,
@@ -7,20 +7,20 @@ use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 
 use super::indexes::Indexes;
 
-/// What a failed pod means.
+/// Meaning of a failed pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Failure {
     /// It counts towards the limits.
     Counts,
-    /// It is as if it had not been.
+    /// It does not count.
     Ignored,
-    /// Its index has failed.
+    /// Its index fails.
     FailsIndex,
-    /// The Job has failed, for this reason.
+    /// The Job fails, with this message.
     FailsJob(String),
 }
 
-/// What the first rule that matches says; without one, a failure counts.
+/// The action of the first matching rule; without one, a failure counts.
 pub(super) fn judge(policy: Option<&PodFailurePolicy>, pod: &Pod) -> Failure {
     let rules = policy.iter().flat_map(|policy| &policy.rules);
     for (number, rule) in rules.enumerate() {
@@ -34,14 +34,14 @@ pub(super) fn judge(policy: Option<&PodFailurePolicy>, pod: &Pod) -> Failure {
             "FailJob" => {
                 Failure::FailsJob(format!("{what} matching FailJob rule at index {number}"))
             }
-            // An action of a later version: as if the rule were not there.
+            // An action of a later version: the rule is skipped.
             _ => continue,
         };
     }
     Failure::Counts
 }
 
-/// What about the pod matches a rule, in upstream's words.
+/// What matches a rule, with upstream's message.
 fn matching(rule: &PodFailurePolicyRule, pod: &Pod) -> Option<String> {
     let meta = &pod.metadata;
     let name = format!(
@@ -90,7 +90,7 @@ fn matching_code(
     (code != 0 && matches).then_some(code)
 }
 
-/// Why the Job has succeeded before all its indexes have, if it has.
+/// Why the Job succeeds before all its indexes do, if it does.
 pub(super) fn succeeded_early(
     policy: Option<&SuccessPolicy>,
     completions: i32,

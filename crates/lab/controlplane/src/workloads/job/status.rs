@@ -1,4 +1,4 @@
-//! The status of a Job: conditions, and pods on their way from ended to counted.
+//! The status of a Job: conditions, and the tracking of terminated pods.
 
 use std::collections::HashSet;
 
@@ -6,12 +6,12 @@ use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::{JobCondition, JobStatus, UncountedTerminatedPods};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-/// A moment as the API keeps it: whole seconds.
+/// A time truncated to seconds, as in the API.
 pub(super) fn time(now: Timestamp) -> Time {
     Time(Timestamp::from_second(now.as_second()).unwrap_or(now))
 }
 
-/// A status with everything in it that may be left out.
+/// A status with all optional fields filled in.
 pub(super) fn complete(status: Option<&JobStatus>) -> JobStatus {
     let mut status = status.cloned().unwrap_or_default();
     let uncounted = status.uncounted_terminated_pods.get_or_insert_default();
@@ -30,7 +30,7 @@ pub(super) fn complete(status: Option<&JobStatus>) -> JobStatus {
     status
 }
 
-/// The pods that are named because they have ended: succeeded, and failed.
+/// The UIDs of recorded pods: succeeded, and failed.
 pub(super) fn uncounted(status: &JobStatus) -> (HashSet<String>, HashSet<String>) {
     let set = |list: Option<&Vec<String>>| list.into_iter().flatten().cloned().collect();
     let named = status.uncounted_terminated_pods.as_ref();
@@ -40,7 +40,7 @@ pub(super) fn uncounted(status: &JobStatus) -> (HashSet<String>, HashSet<String>
     )
 }
 
-/// Names a pod that has ended, so that it may be let go: it is counted once it is.
+/// Records a terminated pod, so that its finalizer may be removed: it is counted after that.
 pub(super) fn name_ended(status: &mut JobStatus, uid: &str, succeeded: bool) {
     let named = status.uncounted_terminated_pods.get_or_insert_default();
     let list = if succeeded {
@@ -51,7 +51,7 @@ pub(super) fn name_ended(status: &mut JobStatus, uid: &str, succeeded: bool) {
     list.get_or_insert_default().push(uid.to_owned());
 }
 
-/// Counts the named pods that have been let go: no other round can name them again.
+/// Counts the recorded pods without finalizer: they cannot be recorded again.
 pub(super) fn count_released(status: &mut JobStatus, tracked: &HashSet<String>) {
     let Some(UncountedTerminatedPods { succeeded, failed }) = &mut status.uncounted_terminated_pods
     else {
@@ -72,7 +72,7 @@ pub(super) fn count_released(status: &mut JobStatus, tracked: &HashSet<String>) 
     }
 }
 
-/// How many pods are named and not counted yet.
+/// Number of recorded pods that are not counted yet.
 pub(super) fn named(status: &JobStatus) -> usize {
     let lists = status.uncounted_terminated_pods.iter();
     lists
@@ -82,24 +82,25 @@ pub(super) fn named(status: &JobStatus) -> usize {
         .sum()
 }
 
-/// A condition that holds.
+/// A condition with status `True`.
 pub(super) fn find_true<'a>(status: &'a JobStatus, type_: &str) -> Option<&'a JobCondition> {
     let mut conditions = status.conditions.iter().flatten();
     conditions.find(|condition| condition.type_ == type_ && condition.status == "True")
 }
 
-/// How a Job has ended, if it has.
+/// The final condition of a Job, if it has one.
 pub(in super::super) fn end(status: Option<&JobStatus>) -> Option<&JobCondition> {
     let status = status?;
     find_true(status, "Complete").or_else(|| find_true(status, "Failed"))
 }
 
-/// Whether a Job is over.
+/// Whether a Job is finished.
 pub(in super::super) fn is_finished(status: Option<&JobStatus>) -> bool {
     end(status).is_some()
 }
 
-/// Sets a condition; whether that changed anything. What has never held is not said not to hold.
+/// Sets a condition; returns whether it changed. A condition that was never true is not added as
+/// false.
 pub(super) fn set_condition(
     status: &mut JobStatus,
     (type_, holds): (&str, bool),

@@ -10,9 +10,9 @@ use rstest::rstest;
 use serde_json::{Value, from_value, json};
 
 use super::backoff::{self, Backoff};
-use super::decide::{self, Act, Outcome};
-use super::facts::{Facts, many, phase};
+use super::decide::{self, Outcome, PodAction};
 use super::indexes::Indexes;
+use super::inputs::{JobInputs, many, phase};
 use super::pod::{self, FINALIZER, Wanted};
 use super::policy::{Failure, judge, succeeded_early};
 use super::status;
@@ -134,7 +134,7 @@ proptest! {
     json!({ "conditions": [{ "type": "ConfigIssue", "status": "True" }] }),
     Failure::FailsJob("Pod here/p has condition ConfigIssue matching FailJob rule at index 0".into())
 )]
-fn a_failure_is_what_the_policy_says(
+fn pod_failure_policy_decides(
     #[case] rules: Value,
     #[case] status: Value,
     #[case] expected: Failure,
@@ -167,7 +167,7 @@ fn a_failure_is_what_the_policy_says(
 )]
 #[case::enough(json!([{ "succeededCount": 2 }]), "4,7", Some("Matched rules at index 0"))]
 #[case::nothing_yet(json!([{ "succeededCount": 0 }]), "", None)]
-fn success_comes_early_where_the_policy_says_so(
+fn success_policy_completes_early(
     #[case] rules: Value,
     #[case] succeeded: &str,
     #[case] expected: Option<&str>,
@@ -186,14 +186,14 @@ fn success_comes_early_where_the_policy_says_so(
 #[case::second(2, 20)]
 #[case::seventh(7, 600)]
 #[case::later(40, 600)]
-fn waits_longer_with_every_failure(#[case] failures: i32, #[case] seconds: u64) {
+fn backoff_doubles_with_every_failure(#[case] failures: i32, #[case] seconds: u64) {
     let wait = backoff::remaining(failures, at(0), at(0));
     assert_eq!(wait, Duration::from_secs(seconds));
     assert_eq!(backoff::remaining(failures, at(0), at(600)), Duration::ZERO);
 }
 
 #[test]
-fn a_success_makes_earlier_failures_forgotten() {
+fn success_resets_the_backoff() {
     let failed = Backoff::default().after(&[], &[at(0), at(5)]);
     assert_eq!(failed.remaining(at(5)), Duration::from_secs(20));
     assert_eq!(
@@ -206,7 +206,7 @@ fn a_success_makes_earlier_failures_forgotten() {
     );
 }
 
-fn shown(act: &Act) -> String {
+fn shown(act: &PodAction) -> String {
     let names = |pods: &[Arc<Pod>]| {
         let mut names: Vec<_> = pods
             .iter()
@@ -216,9 +216,9 @@ fn shown(act: &Act) -> String {
         names.join(" ")
     };
     match act {
-        Act::Nothing => "nothing".to_owned(),
-        Act::Leave => "leave".to_owned(),
-        Act::Create(wanted) => {
+        PodAction::Nothing => "nothing".to_owned(),
+        PodAction::Leave => "leave".to_owned(),
+        PodAction::Create(wanted) => {
             let one = |wanted: &Wanted| match wanted.index {
                 Some(index) => index.to_string(),
                 None => "any".to_owned(),
@@ -226,8 +226,8 @@ fn shown(act: &Act) -> String {
             let wanted: Vec<_> = wanted.iter().map(one).collect();
             format!("create {}", wanted.join(" "))
         }
-        Act::Drop(pods) => format!("drop {}", names(pods)),
-        Act::End(pods) => format!("end {}", names(pods)).trim().to_owned(),
+        PodAction::Drop(pods) => format!("drop {}", names(pods)),
+        PodAction::End(pods) => format!("end {}", names(pods)).trim().to_owned(),
     }
 }
 
@@ -265,57 +265,57 @@ fn shown(act: &Act) -> String {
     &["a Failed", "b Running"], "end b"
 )]
 #[case::past_its_deadline(json!({ "activeDeadlineSeconds": 0 }), &["a Running"], "end a")]
-fn does_the_next_thing(#[case] spec: Value, #[case] pods: &[&str], #[case] expected: &str) {
+fn plan_is_the_next_action(#[case] spec: Value, #[case] pods: &[&str], #[case] expected: &str) {
     let job = job(spec);
     let pods: Vec<_> = pods.iter().map(|text| pod(text)).collect();
-    let facts = Facts::of(
+    let inputs = JobInputs::of(
         &job,
         job.spec.as_ref().unwrap(),
         &pods,
         Backoff::default(),
         at(100),
     );
-    assert_eq!(shown(&decide::plan(&facts).act), expected);
+    assert_eq!(shown(&decide::plan(&inputs).act), expected);
 }
 
 #[test]
-fn after_a_failure_it_waits() {
+fn failure_delays_the_next_pod() {
     let job = job(json!({}));
     let pods = [pod("a Failed")];
     let spec = job.spec.as_ref().unwrap();
-    let facts = Facts::of(&job, spec, &pods, Backoff::default(), at(4));
-    let plan = decide::plan(&facts);
-    assert_eq!(plan.act, Act::Nothing);
+    let inputs = JobInputs::of(&job, spec, &pods, Backoff::default(), at(4));
+    let plan = decide::plan(&inputs);
+    assert_eq!(plan.act, PodAction::Nothing);
     assert_eq!(plan.wait, Some(Duration::from_secs(6)));
 }
 
 #[test]
-fn a_failed_pod_carries_the_failures_of_its_index() {
+fn failed_pod_carries_its_index_failures() {
     let job = job(json!({
         "completionMode": "Indexed", "completions": 1, "parallelism": 1,
         "backoffLimitPerIndex": 2, "backoffLimit": i32::MAX,
     }));
     let spec = job.spec.as_ref().unwrap();
     let first = [pod("a 0 Failed")];
-    let facts = Facts::of(&job, spec, &first, Backoff::default(), at(100));
-    let plan = decide::plan(&facts);
-    let Act::Create(wanted) = &plan.act else {
+    let inputs = JobInputs::of(&job, spec, &first, Backoff::default(), at(100));
+    let plan = decide::plan(&inputs);
+    let PodAction::Create(wanted) = &plan.act else {
         panic!("{plan:?}");
     };
     assert_eq!(wanted[0].failures, Some((1, 0)));
-    let kept = decide::report(&facts, &plan, &Outcome::default());
+    let kept = decide::report(&inputs, &plan, &Outcome::default());
     assert!(kept.release.is_empty(), "it is kept until it is replaced");
 
     let replaced = pod::render(&job, &spec.template, &wanted[0]);
     assert_eq!(pod::failures_before(&replaced), 1);
     let both = [pod("a 0 Failed"), pod("b 0 Running")];
-    let facts = Facts::of(&job, spec, &both, Backoff::default(), at(100));
-    let report = decide::report(&facts, &decide::plan(&facts), &Outcome::default());
+    let inputs = JobInputs::of(&job, spec, &both, Backoff::default(), at(100));
+    let report = decide::report(&inputs, &decide::plan(&inputs), &Outcome::default());
     assert_eq!(report.release.len(), 1);
 }
 
 #[test]
-fn a_pod_has_its_index_everywhere() {
+fn pod_has_its_index_in_all_places() {
     let job = job(json!({ "completionMode": "Indexed" }));
     let wanted = Wanted {
         index: Some(3),
@@ -337,7 +337,7 @@ fn a_pod_has_its_index_everywhere() {
     );
 }
 
-/// A cluster with one Job. Every write may be the last of a round.
+/// A simulated cluster with one Job. Every write may be the last of a reconcile.
 struct Simulation {
     job: Job,
     pods: Vec<Pod>,
@@ -357,22 +357,22 @@ impl Simulation {
         }
     }
 
-    /// One round, cut short after so many writes.
+    /// One reconcile, interrupted after this number of writes.
     fn round(&mut self, mut writes: usize) {
         self.now += 700;
         let job = self.job.clone();
         let pods: Vec<Arc<Pod>> = self.pods.iter().cloned().map(Arc::new).collect();
         let spec = job.spec.as_ref().unwrap();
-        let facts = Facts::of(&job, spec, &pods, self.backoff, at(self.now));
+        let inputs = JobInputs::of(&job, spec, &pods, self.backoff, at(self.now));
         let mut may_write = || {
             let may = writes > 0;
             writes = writes.saturating_sub(1);
             may
         };
-        let plan = decide::plan(&facts);
+        let plan = decide::plan(&inputs);
         let mut outcome = Outcome::default();
         match &plan.act {
-            Act::Create(wanted) => {
+            PodAction::Create(wanted) => {
                 for one in wanted {
                     if !may_write() {
                         return;
@@ -384,7 +384,7 @@ impl Simulation {
                     outcome.created += 1;
                 }
             }
-            Act::End(pods) | Act::Drop(pods) => {
+            PodAction::End(pods) | PodAction::Drop(pods) => {
                 for pod in pods {
                     if !may_write() {
                         return;
@@ -394,15 +394,15 @@ impl Simulation {
                     outcome.removed.insert(uid);
                 }
             }
-            Act::Nothing | Act::Leave => {}
+            PodAction::Nothing | PodAction::Leave => {}
         }
-        let report = decide::report(&facts, &plan, &outcome);
+        let report = decide::report(&inputs, &plan, &outcome);
         if !may_write() {
             return;
         }
         self.job.status = Some(report.status.clone());
-        self.backoff = facts.backoff;
-        let mut tracked = decide::tracked(&facts);
+        self.backoff = inputs.backoff;
+        let mut tracked = decide::tracked(&inputs);
         for pod in &report.release {
             if !may_write() {
                 return;
@@ -417,7 +417,7 @@ impl Simulation {
         let mut status = status::complete(self.job.status.as_ref());
         status::count_released(&mut status, &tracked);
         if let Some(verdict) = report.verdict.filter(|_| !report.more) {
-            decide::finish(&facts, &mut status, &verdict);
+            decide::finish(&inputs, &mut status, &verdict);
         }
         self.job.status = Some(status);
     }
@@ -440,7 +440,7 @@ impl Simulation {
             .retain(|pod| pod.metadata.deletion_timestamp.is_none() || pod::is_tracked(pod));
     }
 
-    /// Ends a pod that runs.
+    /// Terminates a running pod.
     fn end(&mut self, number: usize, how: &str) -> bool {
         let mut running = self
             .pods
@@ -457,7 +457,7 @@ impl Simulation {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// However often a round is cut short, every pod that ended is counted once.
+    /// Regardless of interruptions every terminated pod is counted once.
     #[test]
     fn every_pod_is_counted_once(
         indexed in any::<bool>(),

@@ -1,10 +1,10 @@
-//! Doing the same many times, carefully at first.
+//! Slow start of batch operations.
 
 use futures::future::join_all;
 
-/// Does something `count` times: once, then twice at once, then four times, and so on, until a round
-/// has a failure. What is bound to be refused is so not asked for hundreds of times
-/// (kube-controller-manager's slow start). What came of it, and the first failure.
+/// Runs `count` attempts in batches of 1, 2, 4 and so on, until a batch has a failure, so that
+/// requests that are bound to fail are not repeated hundreds of times (kube-controller-manager's
+/// slow start). Returns the results and the first failure.
 pub(crate) async fn slow_start<T, E, Attempt>(
     count: usize,
     mut attempt: impl FnMut(usize) -> Attempt,

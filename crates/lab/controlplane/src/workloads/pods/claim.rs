@@ -1,4 +1,4 @@
-//! Whose an object is: adoption, release, and who is to hear of a change.
+//! Adoption and release of objects, and the owners to enqueue for a change.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use serde_json::{Value, json};
 use super::selector::{Selector, matches, selector};
 use super::{Namespaced, controller_reference};
 
-/// What is to be done about an object that an owner might have.
+/// The action on an object that may belong to an owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Claim {
-    /// It is the owner's and stays so.
+    /// The owner controls it and it matches.
     Keep,
-    /// Nobody has it and the owner wants it.
+    /// It has no controller and matches.
     Adopt,
-    /// The owner has it and does not want it any more.
+    /// The owner controls it and it no longer matches.
     Release,
-    /// It is no concern of the owner.
+    /// It does not belong to the owner.
     Leave,
 }
 
@@ -36,7 +36,7 @@ pub(crate) fn is_controlled_by(meta: &ObjectMeta, owner: &ObjectMeta) -> bool {
     controller_of(meta).is_some_and(|controller| Some(&controller.uid) == owner.uid.as_ref())
 }
 
-/// The term under which an index finds objects without a controller: their namespace.
+/// The index key of objects without a controller: their namespace.
 pub(crate) fn orphaned_in(meta: &ObjectMeta) -> Vec<String> {
     match controller_of(meta) {
         Some(_) => Vec::new(),
@@ -44,7 +44,7 @@ pub(crate) fn orphaned_in(meta: &ObjectMeta) -> Vec<String> {
     }
 }
 
-/// Decides about one object. An owner that is to go keeps what it has and takes nothing.
+/// Decides about one object. An owner in deletion keeps its objects and adopts none.
 pub(super) fn decide(owner: &ObjectMeta, object: &ObjectMeta, wanted: bool) -> Claim {
     let going = owner.deletion_timestamp.is_some();
     match controller_of(object) {
@@ -57,8 +57,8 @@ pub(super) fn decide(owner: &ObjectMeta, object: &ObjectMeta, wanted: bool) -> C
     }
 }
 
-/// Adopts and releases objects as the owner's selector wants it; the objects it then has. The cache
-/// has seen the changes.
+/// Adopts and releases objects by the owner's selector; returns the owner's objects. The cache has
+/// the changes.
 pub(crate) async fn claim<O: Namespaced, K: Namespaced>(
     client: &Client,
     cache: &Cache<K>,
@@ -86,8 +86,8 @@ pub(crate) async fn claim<O: Namespaced, K: Namespaced>(
     Ok(mine)
 }
 
-/// Makes sure that the owner is still there and is to stay, whatever a cache says: what is given to an
-/// owner that is gone is collected with it.
+/// Verifies with the API server that the owner still exists and is not being deleted: an object
+/// adopted by a deleted owner would be garbage collected.
 async fn check_alive<O: Namespaced>(client: &Client, owner: &O) -> Result<(), Error> {
     let key = Key::of(owner.meta());
     let kind = O::kind(&());
@@ -104,7 +104,7 @@ async fn check_alive<O: Namespaced>(client: &Client, owner: &O) -> Result<(), Er
         )));
     }
     if live.meta().deletion_timestamp.is_some() {
-        return Err(Error::Invalid(format!("{kind} {key} is to go")));
+        return Err(Error::Invalid(format!("{kind} {key} is being deleted")));
     }
     Ok(())
 }
@@ -144,7 +144,7 @@ async fn release<O: Namespaced, K: Namespaced>(
     }
 }
 
-/// Changes the owners of this object and of no other of its name; nothing if it is gone.
+/// Patches the owner references with a precondition on the UID; `None` if the object is gone.
 async fn patch<K: Namespaced>(
     client: &Client,
     object: &K,
@@ -162,12 +162,12 @@ async fn patch<K: Namespaced>(
         &Patch::Strategic(change),
     )
     .await
-    .or_absent()
+    .not_found_as_none()
     .map_err(Error::api(format!("{verb} {} {key}", K::kind(&()))))
 }
 
-/// The owners of a kind that are to hear of a change: those who had or have the object, and, if it
-/// newly has none, those who might want it.
+/// The owners of a kind to enqueue for a change: the previous and current controller and, if the
+/// object is newly orphaned, those whose selector matches.
 pub(crate) fn concerned<O: Namespaced, K: Namespaced>(
     owners: &Cache<O>,
     selector_of: impl Fn(&O) -> Option<&LabelSelector>,

@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-/// So many, or so many per cent of a total; nothing if the text is no percentage.
+/// An absolute number, or a percentage of a total; `None` if the text is no percentage.
 pub(crate) fn portion(of: &IntOrString, total: i32, round_up: bool) -> Option<i32> {
     let text = match of {
         IntOrString::Int(number) => return Some(*number),
@@ -15,7 +15,7 @@ pub(crate) fn portion(of: &IntOrString, total: i32, round_up: bool) -> Option<i3
     i32::try_from(whole + i64::from(rest && round_up)).ok()
 }
 
-/// A counter as the server keeps it: zeros are left out.
+/// A counter as the API server stores it: zeros are omitted.
 pub(crate) fn unless_zero(count: i32) -> Option<i32> {
     (count != 0).then_some(count)
 }

@@ -1,4 +1,4 @@
-//! Which pods go first when there are too many.
+//! The order in which surplus pods are deleted.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -11,13 +11,13 @@ use super::state::{is_active, is_ready, phase, ready_since};
 
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
-/// The `count` pods that are missed least. `related` are pods that do the same work: of two pods, the
-/// one that shares its node with more of them goes first.
+/// The `count` pods to delete first. `related` are pods of the same workload: of two pods, the one
+/// that shares its node with more of them is deleted first.
 ///
-/// The order is that of kube-controller-manager: without a node, pending, not ready, cheap to delete,
-/// crowded, ready for less time, restarted more often, younger. Times are compared by their order of
-/// magnitude only, so that not always the youngest go; upstream then compares uids at once, which is
-/// no order between more than two pods, here they come last.
+/// The order is kube-controller-manager's: without a node, pending, not ready, low deletion cost,
+/// crowded node, ready for less time, more restarts, younger. Times are compared by their order of
+/// magnitude only, so that it is not always the youngest. Upstream then compares UIDs immediately,
+/// which is no total order for more than two pods; here they are compared last.
 pub(crate) fn first_to_go(
     mut pods: Vec<Arc<Pod>>,
     related: &[Arc<Pod>],
@@ -69,13 +69,13 @@ fn deletion_cost(pod: &Pod) -> i32 {
     let annotations = pod.metadata.annotations.as_ref();
     annotations
         .and_then(|annotations| annotations.get(DELETION_COST))
-        // As upstream, which takes neither a plus sign nor leading zeros.
+        // As upstream, which accepts neither a plus sign nor leading zeros.
         .filter(|cost| !cost.starts_with('+') && (!cost.starts_with('0') || cost.len() == 1))
         .and_then(|cost| cost.parse().ok())
         .unwrap_or_default()
 }
 
-/// The order of magnitude of an age, to base two; no age, or one in the future, is the least.
+/// The base-2 order of magnitude of an age; a missing or future time is the least.
 fn magnitude(since: Option<Timestamp>, now: Timestamp) -> i64 {
     let Some(since) = since else { return -2 };
     let age = now.as_nanosecond() - since.as_nanosecond();
@@ -85,7 +85,7 @@ fn magnitude(since: Option<Timestamp>, now: Timestamp) -> i64 {
         .map_or(-1, i64::from)
 }
 
-/// The restarts of the container that restarted most often, and of such a sidecar.
+/// The maximum restarts of a container, and of a sidecar.
 fn restarts(pod: &Pod) -> (i32, i32) {
     let Some(status) = &pod.status else {
         return (0, 0);

@@ -7,10 +7,10 @@ use machinery::field::{Path, aggregate};
 use machinery::selector::{Operator, Requirement};
 use runtime::Error;
 
-/// A selector that has been read.
+/// A parsed selector.
 pub(crate) type Selector = machinery::selector::LabelSelector;
 
-/// Reads the selector of an object.
+/// Parses the selector of an object.
 pub(crate) fn selector(written: &LabelSelector) -> Result<Selector, Error> {
     let path = Path::root().child("spec").child("selector");
     let require = |key: &str, operator, values| {
@@ -39,7 +39,7 @@ pub(crate) fn selector(written: &LabelSelector) -> Result<Selector, Error> {
     Ok(Selector::new(requirements))
 }
 
-/// Whether a selector wants an object.
+/// Whether a selector matches an object.
 pub(crate) fn matches(selector: &Selector, meta: &ObjectMeta) -> bool {
     let labels = meta.labels.as_ref();
     selector.matches(|key| Some(labels?.get(key)?.as_str()))

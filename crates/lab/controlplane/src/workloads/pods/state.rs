@@ -1,11 +1,11 @@
-//! What a pod is worth to its controller.
+//! The state of a pod from its controller's view.
 
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
 
-/// The phase of a pod; one nobody has reported on is pending.
+/// The phase of a pod, by default `Pending`.
 pub(super) fn phase(pod: &Pod) -> &str {
     let status = pod.status.as_ref();
     status
@@ -13,22 +13,22 @@ pub(super) fn phase(pod: &Pod) -> &str {
         .unwrap_or("Pending")
 }
 
-/// Whether all containers have ended for good.
+/// Whether a pod has terminated for good.
 pub(crate) fn is_terminal(pod: &Pod) -> bool {
     matches!(phase(pod), "Succeeded" | "Failed")
 }
 
-/// Whether a pod runs, or is to run.
+/// Whether a pod is neither terminated nor being deleted.
 pub(crate) fn is_active(pod: &Pod) -> bool {
     !is_terminal(pod) && pod.metadata.deletion_timestamp.is_none()
 }
 
-/// Whether a pod has been told to end and has not ended yet.
+/// Whether a pod is being deleted and has not terminated yet.
 pub(crate) fn is_terminating(pod: &Pod) -> bool {
     !is_terminal(pod) && pod.metadata.deletion_timestamp.is_some()
 }
 
-/// Whether a pod takes requests.
+/// Whether a pod's `Ready` condition is true.
 pub(crate) fn is_ready(pod: &Pod) -> bool {
     ready_condition(pod).is_some()
 }
@@ -40,7 +40,7 @@ pub(crate) fn is_available(pod: &Pod, min_ready_seconds: i32, now: Timestamp) ->
             || available_at(pod, min_ready_seconds).is_some_and(|at| at <= now))
 }
 
-/// How long until a ready pod is available, if time alone makes it so.
+/// Time until a ready pod is available, if only time is missing.
 pub(crate) fn available_in(pod: &Pod, min_ready_seconds: i32, now: Timestamp) -> Option<Duration> {
     let wait = available_at(pod, min_ready_seconds)?.duration_since(now);
     (wait > SignedDuration::ZERO).then(|| wait.unsigned_abs())

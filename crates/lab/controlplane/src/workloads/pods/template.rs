@@ -5,8 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use kube::Resource;
 use machinery::names::name_is_dns_subdomain;
 
-/// What an object says that this owner controls. The owner does not go before it, if the owner goes
-/// in the foreground.
+/// The controller reference to this owner, with `blockOwnerDeletion` set.
 pub(crate) fn controller_reference<O: Resource<DynamicType = ()>>(owner: &O) -> OwnerReference {
     let meta = owner.meta();
     OwnerReference {
@@ -19,7 +18,7 @@ pub(crate) fn controller_reference<O: Resource<DynamicType = ()>>(owner: &O) -> 
     }
 }
 
-/// A pod as the template of its owner says, with a name that the server completes.
+/// A pod from the template of its owner, with `generateName`.
 pub(crate) fn pod_from_template<O: Resource<DynamicType = ()>>(
     owner: &O,
     template: &PodTemplateSpec,

@@ -27,7 +27,7 @@ fn names(pods: &[Arc<Pod>]) -> Vec<&str> {
 
 const NOW: &str = "2026-01-01T12:00:00Z";
 
-/// A pod that runs on a node and is ready, but for what `change` says.
+/// A running, ready pod on a node, with `change` merged into it.
 fn running(name: &str, change: &Value) -> Arc<Pod> {
     let mut object = json!({
         "metadata": {
@@ -58,7 +58,7 @@ fn running(name: &str, change: &Value) -> Arc<Pod> {
 #[case::ready_for_less_time("/status/conditions/0/lastTransitionTime", json!("2026-01-01T11:59:00Z"))]
 #[case::restarted("/status/containerStatuses/0/restartCount", json!(3))]
 #[case::younger("/metadata/creationTimestamp", json!("2026-01-01T11:59:00Z"))]
-fn the_lesser_pod_goes_first(#[case] path: &str, #[case] value: Value) {
+fn less_useful_pod_is_deleted_first(#[case] path: &str, #[case] value: Value) {
     let lesser = running("b", &json!({ path: value }));
     let better = running("a", &json!({}));
     for pods in [
@@ -139,7 +139,7 @@ fn pods_that_are_not_ready_are_never_available() {
 #[case::orphan_not_wanted(None, false, false, false, Claim::Leave)]
 #[case::one_that_goes_adopts_nothing(None, true, true, false, Claim::Leave)]
 #[case::orphan_that_goes(None, true, false, true, Claim::Leave)]
-fn claims(
+fn claims_follow_owner_and_selector(
     #[case] controller: Option<&str>,
     #[case] wanted: bool,
     #[case] owner_goes: bool,
@@ -162,7 +162,7 @@ fn claims(
 }
 
 #[test]
-fn pods_follow_their_template_and_know_their_owner() {
+fn pods_follow_their_template_and_reference_their_owner() {
     let owner: ReplicaSet = serde_json::from_value(json!({
         "metadata": { "name": "web", "namespace": "shop", "uid": "u" },
     }))
@@ -194,20 +194,20 @@ fn pods_follow_their_template_and_know_their_owner() {
 }
 
 #[test]
-fn rounds_grow_until_one_fails() {
+fn slow_start_doubles_until_a_failure() {
     let rounds = RefCell::new(Vec::new());
     let (done, failure) = block_on(slow_start(20, |number| {
         rounds.borrow_mut().push(number);
         async move { if number == 5 { Err(number) } else { Ok(number) } }
     }));
-    // One, two and three to six have been tried together with the one that failed.
+    // The batches 1, 2 and 3 to 6 were attempted, the last of them together with the failure.
     assert_eq!(done, [0, 1, 2, 3, 4, 6]);
     assert_eq!(failure, Some(5));
     assert_eq!(rounds.into_inner(), [0, 1, 2, 3, 4, 5, 6]);
 }
 
 #[test]
-fn selectors_that_make_no_sense_are_named() {
+fn invalid_selectors_are_reported() {
     let written = serde_json::from_value(json!({
         "matchExpressions": [{ "key": "app", "operator": "Like", "values": ["x"] }]
     }))
@@ -223,7 +223,7 @@ fn selectors_that_make_no_sense_are_named() {
 #[case(json!("25%"), 0, true, Some(0))]
 #[case(json!("100%"), 7, false, Some(7))]
 #[case(json!("a quarter"), 10, true, None)]
-fn portions(
+fn percentages_are_resolved(
     #[case] of: Value,
     #[case] total: i32,
     #[case] round_up: bool,

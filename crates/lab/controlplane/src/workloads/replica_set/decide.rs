@@ -1,4 +1,4 @@
-//! How many pods to make or to take away, and what to say about it.
+//! The number of pods to create or delete, and the status.
 
 use std::sync::Arc;
 
@@ -13,18 +13,18 @@ use crate::workloads::pods::{
 
 const REPLICA_FAILURE: &str = "ReplicaFailure";
 
-/// What is to be done about the pods of a set.
+/// The next step for the pods of a set.
 #[derive(Debug, PartialEq)]
 pub(super) enum Step {
-    /// There are as many as there should be.
+    /// The number is right.
     Nothing,
-    /// So many are missing.
+    /// Create this many.
     Create(usize),
-    /// These are too many.
+    /// Delete these.
     Delete(Vec<Arc<Pod>>),
 }
 
-/// Why pods could not be made or taken away.
+/// Why pods could not be created or deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Failure {
     reason: &'static str,
@@ -37,15 +37,15 @@ impl Failure {
     }
 }
 
-/// How long pods of a set have to be ready to be available.
+/// How long pods have to be ready to be available, in seconds.
 pub(super) fn min_ready_seconds(set: &ReplicaSet) -> i32 {
     let spec = set.spec.as_ref();
     spec.and_then(|spec| spec.min_ready_seconds)
         .unwrap_or_default()
 }
 
-/// Compares the pods there are with the number there should be. `related` are the pods that do the
-/// same work; they are asked for only if it matters.
+/// Compares the number of pods with the desired one. `related` returns the pods of the same
+/// workload; it is only called if pods have to be deleted.
 pub(super) fn step(
     set: &ReplicaSet,
     active: Vec<Arc<Pod>>,
@@ -93,7 +93,7 @@ pub(super) fn status(
     }
 }
 
-/// A failure is said once, and for as long as it lasts.
+/// The failure condition is set once, and removed when the failure ends.
 fn conditions(
     set: &ReplicaSet,
     failure: Option<&Failure>,

@@ -47,7 +47,7 @@ fn pods(count: usize) -> Vec<Arc<Pod>> {
 }
 
 #[test]
-fn the_status_counts_pods_by_what_they_have_reached() {
+fn status_counts_pods_by_state() {
     let full = json!({ "app": "web", "tier": "front" });
     let partial = json!({ "app": "web" });
     let active = [
@@ -70,7 +70,7 @@ fn the_status_counts_pods_by_what_they_have_reached() {
 }
 
 #[test]
-fn failures_are_said_once_and_end() {
+fn failure_condition_is_set_once_and_cleared() {
     let failure = Failure::new("FailedCreate", "quota".to_owned());
     let first = status(
         &set(1, &json!({ "replicas": 0 })),
@@ -100,7 +100,7 @@ fn failures_are_said_once_and_end() {
 #[case(0, 2, 0, 2)]
 #[case(2000, 0, 500, 0)]
 #[case(0, 700, 0, 500)]
-fn numbers(
+fn pods_are_created_or_deleted_up_to_the_burst(
     #[case] desired: usize,
     #[case] there: usize,
     #[case] create: usize,
@@ -116,7 +116,7 @@ fn numbers(
 }
 
 proptest! {
-    /// Doing what is decided leads to where nothing is left to decide.
+    /// Executing the steps leads to a stable state.
     #[test]
     fn steps_converge(desired in 0usize..1300, there in 0usize..1300) {
         let set = set(desired, &json!({ "replicas": 0 }));

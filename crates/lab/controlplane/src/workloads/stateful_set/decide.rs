@@ -1,9 +1,9 @@
-//! What a set does next.
+//! The next steps of a set.
 //!
-//! Under `OrderedReady` it does one thing at a time: pods are made upwards, each after the one before
-//! is available, and taken away downwards; an update replaces one pod after the other, from the
-//! highest number down. Under `Parallel` it makes and takes away all at once, and only updates go
-//! one by one.
+//! Under `OrderedReady` it takes one step at a time: pods are created upwards, each after the
+//! previous one is available, and deleted downwards; an update replaces one pod after the other,
+//! from the highest ordinal down. Under `Parallel` pods are created and deleted all at once, and
+//! only updates are ordered.
 
 use std::sync::Arc;
 
@@ -14,59 +14,59 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, PodTemplateSpec};
 use super::super::pods::{is_available, is_ready, portion};
 use super::{identity, retention};
 
-/// A template with the name of the revision that holds it.
+/// A template with the name of its revision.
 #[derive(Debug)]
 pub(super) struct Revision {
     pub(super) name: String,
     pub(super) template: PodTemplateSpec,
 }
 
-/// What there is.
-pub(super) struct World<'a> {
+/// Inputs of the decision.
+pub(super) struct StatefulSetInputs<'a> {
     pub(super) set: &'a StatefulSet,
     pub(super) spec: &'a StatefulSetSpec,
     /// Pods of the set, in any order.
     pub(super) pods: &'a [Arc<Pod>],
-    /// Finds a claim in the set's namespace.
+    /// Looks up a claim in the set's namespace.
     pub(super) claim: &'a dyn Fn(&str) -> Option<Arc<PersistentVolumeClaim>>,
-    /// What pods below the partition run.
+    /// The revision of pods below the partition.
     pub(super) current: &'a Revision,
-    /// What pods are to run.
+    /// The revision to update to.
     pub(super) update: &'a Revision,
     pub(super) collisions: i32,
     pub(super) now: Timestamp,
 }
 
-/// One thing to do.
+/// A single step.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Step {
-    /// Make the claims of a number that are missing, then the pod.
+    /// Create the missing claims of an ordinal, then the pod.
     Create(i32, Box<Pod>),
-    /// Make the claims of a number that are missing.
+    /// Create the missing claims of an ordinal.
     Claims(i32),
-    /// Give a claim these owners.
+    /// Set the owners of a claim.
     Own(Box<PersistentVolumeClaim>),
-    /// Make a pod who it should be.
+    /// Restore the identity of a pod.
     Repair(Box<Pod>),
-    /// Take a pod away.
+    /// Delete a pod.
     Delete(Arc<Pod>),
-    /// Look again soon: a claim has to go first.
+    /// Requeue soon: a claim has to be deleted first.
     Wait,
 }
 
-/// What to do, and what to report.
+/// The steps, and the status to write.
 #[derive(Debug, PartialEq)]
 pub(super) struct Decision {
-    /// In this order; with `together`, all at once.
+    /// In this order; with `together`, concurrently.
     pub(super) steps: Vec<Step>,
     pub(super) together: bool,
     pub(super) status: StatefulSetStatus,
 }
 
-/// A number and what is there for it.
+/// An ordinal and its pod.
 enum Slot {
     Pod(Arc<Pod>),
-    /// Nothing yet: this is to be made.
+    /// There is none yet: create this one.
     Empty(Box<Pod>),
 }
 
@@ -79,18 +79,18 @@ impl Slot {
     }
 }
 
-/// Decides.
-pub(super) fn decide(world: &World<'_>) -> Decision {
-    let mut status = world.status();
+/// Decides the next steps.
+pub(super) fn decide(inputs: &StatefulSetInputs<'_>) -> Decision {
+    let mut status = inputs.status();
     let mut steps = Vec::new();
-    if world.set.metadata.deletion_timestamp.is_none() {
-        let (slots, condemned) = world.arrange();
-        let monotonic = world.spec.pod_management_policy.as_deref() != Some("Parallel");
-        let settled = world.fill(&slots, monotonic, &mut steps)
-            && world.shrink(&slots, &condemned, monotonic, &mut steps);
-        if settled && world.is_rolling() {
-            for pod in world.outdated(&slots) {
-                if identity::revision(&pod) == world.current.name {
+    if inputs.set.metadata.deletion_timestamp.is_none() {
+        let (slots, condemned) = inputs.arrange();
+        let monotonic = inputs.spec.pod_management_policy.as_deref() != Some("Parallel");
+        let settled = inputs.fill(&slots, monotonic, &mut steps)
+            && inputs.shrink(&slots, &condemned, monotonic, &mut steps);
+        if settled && inputs.is_rolling() {
+            for pod in inputs.outdated(&slots) {
+                if identity::revision(&pod) == inputs.current.name {
                     status.current_replicas = status.current_replicas.map(|count| count - 1);
                 }
                 let step = Step::Delete(pod);
@@ -102,17 +102,17 @@ pub(super) fn decide(world: &World<'_>) -> Decision {
         return Decision {
             steps,
             together: !monotonic,
-            status: world.completed(status),
+            status: inputs.completed(status),
         };
     }
     Decision {
         steps,
         together: false,
-        status: world.completed(status),
+        status: inputs.completed(status),
     }
 }
 
-impl World<'_> {
+impl StatefulSetInputs<'_> {
     fn replicas(&self) -> i32 {
         self.spec.replicas.unwrap_or(1)
     }
@@ -135,8 +135,7 @@ impl World<'_> {
         !self.is_available(pod) || is_leaving(pod)
     }
 
-    /// What is there for each number that is asked for, lowest first, and the pods beyond, highest
-    /// first.
+    /// The slots of the desired ordinals, lowest first, and the surplus pods, highest first.
     fn arrange(&self) -> (Vec<Slot>, Vec<Arc<Pod>>) {
         let mut slots: Vec<Option<Arc<Pod>>> = Vec::new();
         slots.resize(usize::try_from(self.replicas()).unwrap_or(0), None);
@@ -160,7 +159,7 @@ impl World<'_> {
         (slots.collect(), condemned.collect())
     }
 
-    /// A new pod: numbers below the partition keep what the set ran before.
+    /// A new pod: ordinals below the partition keep the current revision.
     fn fresh(&self, ordinal: i32) -> Pod {
         let strategy = self.spec.update_strategy.as_ref();
         let rolling = strategy.and_then(|strategy| strategy.rolling_update.as_ref());
@@ -187,7 +186,7 @@ impl World<'_> {
         strategy.and_then(|strategy| strategy.type_.as_deref()) != Some("OnDelete")
     }
 
-    /// Makes what is missing; whether the set may go on to other things.
+    /// Creates missing pods; returns whether further steps may follow.
     fn fill(&self, slots: &[Slot], monotonic: bool, steps: &mut Vec<Step>) -> bool {
         for slot in slots {
             let pod = match slot {
@@ -248,7 +247,7 @@ impl World<'_> {
         self.own_claims(pod, steps);
     }
 
-    /// Gives the claims of a pod the owners that the retention policy asks for.
+    /// Sets the owners of a pod's claims by the retention policy.
     fn own_claims(&self, pod: &Pod, steps: &mut Vec<Step>) {
         let Some(ordinal) = identity::ordinal(pod) else {
             return;
@@ -268,7 +267,7 @@ impl World<'_> {
         }
     }
 
-    /// Takes away what is not asked for any more; whether the set may go on to other things.
+    /// Deletes surplus pods; returns whether further steps may follow.
     fn shrink(
         &self,
         slots: &[Slot],
@@ -279,7 +278,8 @@ impl World<'_> {
         for pod in condemned {
             self.own_claims(pod, steps);
         }
-        // The first pod that is down may go although it is down: else nothing ever would.
+        // The first unavailable pod may be deleted nevertheless: otherwise a broken set could never
+        // scale down.
         let needed = slots.iter().map(Slot::pod);
         let beyond = condemned.iter().rev().map(|pod| &**pod);
         let first_down = needed
@@ -306,7 +306,7 @@ impl World<'_> {
         true
     }
 
-    /// The pods of another revision that are to be replaced now, highest first.
+    /// The outdated pods to replace now, highest first.
     fn outdated(&self, slots: &[Slot]) -> Vec<Arc<Pod>> {
         let strategy = self.spec.update_strategy.as_ref();
         let rolling = strategy.and_then(|strategy| strategy.rolling_update.as_ref());
@@ -316,7 +316,7 @@ impl World<'_> {
             |pod: &Pod| identity::revision(pod) != self.update.name && !is_leaving(pod);
         let candidates = slots.iter().skip(partition).rev();
         let Some(at_once) = rolling.and_then(|rolling| rolling.max_unavailable.as_ref()) else {
-            // One at a time, and none while one that has been replaced is not back.
+            // One at a time, and none until the last replaced one is available.
             for slot in candidates {
                 match slot {
                     Slot::Pod(pod) if is_outdated(pod) => return vec![Arc::clone(pod)],
@@ -341,7 +341,7 @@ impl World<'_> {
             .collect()
     }
 
-    /// How the pods are.
+    /// The status from the pods.
     fn status(&self) -> StatefulSetStatus {
         let count = |counts: &dyn Fn(&Pod) -> bool| {
             let many = self.pods.iter().filter(|pod| counts(pod)).count();
@@ -366,7 +366,7 @@ impl World<'_> {
         }
     }
 
-    /// When all pods are updated and ready, what was the update is what the set runs.
+    /// When all pods are updated and ready, the update revision becomes the current one.
     fn completed(&self, mut status: StatefulSetStatus) -> StatefulSetStatus {
         let all = Some(self.replicas());
         if self.is_rolling()
@@ -377,7 +377,7 @@ impl World<'_> {
             status.current_replicas = status.updated_replicas;
             status.current_revision = status.update_revision.clone();
         }
-        // Zeros are not written, except where the type says so.
+        // Zeros are omitted, except where the type requires them.
         for count in [
             &mut status.ready_replicas,
             &mut status.current_replicas,
@@ -389,7 +389,7 @@ impl World<'_> {
     }
 }
 
-/// Whether a status says something new. Numbers that are missing are zero.
+/// Whether a status changed. Missing numbers are zero.
 pub(super) fn differs(old: Option<&StatefulSetStatus>, new: &StatefulSetStatus) -> bool {
     let Some(old) = old else { return true };
     let counts = |status: &StatefulSetStatus| {

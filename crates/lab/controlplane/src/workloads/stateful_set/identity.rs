@@ -1,4 +1,4 @@
-//! Who the pods of a set are: names, labels and claims that outlive each pod.
+//! Stable identity of a set's pods: names, labels and claims that outlive each pod.
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{
@@ -8,34 +8,34 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::super::pods::pod_from_template;
 
-/// The label with the name of the revision a pod was made from.
+/// Label with the revision of a pod.
 pub(super) const REVISION_LABEL: &str = "controller-revision-hash";
 const POD_NAME_LABEL: &str = "statefulset.kubernetes.io/pod-name";
 const POD_INDEX_LABEL: &str = "apps.kubernetes.io/pod-index";
 
-/// The set's name and the number in the name of a pod (`web-3`).
+/// The set's name and the ordinal in the name of a pod (`web-3`).
 pub(super) fn parse(pod_name: &str) -> Option<(&str, i32)> {
     let (parent, number) = pod_name.rsplit_once('-')?;
     let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-    // What does not fit an ordinal belongs to nobody.
+    // A number that does not fit an ordinal belongs to no set.
     digits
         .then(|| number.parse().ok())?
         .map(|number| (parent, number))
 }
 
-/// The number of a pod; none for a pod that is no set's.
+/// The ordinal of a pod; `None` if its name has none.
 pub(super) fn ordinal(pod: &Pod) -> Option<i32> {
     let name = pod.metadata.name.as_deref()?;
     parse(name).map(|(_, number)| number)
 }
 
-/// Whether the name of a pod is one that the set gives.
+/// Whether the name of a pod matches the set's pattern.
 pub(super) fn is_member(set: &StatefulSet, pod: &Pod) -> bool {
     let name = pod.metadata.name.as_deref().unwrap_or_default();
     parse(name).is_some_and(|(parent, _)| Some(parent) == set.metadata.name.as_deref())
 }
 
-/// The name of the revision a pod was made from.
+/// The revision of a pod.
 pub(super) fn revision(pod: &Pod) -> &str {
     let labels = pod.metadata.labels.as_ref();
     labels
@@ -43,7 +43,7 @@ pub(super) fn revision(pod: &Pod) -> &str {
         .map_or("", String::as_str)
 }
 
-/// The pod of a number, from the template of a revision.
+/// The pod of an ordinal, from the template of a revision.
 pub(super) fn render_pod(
     set: &StatefulSet,
     template: &PodTemplateSpec,
@@ -67,7 +67,7 @@ pub(super) fn render_pod(
     pod
 }
 
-/// What a pod of the set has to be changed to, so that it is who it should be; nothing if it is.
+/// The pod with its identity restored; `None` if it is intact.
 pub(super) fn repaired(set: &StatefulSet, pod: &Pod) -> Option<Pod> {
     let ordinal = ordinal(pod)?;
     let mut repaired = pod.clone();
@@ -81,7 +81,7 @@ pub(super) fn repaired(set: &StatefulSet, pod: &Pod) -> Option<Pod> {
     (repaired != *pod).then_some(repaired)
 }
 
-/// The claims of the pod of a number, as the set's templates say.
+/// The claims of an ordinal, from the set's templates.
 pub(super) fn render_claims(set: &StatefulSet, ordinal: i32) -> Vec<PersistentVolumeClaim> {
     let Some(spec) = &set.spec else {
         return Vec::new();
@@ -107,12 +107,12 @@ pub(super) fn render_claims(set: &StatefulSet, ordinal: i32) -> Vec<PersistentVo
     claim_templates(set).map(render).collect()
 }
 
-/// The names of the claims of the pod of a number.
+/// The names of an ordinal's claims.
 pub(super) fn claim_names(set: &StatefulSet, ordinal: i32) -> impl Iterator<Item = String> {
     claim_templates(set).map(move |template| claim_name(set, template, ordinal))
 }
 
-/// The name of the pod of a number.
+/// The name of an ordinal's pod.
 pub(super) fn pod_name(set: &StatefulSet, ordinal: i32) -> String {
     let set = set.metadata.name.as_deref().unwrap_or_default();
     format!("{set}-{ordinal}")
@@ -136,7 +136,7 @@ fn set_identity(pod: &mut Pod, ordinal: i32) {
     labels.insert(POD_INDEX_LABEL.to_owned(), ordinal.to_string());
 }
 
-/// The volumes of the claims come first, then those of the template that no claim replaces.
+/// Volumes of claims come first, then those of the template that no claim replaces.
 fn set_storage(set: &StatefulSet, pod: &mut Pod, ordinal: i32) {
     let mut volumes: Vec<Volume> = claim_templates(set)
         .map(|template| Volume {

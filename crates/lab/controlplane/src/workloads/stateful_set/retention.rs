@@ -1,7 +1,8 @@
-//! Who owns the claims of a set, and so when they go: `persistentVolumeClaimRetentionPolicy`.
+//! Owners of a set's claims, which determine their deletion:
+//! `persistentVolumeClaimRetentionPolicy`.
 //!
-//! A claim that is to go with its set names the set as its controller; one that is to go because its
-//! pod is not needed any more names that pod. The garbage collector does the rest.
+//! A claim to be deleted with its set has the set as controller; one to be deleted with its surplus
+//! pod has that pod. The garbage collector does the rest.
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
@@ -9,15 +10,15 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 
 use super::super::pods::controller_reference;
 
-/// Whom a claim should name.
+/// The owner a claim should have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Keeper {
+enum ClaimOwner {
     Nobody,
     Set,
     Pod,
 }
 
-/// What the policy says about claims.
+/// The retention policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Policy {
     delete_with_set: bool,
@@ -41,17 +42,17 @@ impl Policy {
         !self.delete_with_set && !self.delete_when_scaled
     }
 
-    fn keeper(self, needed: bool) -> Keeper {
+    fn keeper(self, needed: bool) -> ClaimOwner {
         match (self.delete_when_scaled, needed, self.delete_with_set) {
-            (true, false, _) => Keeper::Pod,
-            (_, _, true) => Keeper::Set,
-            _ => Keeper::Nobody,
+            (true, false, _) => ClaimOwner::Pod,
+            (_, _, true) => ClaimOwner::Set,
+            _ => ClaimOwner::Nobody,
         }
     }
 }
 
-/// The owners a claim should have, unless it has them. `needed` is whether the pod is one of those
-/// the set still asks for.
+/// The desired owners of a claim, or `None` if it has them. `needed` is whether the pod is within
+/// the desired replicas.
 pub(super) fn corrected(
     claim: &PersistentVolumeClaim,
     set: &StatefulSet,
@@ -63,7 +64,8 @@ pub(super) fn corrected(
         .owner_references
         .as_deref()
         .unwrap_or_default();
-    // A claim of an earlier set or pod of that name is about to be collected: it is left alone.
+    // A claim of an earlier set or pod of that name is about to be garbage collected: it is left
+    // alone.
     if names_another(owners, "StatefulSet", &set.metadata)
         || names_another(owners, "Pod", &pod.metadata)
     {
@@ -82,22 +84,22 @@ pub(super) fn corrected(
             .iter()
             .filter(ours)
             .all(|owner| owner.controller == Some(true))
-            && has(&set.metadata) == (keeper == Keeper::Set)
-            && has(&pod.metadata) == (keeper == Keeper::Pod)
+            && has(&set.metadata) == (keeper == ClaimOwner::Set)
+            && has(&pod.metadata) == (keeper == ClaimOwner::Pod)
     };
     if right {
         return None;
     }
     let others = owners.iter().filter(|owner| !ours(owner)).cloned();
     let keeper = match keeper {
-        Keeper::Set if !foreign => Some(controller_reference(set)),
-        Keeper::Pod if !foreign => Some(controller_reference(pod)),
+        ClaimOwner::Set if !foreign => Some(controller_reference(set)),
+        ClaimOwner::Pod if !foreign => Some(controller_reference(pod)),
         _ => None,
     };
     Some(others.chain(keeper).collect())
 }
 
-/// Whether another controller looks after a claim, which the policy then is not applied to.
+/// Whether another controller owns a claim, which exempts it from the policy.
 fn has_foreign_controller(claim: &PersistentVolumeClaim, set: &StatefulSet, pod: &Pod) -> bool {
     let ours = |owner: &OwnerReference| {
         is_named(owner, "StatefulSet", &set.metadata) || is_named(owner, "Pod", &pod.metadata)
@@ -107,8 +109,8 @@ fn has_foreign_controller(claim: &PersistentVolumeClaim, set: &StatefulSet, pod:
         && owners.any(|owner| owner.controller == Some(true) && !ours(owner))
 }
 
-/// Whether a claim belongs to an earlier pod of that name and is about to go with it: a new pod has
-/// to wait for a claim of its own.
+/// Whether a claim belongs to an earlier pod of that name and is about to be deleted with it: a new
+/// pod has to wait for a new claim.
 pub(super) fn is_stale(claim: &PersistentVolumeClaim, set: &StatefulSet, pod: &Pod) -> bool {
     let owners = claim
         .metadata

@@ -9,10 +9,10 @@ use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::{Value, from_value, json};
 
-use super::decide::{Decision, Revision, Step, World, decide};
+use super::decide::{Decision, Revision, StatefulSetInputs, Step, decide};
 use super::{identity, retention};
 
-/// A set with something merged over its spec.
+/// A set with `more` merged into its spec.
 fn set(replicas: i32, more: Value) -> StatefulSet {
     let mut spec = json!({
         "replicas": replicas,
@@ -48,7 +48,7 @@ fn revision(name: &str) -> Revision {
     }
 }
 
-/// `3 new ready`: number, revision, state.
+/// `3 new ready`: ordinal, revision, state.
 fn pod(set: &StatefulSet, text: &str) -> Arc<Pod> {
     let words: Vec<&str> = text.split(' ').collect();
     let ordinal: i32 = words[0].parse().unwrap();
@@ -75,7 +75,7 @@ fn pod(set: &StatefulSet, text: &str) -> Arc<Pod> {
 }
 
 fn decided(set: &StatefulSet, pods: &[Arc<Pod>], current: &str) -> Decision {
-    decide(&World {
+    decide(&StatefulSetInputs {
         set,
         spec: set.spec.as_ref().unwrap(),
         pods,
@@ -87,7 +87,7 @@ fn decided(set: &StatefulSet, pods: &[Arc<Pod>], current: &str) -> Decision {
     })
 }
 
-fn said(step: &Step) -> String {
+fn describe(step: &Step) -> String {
     match step {
         Step::Create(ordinal, pod) => format!("create {ordinal} {}", identity::revision(pod)),
         Step::Claims(ordinal) => format!("claims {ordinal}"),
@@ -175,13 +175,13 @@ fn does_the_next_thing(
     let set = set(replicas, more);
     let pods: Vec<_> = pods.iter().map(|text| pod(&set, text)).collect();
     let decision = decided(&set, &pods, "old");
-    let steps: Vec<_> = decision.steps.iter().map(said).collect();
+    let steps: Vec<_> = decision.steps.iter().map(describe).collect();
     assert_eq!(steps, expected);
     assert_eq!(decided(&set, &pods, "old"), decision, "asked twice");
 }
 
 #[test]
-fn a_set_that_is_to_go_only_counts() {
+fn deleted_set_only_updates_its_status() {
     let mut set = set(3, json!({}));
     set.metadata.deletion_timestamp = from_value(json!("2026-01-01T00:00:00Z")).unwrap();
     let decision = decided(&set, &[pod(&set, "0 new ready")], "new");
@@ -190,7 +190,7 @@ fn a_set_that_is_to_go_only_counts() {
 }
 
 #[test]
-fn counts_what_runs_which_revision() {
+fn status_counts_revisions() {
     let set = set(4, json!({}));
     let pods = [
         "0 old ready",
@@ -211,7 +211,7 @@ fn counts_what_runs_which_revision() {
 }
 
 #[test]
-fn an_update_that_is_through_is_what_the_set_runs() {
+fn completed_update_becomes_the_current_revision() {
     let set = set(2, json!({}));
     let pods = [pod(&set, "0 new ready"), pod(&set, "1 new ready")];
     let status = decided(&set, &pods, "old").status;
@@ -220,7 +220,7 @@ fn an_update_that_is_through_is_what_the_set_runs() {
 }
 
 #[test]
-fn a_pod_has_its_name_labels_and_claims() {
+fn pod_has_its_name_labels_and_claims() {
     let mut set = set(
         1,
         json!({ "volumeClaimTemplates": [{
@@ -268,7 +268,7 @@ fn a_pod_has_its_name_labels_and_claims() {
 #[case("web-x", None)]
 #[case("web-", None)]
 #[case("web-99999999999", None)]
-fn reads_names_of_pods(#[case] name: &str, #[case] expected: Option<(&str, i32)>) {
+fn pod_names_are_parsed(#[case] name: &str, #[case] expected: Option<(&str, i32)>) {
     assert_eq!(identity::parse(name), expected);
 }
 
@@ -283,7 +283,7 @@ fn reads_names_of_pods(#[case] name: &str, #[case] expected: Option<(&str, i32)>
 #[case::both_scaled("Delete", "Delete", false, &["set"], Some(&["pod"][..]))]
 #[case::somebody_else_looks_after_it("Delete", "Retain", true, &["other"], None)]
 #[case::an_earlier_set("Delete", "Retain", true, &["earlier"], None)]
-fn claims_have_the_owners_of_the_policy(
+fn retention_policy_determines_claim_owners(
     #[case] when_deleted: &str,
     #[case] when_scaled: &str,
     #[case] needed: bool,
@@ -360,9 +360,10 @@ fn act(pods: &mut BTreeMap<i32, Simulated>, steps: &[Step]) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// However slowly pods come and go, an ordered update takes one down at a time, and it ends.
+    /// Regardless of how slowly pods start and stop, an ordered update takes down one at a time,
+    /// and it completes.
     #[test]
-    fn an_ordered_update_has_one_pod_down_at_a_time(
+    fn ordered_update_has_one_pod_down_at_a_time(
         replicas in 1..5_i32,
         moves in proptest::collection::vec((0..5_i32, any::<bool>()), 0..60),
     ) {

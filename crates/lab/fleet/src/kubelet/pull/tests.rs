@@ -1,4 +1,4 @@
-//! Sandboxes, and which registries are asked.
+//! Sandboxes, and which registries are queried.
 
 use platform::Platform;
 use platform::windows::Isolation;
@@ -36,7 +36,7 @@ const WINDOWS: &str = "windows(10.0.20348)/amd64";
     "windows(10.0.17763)/amd64",
     Isolation::HyperV
 )]
-fn a_handler_says_what_runs(
+fn runtime_handler_determines_the_platform(
     #[case] handler: Option<&str>,
     #[case] wanted: &str,
     #[case] isolation: Isolation,
@@ -52,7 +52,7 @@ fn a_handler_says_what_runs(
 }
 
 #[test]
-fn a_handler_that_the_node_lacks_makes_no_sandbox() {
+fn missing_runtime_handler_prevents_the_sandbox() {
     let node = node("linux/amd64", &json!([{ "name": "" }, { "name": "runc" }]));
     let refusal = |class| Sandbox::new(Some(("c", class)), &node).refusal;
     assert_eq!(refusal(Some(class("runc"))), None);
@@ -76,12 +76,12 @@ fn a_handler_that_the_node_lacks_makes_no_sandbox() {
 #[case("10.0.0.1:5000/a:1", false)]
 #[case("nginx", false)]
 #[case("Not An Image", false)]
-fn only_registries_on_this_machine_are_asked(#[case] image: &str, #[case] is_here: bool) {
+fn only_loopback_registries_are_queried(#[case] image: &str, #[case] is_here: bool) {
     assert_eq!(here(image).is_some(), is_here);
 }
 
 #[test]
-fn what_runs_is_not_asked_for_again() {
+fn running_images_are_not_queried_again() {
     let pod: Pod = serde_json::from_value(json!({
         "metadata": { "name": "p" },
         "spec": {

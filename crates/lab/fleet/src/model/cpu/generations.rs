@@ -1,8 +1,9 @@
-//! Generations of CPUs by name, and what libvirt says on them.
+//! CPU generations by name, and what libvirt reports on them.
 //!
-//! What is usable follows from what a host has, and hosts are not always what their model promises:
-//! Linux switches `xsaves` off on Naples and Rome, and `rdseed`, `pcid` and `la57` were seen off on Turin;
-//! microcode took transactions from Intel's. So Rome does not run `EPYC-Rome`, and Turin no EPYC at all.
+//! Usable models follow from the features of a host, and hosts may lack features of their nominal
+//! model: Linux disables `xsaves` on Naples and Rome, `rdseed`, `pcid` and `la57` were observed off
+//! on Turin, and microcode removed TSX from Intel CPUs. So Rome does not run `EPYC-Rome`, and Turin
+//! no EPYC model at all.
 
 use super::Cpu;
 use super::models::{MAINFRAMES, features, split, split_mainframes};
@@ -10,20 +11,20 @@ use super::models::{MAINFRAMES, features, split, split_mainframes};
 /// A generation of CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Generation {
-    /// What a fleet calls it.
+    /// Name used in fleet files.
     pub name: &'static str,
-    /// The architecture its nodes have.
+    /// Architecture of its nodes.
     pub arch: &'static str,
     vendor: &'static str,
     host_model: &'static str,
-    /// What hosts lack although their model has it.
+    /// Features of the nominal model that hosts lack.
     without: &'static [&'static str],
-    /// What they have beyond it.
+    /// Features of hosts beyond the nominal model.
     beyond: &'static [&'static str],
     tsc_frequency: Option<u64>,
 }
 
-/// Features KVM gives to every guest of x86.
+/// Features KVM emulates for every x86 guest.
 const EMULATED: &[&str] = &[
     "arch-capabilities",
     "hypervisor",
@@ -55,7 +56,7 @@ const IBM: Generation = Generation {
     ..INTEL
 };
 
-/// All of them.
+/// All known generations.
 pub const GENERATIONS: [Generation; 13] = [
     Generation {
         name: "haswell",
@@ -69,7 +70,7 @@ pub const GENERATIONS: [Generation; 13] = [
         tsc_frequency: Some(2_200_000_000),
         ..INTEL
     },
-    // Xeons of this generation and the next keep transactions unless they are told not to.
+    // Xeons of this generation and the next keep TSX unless it is disabled.
     Generation {
         name: "skylake",
         host_model: "Skylake-Server-IBRS",
@@ -169,7 +170,7 @@ impl Generation {
         ALL.iter().find(|generation| generation.name == name)
     }
 
-    /// What libvirt says on hosts of it.
+    /// Host capabilities as libvirt reports them.
     pub fn describe(&self) -> Cpu {
         let owned = |list: &[&str]| list.iter().map(|name| (*name).to_owned()).collect();
         let whole = Cpu {
@@ -179,7 +180,7 @@ impl Generation {
         if MAINFRAMES.contains(&self.host_model) {
             let (models, known_models) = split_mainframes(self.host_model);
             return Cpu {
-                // There the host model is what all machines of the generation have.
+                // On this architecture the host model is the base model of the generation.
                 model: format!("{}-base", self.host_model),
                 models,
                 known_models,
@@ -194,7 +195,7 @@ impl Generation {
         has.extend(self.beyond.iter().chain(EMULATED).copied());
         has.retain(|feature| !self.without.contains(feature));
         let (models, known_models) = split(&has);
-        // What a guest with the model of its host has although the model does not say so.
+        // Features of a host-model guest that the named model does not include.
         let required = has.difference(&promised).map(|name| (*name).to_owned());
         let required_features = required.collect();
         Cpu {

@@ -1,22 +1,22 @@
-//! The CPU models libvirt knows, and what each of them needs.
+//! CPU models of libvirt and the features each requires.
 //!
-//! A host can run a model if it has all features of the model, whoever made either: that is why QEMU
-//! finds models of Intel usable on hosts of AMD. Versions (`-v2`) are left out; their other names
-//! (`-IBRS`, `-noTSX`, `-IBPB`) are here. Of the features, those that tell models apart.
+//! A host can run a model if it has all features of the model, regardless of vendor: that is why
+//! QEMU finds Intel models usable on AMD hosts. Versions (`-v2`) are left out; their aliases
+//! (`-IBRS`, `-noTSX`, `-IBPB`) are included. Only features that distinguish models are listed.
 
 use std::collections::BTreeSet;
 
-/// A model: its name, a model that has less, and what it has beyond that.
+/// A model: its name, its base model, and the features it adds.
 type Model = (&'static str, &'static str, &'static [&'static str]);
 
-/// Nothing less is known.
+/// No base model.
 const NONE: &str = "";
-/// Transactions, which microcode switched off on many hosts.
+/// Transactional memory, which microcode disabled on many hosts.
 const TSX: &[&str] = &["hle", "rtm"];
-/// A way to hold back speculation.
+/// Speculation control.
 const IBRS: &[&str] = &["spec-ctrl"];
 
-/// The models of x86.
+/// x86 models.
 #[rustfmt::skip]
 const X86: &[Model] = &[
     ("486", NONE, &[]),
@@ -102,17 +102,17 @@ const X86: &[Model] = &[
     ("EPYC-Turin", "EPYC-Genoa", &["avx-vnni", "avx512-vp2intersect", "movdir64b", "movdiri"]),
 ];
 
-/// The models of s390x that every machine since the z15 runs. Each has a `-base` as well.
+/// s390x models that every CPU since the z15 can run. Each has a `-base` variant as well.
 const OLD_MAINFRAMES: &[&str] = &["z900", "z800", "z990", "z890", "z9EC", "z9BC"];
-/// Those with features that the z15 dropped.
+/// s390x models with features that the z15 dropped.
 const DROPPED_MAINFRAMES: &[&str] = &[
     "z10EC", "z10BC", "z196", "z114", "zEC12", "zBC12", "z13", "z13s", "z14", "z14ZR1",
 ];
-/// Those since.
+/// s390x models since then.
 pub(super) const MAINFRAMES: &[&str] =
     &["gen15a", "gen15b", "gen16a", "gen16b", "gen17a", "gen17b"];
 
-/// Whether libvirt has heard of a model of x86 or s390x.
+/// Whether libvirt knows this x86 or s390x model.
 pub(crate) fn is_known(model: &str) -> bool {
     let plain = model.strip_suffix("-base").unwrap_or(model);
     let mut mainframes = [OLD_MAINFRAMES, DROPPED_MAINFRAMES, MAINFRAMES]
@@ -121,7 +121,7 @@ pub(crate) fn is_known(model: &str) -> bool {
     X86.iter().any(|(name, _, _)| *name == model) || mainframes.any(|name| *name == plain)
 }
 
-/// The features of a model of x86.
+/// Features of an x86 model.
 pub(super) fn features(model: &str) -> BTreeSet<&'static str> {
     let mut all = BTreeSet::new();
     let mut next = model;
@@ -132,7 +132,7 @@ pub(super) fn features(model: &str) -> BTreeSet<&'static str> {
     all
 }
 
-/// The models of x86 that run where there are these features, and those that do not.
+/// The x86 models that a host with these features can run, and those it cannot.
 pub(super) fn split(has: &BTreeSet<&str>) -> (Vec<String>, Vec<String>) {
     let names = X86.iter().map(|(name, _, _)| *name);
     let (usable, rest): (Vec<_>, Vec<_>) = names.partition(|name| features(name).is_subset(has));
@@ -140,10 +140,10 @@ pub(super) fn split(has: &BTreeSet<&str>) -> (Vec<String>, Vec<String>) {
     (owned(usable), owned(rest))
 }
 
-/// The same for a mainframe: it runs those before the z10, and its own and those between.
+/// The same for s390x: a host runs the models before the z10, its own, and those in between.
 pub(super) fn split_mainframes(host: &str) -> (Vec<String>, Vec<String>) {
     let own = MAINFRAMES.iter().position(|name| *name == host);
-    // The two of a generation have the same features.
+    // The two models of a generation have the same features.
     let reach = own.map_or(0, |own| (own / 2 + 1) * 2);
     let (before, after) = MAINFRAMES.split_at(reach.min(MAINFRAMES.len()));
     let both = |names: &[&str]| -> Vec<String> {

@@ -13,7 +13,7 @@ fn models(name: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_generation_says_what_a_labeller_needs() {
+fn every_generation_has_all_labeller_inputs() {
     for generation in GENERATIONS {
         let cpu = generation.describe();
         let name = generation.name;
@@ -35,7 +35,7 @@ fn every_generation_says_what_a_labeller_needs() {
     }
 }
 
-/// What is usable on hosts that were looked at: the newest of each kind, and what is missing.
+/// Usable models as recorded on real hosts: the newest of each family, and the missing ones.
 #[rstest]
 #[case("haswell", &["Penryn", "IvyBridge-IBRS", "Haswell-noTSX-IBRS"], &["Haswell", "Broadwell-noTSX"])]
 #[case("broadwell", &["Haswell-noTSX", "Broadwell-noTSX-IBRS"], &["Broadwell", "Skylake-Client-noTSX-IBRS"])]
@@ -52,7 +52,7 @@ fn every_generation_says_what_a_labeller_needs() {
 #[case("turin", &["Opteron_G3", "IvyBridge-IBRS", "SandyBridge"], &["EPYC", "EPYC-IBPB", "EPYC-Turin", "Haswell-noTSX", "Opteron_G4"])]
 #[case("z15", &["z900", "z9EC-base", "gen15a", "gen15a-base", "gen15b-base"], &["z14-base", "gen16a-base"])]
 #[case("z16", &["gen15a-base", "gen16a", "gen16a-base", "z9BC"], &["z10EC", "z14", "gen17a-base"])]
-fn what_is_usable_is_what_was_seen(
+fn usable_models_match_recorded_hosts(
     #[case] name: &str,
     #[case] usable: &[&str],
     #[case] missing: &[&str],
@@ -78,7 +78,7 @@ fn generations_of_a_vendor_share_models() {
 }
 
 #[test]
-fn a_cpu_survives_the_annotation_of_its_node() {
+fn cpu_survives_the_node_annotation() {
     let named = Cpu::of_generation("milan");
     assert_eq!(named.to_annotation(), "milan");
     assert_eq!(Cpu::of_annotation("milan"), named.in_full());
@@ -94,11 +94,11 @@ fn a_cpu_survives_the_annotation_of_its_node() {
 }
 
 #[test]
-fn a_guest_with_the_model_of_its_host_has_more_than_the_model_says() {
+fn host_model_guest_has_features_beyond_the_model() {
     let required =
         |name: &str| -> BTreeSet<String> { cpu(name).required_features.into_iter().collect() };
     assert!(required("icelake").contains("sha-ni"));
-    // So it cannot go where that is missing, and whoever has less can come.
+    // So it cannot migrate to hosts without it, while guests with fewer features can come here.
     let features: BTreeSet<String> = cpu("skylake").features.into_iter().collect();
     assert!(!required("icelake").is_subset(&features));
     let features: BTreeSet<String> = cpu("icelake").features.into_iter().collect();
@@ -109,10 +109,10 @@ fn a_guest_with_the_model_of_its_host_has_more_than_the_model_says() {
 }
 
 #[test]
-fn what_is_missing_for_a_model_is_named() {
+fn missing_features_of_a_model_are_listed() {
     assert_eq!(cpu("icelake").lacks("Skylake-Server-IBRS"), ["hle", "rtm"]);
     assert!(cpu("skylake").runs("Skylake-Server-IBRS"));
     assert!(!cpu("icelake").runs("Skylake-Server-IBRS"));
-    // Its own, although it is not usable by name.
+    // The host model itself runs although it is not usable by name.
     assert!(cpu("rome").runs("EPYC-Rome"));
 }

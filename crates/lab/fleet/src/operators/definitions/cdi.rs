@@ -1,8 +1,8 @@
-//! What the containerized data importer brings: volumes that are filled, where they are filled from,
-//! and crons that keep them current.
+//! CRDs of the containerized data importer: data volumes, their sources, and crons that keep them
+//! current.
 //!
-//! A `DataImportCron` and a `DataSource` have no status of their own: it is written with the rest of
-//! the object, by whoever may write the object.
+//! `DataImportCron` and `DataSource` have no status subresource, as upstream: a client that may
+//! update the object may update its status.
 
 use serde_json::{Value, json};
 
@@ -51,7 +51,7 @@ fn data_volume() -> Value {
     ))
 }
 
-/// What a `DataVolume` is filled with, and what it looks like.
+/// Source and storage of a `DataVolume`.
 fn data_volume_spec() -> Value {
     let reference = requiring(
         object([("kind", text()), ("name", text()), ("namespace", text())]),
@@ -103,7 +103,7 @@ fn data_volume_source() -> Value {
     ]))
 }
 
-/// What a claim asks for, or what it is to ask for when a storage profile has the rest.
+/// Claim properties; those left out come from the storage profile.
 fn claim() -> Value {
     let quantities = json!({ "type": "object", "additionalProperties": int_or_text() });
     let resources = object([("limits", quantities.clone()), ("requests", quantities)]);
@@ -116,7 +116,7 @@ fn claim() -> Value {
     ]))
 }
 
-/// The name of something in a namespace.
+/// Namespace and name of an object.
 fn place() -> Value {
     requiring(
         object([("name", text()), ("namespace", text())]),
@@ -124,7 +124,7 @@ fn place() -> Value {
     )
 }
 
-/// A condition that also says when it was looked at last.
+/// A condition with a heartbeat time.
 fn condition() -> Value {
     open(requiring(
         object([
@@ -143,7 +143,7 @@ fn conditions() -> Value {
     list(&condition())
 }
 
-/// What a `DataImportCron` is asked for; in templates of other operators it is the same.
+/// The spec of a `DataImportCron`, which templates of other operators share.
 pub(super) fn data_import_cron_spec() -> Value {
     let template = requiring(embedded(data_volume_spec()), &["spec"]);
     requiring(
@@ -161,7 +161,7 @@ pub(super) fn data_import_cron_spec() -> Value {
     )
 }
 
-/// A `DataImportCron` that another operator is to make: of a built-in one only what is changed is said.
+/// A `DataImportCron` template of another operator: for a built-in one only the overrides are set.
 pub(super) fn data_import_cron_template() -> Value {
     object([("metadata", anything()), ("spec", data_import_cron_spec())])
 }
@@ -218,7 +218,7 @@ fn storage_profile() -> Value {
         &["accessModes", "volumeMode"],
     );
     let sets = with(list(&set), json!({ "maxItems": 8 }));
-    let said = || {
+    let fields = || {
         object([
             ("claimPropertySets", sets.clone()),
             ("cloneStrategy", text()),
@@ -226,15 +226,15 @@ fn storage_profile() -> Value {
             ("snapshotClass", text()),
         ])
     };
-    let mut status = said();
+    let mut status = fields();
     status["properties"]["provisioner"] = text();
     status["properties"]["storageClass"] = text();
-    let schema = spec_and_status(said(), open(status));
+    let schema = spec_and_status(fields(), open(status));
     let names = names("StorageProfile", "storageprofiles", &[]).cluster_wide();
     definition(&names, schema, &[])
 }
 
-/// `CDI`: what the operator is told about all imports.
+/// `CDI`: configuration of all imports.
 fn importer() -> Value {
     let spec = open(object([
         (
@@ -255,7 +255,7 @@ fn importer() -> Value {
     with_columns(definition(&names, schema, &[]), &[AGE, PHASE])
 }
 
-/// `CDIConfig`: the same for those who import, with what was found out about the cluster.
+/// `CDIConfig`: the effective configuration, with properties detected in the cluster.
 fn config() -> Value {
     let status = open(object([
         ("filesystemOverhead", overhead()),
@@ -277,7 +277,7 @@ fn config_spec() -> Value {
     ]))
 }
 
-/// How much of a volume a file system takes for itself.
+/// Share of a volume reserved for file system overhead.
 fn overhead() -> Value {
     object([("global", text()), ("storageClass", texts())])
 }

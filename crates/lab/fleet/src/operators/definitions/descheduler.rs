@@ -7,18 +7,19 @@ use super::schema::{
     only_cluster, operator_spec, operator_status, requiring, spec_and_status, text, with,
 };
 
-/// Which release of the descheduler operator is installed. They differ in what can be asked of them.
+/// Releases of the descheduler operator. They differ in the profiles and fields they support.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum DeschedulerVintage {
-    /// 5.10: nothing for virtual machines yet.
+pub enum DeschedulerRelease {
+    /// 5.10: no profile for virtual machines.
     V5_10,
     /// 5.14: `DevKubeVirtRelieveAndMigrate`.
     V5_14,
-    /// 5.21: the same for our purposes.
+    /// 5.21: for our purposes like 5.14.
     V5_21,
     /// 5.32: `KubeVirtRelieveAndMigrate` and limits of evictions per node.
     V5_32,
-    /// Today's: the `Dev` profile is gone, the soft tainter cannot be chosen, migrations cool down.
+    /// Current: the `Dev` profile is removed, the soft tainter cannot be selected, migrations have
+    /// a cool-down.
     #[default]
     Current,
 }
@@ -27,8 +28,8 @@ const LONG: [&str; 2] = ["LongLifecycle", "DevPreviewLongLifecycle"];
 const DEV_MIGRATE: &str = "DevKubeVirtRelieveAndMigrate";
 const MIGRATE: &str = "KubeVirtRelieveAndMigrate";
 
-impl DeschedulerVintage {
-    /// The profiles there are.
+impl DeschedulerRelease {
+    /// The supported profiles.
     pub fn profiles(self) -> Vec<&'static str> {
         let mut profiles = vec![
             "AffinityAndTaints",
@@ -59,7 +60,7 @@ impl DeschedulerVintage {
     }
 }
 
-pub(super) fn definition(vintage: DeschedulerVintage) -> Value {
+pub(super) fn definition(vintage: DeschedulerRelease) -> Value {
     let mut limits = object([("total", int32())]);
     if vintage.limits_nodes() {
         limits = merged(limits, object([("node", int32())]));
@@ -100,8 +101,8 @@ pub(super) fn definition(vintage: DeschedulerVintage) -> Value {
     )
 }
 
-/// Profiles, and which of them cannot be together.
-fn profiles(vintage: DeschedulerVintage) -> Value {
+/// Schema of the profiles, with the rules about mutually exclusive ones.
+fn profiles(vintage: DeschedulerRelease) -> Value {
     let there = vintage.profiles();
     let mut rules = vec![json!({
         "rule": "self.all(a, self.exists_one(b, a == b))",
@@ -142,7 +143,7 @@ fn profiles(vintage: DeschedulerVintage) -> Value {
     )
 }
 
-fn customizations(vintage: DeschedulerVintage) -> Value {
+fn customizations(vintage: DeschedulerRelease) -> Value {
     let namespaces = object([("included", list(&text())), ("excluded", list(&text()))]);
     let basic = object([
         (
@@ -174,7 +175,7 @@ fn customizations(vintage: DeschedulerVintage) -> Value {
     if !vintage.knows_migration() {
         return basic;
     }
-    let soft_tainter = if vintage == DeschedulerVintage::Current {
+    let soft_tainter = if vintage == DeschedulerRelease::Current {
         with(
             boolean(),
             json!({ "description": "Deprecated: ignored. The soft tainter always runs with the profiles that need it." }),
@@ -213,7 +214,7 @@ fn customizations(vintage: DeschedulerVintage) -> Value {
         ),
     ]);
     let all = merged(basic, migration);
-    if vintage != DeschedulerVintage::Current {
+    if vintage != DeschedulerRelease::Current {
         return all;
     }
     let duration = || json!({ "type": "string", "format": "duration" });

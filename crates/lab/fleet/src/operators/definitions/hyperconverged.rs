@@ -1,6 +1,7 @@
 //! `HyperConverged`, in one of its two versions.
 //!
-//! The real one serves both and converts between them. Nothing converts here, so a cluster has one.
+//! The real CRD serves both with a conversion webhook. There is none here, so a cluster serves one
+//! version.
 
 use serde_json::{Value, json};
 
@@ -21,7 +22,7 @@ pub enum HyperConvergedVersion {
 }
 
 impl HyperConvergedVersion {
-    /// What it is called in `apiVersion`, behind the group.
+    /// The version part of `apiVersion`.
     pub fn name(self) -> &'static str {
         match self {
             Self::V1Beta1 => "v1beta1",
@@ -60,7 +61,7 @@ fn v1() -> Value {
         boot_images(),
         object([
             ("enableMultiArchBootImageImport", boolean()),
-            // What the field was called before it was released.
+            // Name of the field before its release.
             ("enableMultiArchCommonBootImageImport", boolean()),
         ]),
     );
@@ -101,7 +102,7 @@ fn v1beta1() -> Value {
     merged(merged(virtualization(), boot_images()), others)
 }
 
-/// What is said about boot images in all versions.
+/// Fields about boot images, common to all versions.
 fn boot_images() -> Value {
     object([
         ("commonBootImageNamespace", text()),
@@ -117,7 +118,7 @@ fn boot_images() -> Value {
     ])
 }
 
-/// A template of a boot image, and what became of it.
+/// A boot image template and its status.
 fn template_with_status() -> Value {
     let status = object([
         ("commonTemplate", boolean()),

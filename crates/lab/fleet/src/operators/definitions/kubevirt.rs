@@ -1,8 +1,8 @@
-//! KubeVirt's kinds, in the shape of its stock definitions.
+//! KubeVirt's CRDs, in the shape of the stock ones.
 //!
-//! What virtual machines are made of is kept as it is written. The status of an instance is closed, as
-//! the stock one is: a field that KubeVirt does not know is pruned. And it is no subresource: whoever
-//! writes the status of an instance writes the instance.
+//! The spec of virtual machines preserves unknown fields. The status of an instance is closed, as
+//! upstream: unknown fields are pruned. It is no subresource either: a client updates it with the
+//! instance.
 
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ const READY: (&str, &str, &str) = (
     ".status.conditions[?(@.type=='Ready')].status",
 );
 
-/// All of them.
+/// All KubeVirt CRDs.
 pub(super) fn definitions() -> [Value; 4] {
     [
         virtual_machine(),
@@ -29,7 +29,7 @@ pub(super) fn definitions() -> [Value; 4] {
     ]
 }
 
-/// `VirtualMachine`: something that is to run, and how.
+/// `VirtualMachine`: desired state of a virtual machine.
 fn virtual_machine() -> Value {
     let template = object([("metadata", anything()), ("spec", instance_spec())]);
     let volume = embedded(anything());
@@ -59,7 +59,7 @@ fn virtual_machine() -> Value {
     )
 }
 
-/// `VirtualMachineInstance`: something that runs.
+/// `VirtualMachineInstance`: a running virtual machine.
 fn virtual_machine_instance() -> Value {
     let status = object([
         ("VSOCKCID", int64()),
@@ -121,7 +121,7 @@ fn virtual_machine_instance() -> Value {
     definition
 }
 
-/// `VirtualMachineInstanceMigration`: the wish that an instance moves.
+/// `VirtualMachineInstanceMigration`: a request to migrate an instance.
 fn virtual_machine_instance_migration() -> Value {
     let spec = open(object([
         ("addedNodeSelector", texts()),
@@ -144,7 +144,7 @@ fn virtual_machine_instance_migration() -> Value {
     shown(&names, schema, &[PHASE, ("VMI", "string", ".spec.vmiName")])
 }
 
-/// `KubeVirt`: how KubeVirt itself is to be.
+/// `KubeVirt`: configuration of KubeVirt itself.
 fn kubevirt() -> Value {
     let obsolete = json!({ "type": "object", "additionalProperties": { "type": "boolean" } });
     let migrations = open(object([
@@ -167,7 +167,7 @@ fn kubevirt() -> Value {
     )
 }
 
-/// What an instance is made of.
+/// The spec of an instance.
 fn instance_spec() -> Value {
     let feature = requiring(object([("name", text()), ("policy", text())]), &["name"]);
     let cpu = open(object([
@@ -188,7 +188,7 @@ fn instance_spec() -> Value {
     ]))
 }
 
-/// How far a migration is, as the instance says it.
+/// Progress of a migration, in the status of the instance.
 fn migration_state() -> Value {
     open(object([
         ("abortRequested", boolean()),
@@ -223,7 +223,7 @@ fn condition() -> Value {
     )
 }
 
-/// When a phase began.
+/// Time at which a phase began.
 fn transition() -> Value {
     object([("phase", text()), ("phaseTransitionTimestamp", time())])
 }

@@ -33,7 +33,7 @@ fn configs() -> Value {
         object([("spec", spec)]),
         &[("IgnitionVersion", "string", ".spec.config.ignition.version")],
     );
-    // It says what is wanted, and nothing comes of it but what pools report.
+    // MachineConfigs have no status; pools report theirs.
     without_status(config)
 }
 
@@ -101,7 +101,8 @@ fn pools() -> Value {
     )
 }
 
-/// What may be done without a reboot: by path of a file, by name of a unit, and for keys.
+/// Node disruption policies: changes that need no reboot, by file path, unit name, and for SSH
+/// keys.
 fn policies() -> Value {
     let service = || object([("serviceName", text())]);
     let action = requiring(

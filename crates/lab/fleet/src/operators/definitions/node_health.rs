@@ -1,4 +1,4 @@
-//! `NodeHealthCheck` and the templates of what remedies.
+//! `NodeHealthCheck` and the remediation templates.
 
 use serde_json::{Value, json};
 

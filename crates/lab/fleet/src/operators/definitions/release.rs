@@ -13,7 +13,7 @@ pub(super) fn definitions() -> [Value; 2] {
     [versions(), operators()]
 }
 
-/// Conditions that may lack a reason and a message, and of which one may be there twice.
+/// Conditions without required reason and message, and without unique types.
 fn conditions() -> Value {
     let condition = object([
         ("lastTransitionTime", time()),
@@ -42,7 +42,7 @@ fn release() -> Value {
     ])
 }
 
-/// What is asked for. One of the two chooses an image, and the other is one.
+/// The desired update: either a version and architecture, or an image.
 fn desired_update() -> Value {
     let update = object([
         (
@@ -110,7 +110,7 @@ fn versions() -> Value {
         condition("Available", "status"),
         condition("Progressing", "status"),
     );
-    let (since, told) = (
+    let (since, message_path) = (
         condition("Progressing", "lastTransitionTime"),
         condition("Progressing", "message"),
     );
@@ -126,7 +126,7 @@ fn versions() -> Value {
             ("Available", "string", &available),
             ("Progressing", "string", &progressing),
             ("Since", "date", &since),
-            ("Status", "string", &told),
+            ("Status", "string", &message_path),
         ],
     )
 }
@@ -154,7 +154,7 @@ fn operators() -> Value {
     let state = |kind: &str| condition(kind, "status");
     let (available, progressing, degraded) =
         (state("Available"), state("Progressing"), state("Degraded"));
-    let (since, told) = (
+    let (since, message_path) = (
         condition("Available", "lastTransitionTime"),
         condition("Progressing", "message"),
     );
@@ -171,7 +171,7 @@ fn operators() -> Value {
             ("Progressing", "string", &progressing),
             ("Degraded", "string", &degraded),
             ("Since", "date", &since),
-            ("Message", "string", &told),
+            ("Message", "string", &message_path),
         ],
     )
 }

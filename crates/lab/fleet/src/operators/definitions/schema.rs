@@ -1,4 +1,4 @@
-//! What definitions are put together from.
+//! Building blocks of CRD schemas.
 
 use serde_json::{Map, Value, json};
 
@@ -35,12 +35,12 @@ pub(super) fn int_or_text() -> Value {
     })
 }
 
-/// An object about which nothing is said.
+/// An object without a schema.
 pub(super) fn anything() -> Value {
     json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })
 }
 
-/// An object of which only a part is said: other fields are kept as they are.
+/// An object with a partial schema: unknown fields are preserved.
 pub(super) fn open(schema: Value) -> Value {
     with(
         schema,
@@ -48,7 +48,7 @@ pub(super) fn open(schema: Value) -> Value {
     )
 }
 
-/// Names and texts.
+/// A list of strings.
 pub(super) fn texts() -> Value {
     json!({ "type": "object", "additionalProperties": { "type": "string" } })
 }
@@ -57,12 +57,12 @@ pub(super) fn list(items: &Value) -> Value {
     json!({ "type": "array", "items": items })
 }
 
-/// A list that has one owner.
+/// A list owned by one field manager (`x-kubernetes-list-type: atomic`).
 pub(super) fn atomic(items: &Value) -> Value {
     json!({ "type": "array", "items": items, "x-kubernetes-list-type": "atomic" })
 }
 
-/// A list whose entries have names.
+/// A list whose entries have keys (`x-kubernetes-list-type: map`).
 pub(super) fn keyed(items: &Value, keys: &[&str]) -> Value {
     json!({
         "type": "array",
@@ -72,7 +72,7 @@ pub(super) fn keyed(items: &Value, keys: &[&str]) -> Value {
     })
 }
 
-/// An object of these fields.
+/// An object with these fields.
 pub(super) fn object<const N: usize>(fields: [(&str, Value); N]) -> Value {
     let fields: Map<String, Value> = fields
         .into_iter()
@@ -81,7 +81,7 @@ pub(super) fn object<const N: usize>(fields: [(&str, Value); N]) -> Value {
     json!({ "type": "object", "properties": fields })
 }
 
-/// A schema with more keywords.
+/// A schema with additional keywords.
 pub(super) fn with(mut schema: Value, keywords: Value) -> Value {
     if let (Some(schema), Value::Object(keywords)) = (schema.as_object_mut(), keywords) {
         schema.extend(keywords);
@@ -89,17 +89,17 @@ pub(super) fn with(mut schema: Value, keywords: Value) -> Value {
     schema
 }
 
-/// A schema of an object that must have these fields.
+/// An object schema with these required fields.
 pub(super) fn requiring(schema: Value, fields: &[&str]) -> Value {
     with(schema, json!({ "required": fields }))
 }
 
-/// What all but the simplest kinds are: something that is asked for, and what has become of it.
+/// The root schema of most kinds: spec and status.
 pub(super) fn spec_and_status(spec: Value, status: Value) -> Value {
     requiring(object([("spec", spec), ("status", status)]), &["spec"])
 }
 
-/// A kind of which there is one object, and it is called `cluster`.
+/// A singleton kind whose object is named `cluster`.
 pub(super) fn only_cluster(schema: Value, kind: &str) -> Value {
     with(
         schema,
@@ -110,7 +110,7 @@ pub(super) fn only_cluster(schema: Value, kind: &str) -> Value {
     )
 }
 
-/// An object of another kind that somebody is to make.
+/// An object template of another kind.
 pub(super) fn embedded(spec: Value) -> Value {
     object([
         ("apiVersion", text()),
@@ -121,7 +121,7 @@ pub(super) fn embedded(spec: Value) -> Value {
     ])
 }
 
-/// A schema whose fields have these defaults, also when nobody names the object.
+/// A schema with defaults for its fields, which also apply when the object is omitted.
 pub(super) fn defaulted(schema: Value, default: &Value) -> Value {
     with(schema, json!({ "default": default }))
 }
@@ -188,7 +188,8 @@ pub(super) fn conditions() -> Value {
     keyed(&condition, &["type"])
 }
 
-/// The conditions of OpenShift's operators: looser than `metav1.Condition`, a reason may be a sentence.
+/// The conditions of OpenShift's operators: looser than `metav1.Condition`, a reason may be a
+/// sentence.
 pub(super) fn operator_conditions() -> Value {
     let condition = requiring(
         object([
@@ -203,7 +204,7 @@ pub(super) fn operator_conditions() -> Value {
     keyed(&condition, &["type"])
 }
 
-/// What the specs of OpenShift's operators have in common (`OperatorSpec`).
+/// Common fields of OpenShift's operator specs (`OperatorSpec`).
 pub(super) fn operator_spec() -> Value {
     let level = defaulted(
         choice(&["", "Normal", "Debug", "Trace", "TraceAll"]),
@@ -222,7 +223,7 @@ pub(super) fn operator_spec() -> Value {
     ])
 }
 
-/// What the statuses of OpenShift's operators have in common (`OperatorStatus`).
+/// Common fields of OpenShift's operator statuses (`OperatorStatus`).
 pub(super) fn operator_status() -> Value {
     object([
         ("conditions", operator_conditions()),
@@ -232,7 +233,7 @@ pub(super) fn operator_status() -> Value {
     ])
 }
 
-/// An object with the fields of two.
+/// An object with the fields of both.
 pub(super) fn merged(mut left: Value, right: Value) -> Value {
     let Value::Object(right) = right else {
         return left;
@@ -246,13 +247,13 @@ pub(super) fn merged(mut left: Value, right: Value) -> Value {
     left
 }
 
-/// How long ago an object was made.
+/// Printer column with the age of an object.
 pub(super) const AGE: (&str, &str, &str) = ("Age", "date", ".metadata.creationTimestamp");
 
-/// How far an object has come.
+/// Printer column with the phase of an object.
 pub(super) const PHASE: (&str, &str, &str) = ("Phase", "string", ".status.phase");
 
-/// A kind and its names.
+/// Names and scope of a kind.
 pub(super) struct Names {
     group: &'static str,
     version: &'static str,
@@ -263,7 +264,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Of a kind that is in namespaces and has no short names.
+    /// Names of a namespaced kind without short names.
     pub(super) fn new(
         group: &'static str,
         version: &'static str,
@@ -292,7 +293,7 @@ impl Names {
     }
 }
 
-/// A definition with one version and a status.
+/// A CRD with one version and a status subresource.
 pub(super) fn definition(
     names: &Names,
     mut schema: Value,
@@ -340,7 +341,7 @@ pub(super) fn definition(
     })
 }
 
-/// The definition of a kind whose status is written like every other field.
+/// The CRD without the status subresource: the status is written like any other field.
 pub(super) fn without_status(mut definition: Value) -> Value {
     if let Some(version) = definition["spec"]["versions"][0].as_object_mut() {
         version.remove("subresources");
@@ -348,14 +349,14 @@ pub(super) fn without_status(mut definition: Value) -> Value {
     definition
 }
 
-/// The definition of a kind that `kubectl get` shows in these columns and no others.
+/// The CRD with exactly these printer columns.
 pub(super) fn with_columns(mut definition: Value, columns: &[(&str, &str, &str)]) -> Value {
     let columns: Vec<Value> = columns.iter().map(column).collect();
     definition["spec"]["versions"][0]["additionalPrinterColumns"] = json!(columns);
     definition
 }
 
-/// The definition of a kind that `kubectl get all` shows.
+/// The CRD in the category `all`, which `kubectl get all` lists.
 pub(super) fn among_all(mut definition: Value) -> Value {
     definition["spec"]["names"]["categories"] = json!(["all"]);
     definition

@@ -1,5 +1,5 @@
-//! Templates of virtual machines, and the operator that makes them and the crons that keep boot images
-//! current.
+//! Virtual machine templates, and SSP, the operator that creates them and the crons that keep boot
+//! images current.
 
 use serde_json::{Value, json};
 
@@ -55,8 +55,8 @@ pub(super) fn ssp() -> Value {
     )
 }
 
-/// OpenShift's `Template`. There it is a kind of the API server, which also makes objects of it; here
-/// it only keeps what is written.
+/// OpenShift's `Template`. There an aggregated API server serves and processes it; here it is only
+/// stored.
 pub(super) fn template() -> Value {
     let parameter = requiring(
         object([

@@ -1,4 +1,4 @@
-//! What the descheduler operator refuses.
+//! Configurations that the descheduler operator rejects.
 
 use rstest::rstest;
 
@@ -22,7 +22,7 @@ fn node(roles: &[&str], os: &str, psi: bool) -> Arc<Node> {
 #[case::other("LongLifecycle", json!(60), true, None)]
 #[case::no_interval("LongLifecycle", Value::Null, false, Some("interval"))]
 #[case::zero("KubeVirtRelieveAndMigrate", json!(0), false, Some("interval"))]
-fn refusals(
+fn invalid_configurations_are_rejected(
     #[case] profile: &str,
     #[case] interval: Value,
     #[case] lacks_psi: bool,
@@ -49,6 +49,6 @@ fn refusals(
 #[case::no_workers(vec![node(&["master"], "linux", false)], true)]
 #[case::masters_only(vec![node(&["master"], "linux", true)], false)]
 #[case::nobody(vec![], false)]
-fn who_lacks_psi(#[case] nodes: Vec<Arc<Node>>, #[case] expected: bool) {
+fn psi_is_required_of_workers_only(#[case] nodes: Vec<Arc<Node>>, #[case] expected: bool) {
     assert_eq!(lacks_psi(&nodes), expected);
 }

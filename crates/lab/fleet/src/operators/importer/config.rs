@@ -1,16 +1,16 @@
-//! Says that the importer is deployed, and hands its settings on.
+//! Reports that the importer is deployed, and copies its configuration to the CDIConfig.
 
 use kube::api::{DynamicObject, PostParams};
 use kube::{Api, Client};
 use runtime::{Absent as _, Error, Key, Manager, Next, Reconcile};
 use serde_json::{Value, json};
 
-use crate::operators::conditions::Said;
+use crate::operators::conditions::NewCondition;
 use crate::operators::kinds::importer;
 use crate::operators::names::IMPORTER_CONFIG;
 use crate::operators::report::{Reports, conditions};
 
-/// The share of a file system that is not for the disk, unless told.
+/// Default share of file system overhead.
 const OVERHEAD: &str = "0.06";
 
 struct Operator {
@@ -23,7 +23,7 @@ pub(super) async fn start(manager: &Manager, client: Client) {
     let (importers, queue) = Reports::start(manager, client.clone(), importer("CDI")).await;
     let (configs, running) = Reports::follow(client.clone(), importer("CDIConfig"));
     manager.spawn(running);
-    // Whatever happens to the settings, the importer is what they come from.
+    // Any change of the CDIConfig enqueues the CDI object it is derived from.
     let (to, all) = (queue.clone(), importers.objects.clone());
     configs.objects.on_change(move |_| {
         for object in all.list() {
@@ -49,18 +49,18 @@ impl Reconcile for Operator {
             return Ok(Next::Wait);
         };
         let config = object.data.pointer("/spec/config");
-        self.hand_on(config.unwrap_or(&Value::Null)).await?;
-        let said = [
+        self.update_config(config.unwrap_or(&Value::Null)).await?;
+        let new_conditions = [
             ("Available", true),
             ("Progressing", false),
             ("Degraded", false),
         ];
-        let said = said.map(|(about, holds)| {
-            Said::because(about, holds, "DeployCompleted", "Deployment Completed")
+        let new_conditions = new_conditions.map(|(about, holds)| {
+            NewCondition::with_reason(about, holds, "DeployCompleted", "Deployment Completed")
         });
         let status = json!({
             "phase": "Deployed",
-            "conditions": conditions(&object, said.into()),
+            "conditions": conditions(&object, new_conditions.into()),
         });
         self.importers.report(&object, status).await?;
         Ok(Next::Wait)
@@ -68,8 +68,8 @@ impl Reconcile for Operator {
 }
 
 impl Operator {
-    /// Brings the settings to those who import.
-    async fn hand_on(&self, wanted: &Value) -> Result<(), Error> {
+    /// Copies the configuration to the CDIConfig.
+    async fn update_config(&self, wanted: &Value) -> Result<(), Error> {
         let Some(config) = self.configs.objects.get("", IMPORTER_CONFIG) else {
             return Ok(());
         };
@@ -80,13 +80,13 @@ impl Operator {
         if config.data.get("spec") != Some(&wanted) {
             let api: Api<DynamicObject> =
                 Api::all_with(self.client.clone(), &importer("CDIConfig"));
-            // A replacement: settings that are gone are to be gone here, too.
+            // An update instead of a patch, so that removed settings are removed here, too.
             let mut changed = DynamicObject::clone(&config);
             changed.data["spec"] = wanted.clone();
             let replaced = api
                 .replace(IMPORTER_CONFIG, &PostParams::default(), &changed)
                 .await
-                .or_absent()
+                .not_found_as_none()
                 .map_err(Error::api(format!("replace CDIConfig {IMPORTER_CONFIG}")))?;
             if let Some(replaced) = replaced {
                 self.configs.objects.saw(&replaced).await;

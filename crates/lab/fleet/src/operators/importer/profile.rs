@@ -1,11 +1,11 @@
-//! What is advised about a storage class.
+//! Recommendations for a storage class.
 
 use k8s_openapi::api::storage::v1::StorageClass;
 use serde_json::{Map, Value, json};
 
 use crate::storage::{DEFAULT_SNAPSHOT_CLASS, DRIVER, TOPOLOGY};
 
-/// A class of snapshots.
+/// A VolumeSnapshotClass.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SnapshotClass {
     pub(super) name: String,
@@ -14,7 +14,7 @@ pub(super) struct SnapshotClass {
 }
 
 impl SnapshotClass {
-    /// Reads an object of the kind.
+    /// Parses a VolumeSnapshotClass.
     pub(super) fn read(object: &kube::api::DynamicObject) -> Option<Self> {
         let annotations = object.metadata.annotations.as_ref();
         Some(Self {
@@ -27,8 +27,8 @@ impl SnapshotClass {
     }
 }
 
-/// The status of the profile of a class: what the user wants, else what is known of the driver. Of
-/// drivers that are not simulated nothing is known, and nothing said.
+/// The status of a StorageProfile: the properties in its spec, else those known for the driver.
+/// Drivers that are not simulated get no recommendation.
 pub(super) fn advice(class: &StorageClass, wanted: &Value, snapshots: &[SnapshotClass]) -> Value {
     let mut status = Map::new();
     status.insert("storageClass".to_owned(), json!(class.metadata.name));
@@ -50,9 +50,9 @@ pub(super) fn advice(class: &StorageClass, wanted: &Value, snapshots: &[Snapshot
     Value::Object(status)
 }
 
-/// What is known of the simulated driver.
+/// Properties of the simulated driver.
 struct Known<'a> {
-    /// Whether volumes can be reached from every node.
+    /// Whether volumes are accessible from every node.
     shared: bool,
     snapshots: Option<&'a SnapshotClass>,
 }
@@ -60,7 +60,7 @@ struct Known<'a> {
 impl<'a> Known<'a> {
     fn of(class: &StorageClass, snapshots: &'a [SnapshotClass]) -> Self {
         let parameters = class.parameters.as_ref();
-        // The default one, else the first by name.
+        // The default snapshot class, else the first by name.
         let snapshots = snapshots
             .iter()
             .filter(|it| it.driver == class.provisioner)
@@ -75,8 +75,8 @@ impl<'a> Known<'a> {
         match name {
             "claimPropertySets" => self.property_sets(),
             "cloneStrategy" => json!("csi-clone"),
-            // A volume of one node cannot be restored from a snapshot elsewhere: copies of a claim
-            // are what helps there.
+            // A volume of one node cannot be restored from a snapshot elsewhere, so boot images of
+            // local storage are kept as claims and cloned by copying.
             "dataImportCronSourceFormat" if self.shared && self.snapshots.is_some() => {
                 json!("snapshot")
             }
@@ -86,7 +86,7 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// How volumes are best claimed, the best first.
+    /// Recommended access and volume modes, best first.
     fn property_sets(&self) -> Value {
         let set = |access: &str, mode: &str| json!({ "accessModes": [access], "volumeMode": mode });
         if self.shared {

@@ -1,10 +1,12 @@
-//! Keeps a `StorageProfile` for every storage class.
+//! Maintains a `StorageProfile` for every storage class.
 
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::api::{DeleteParams, DynamicObject, PostParams, Preconditions};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client};
-use runtime::{Absent as _, Cache, Error, Foreign, ForeignChange, Key, Manager, Next, Reconcile};
+use runtime::{
+    Absent as _, Cache, Error, Key, Manager, Next, OptionalKindChange, OptionalKinds, Reconcile,
+};
 use serde_json::{Value, json};
 
 use super::profile::{SnapshotClass, advice};
@@ -16,7 +18,7 @@ struct Profiles {
     kind: ApiResource,
     reports: Reports,
     classes: Cache<StorageClass>,
-    foreign: Foreign,
+    foreign: OptionalKinds,
 }
 
 fn snapshot_classes() -> GroupVersionKind {
@@ -26,7 +28,7 @@ fn snapshot_classes() -> GroupVersionKind {
 pub(super) async fn start(manager: &Manager, client: Client) {
     let kind = importer("StorageProfile");
     let (reports, queue) = Reports::start(manager, client.clone(), kind.clone()).await;
-    // A profile that is gone is made again.
+    // A deleted profile is created again.
     let to = queue.clone();
     reports.objects.on_change(move |change| {
         if change.new.is_none()
@@ -42,10 +44,10 @@ pub(super) async fn start(manager: &Manager, client: Client) {
             to.add(Key::of(&class.metadata));
         }
     });
-    let foreign = manager.foreign().clone();
+    let foreign = manager.optional_kinds().clone();
     foreign.follow(&snapshot_classes());
     let (to, all) = (queue.clone(), classes.clone());
-    foreign.on_change(move |change: &ForeignChange<'_>| {
+    foreign.on_change(move |change: &OptionalKindChange<'_>| {
         if *change.kind() == snapshot_classes() {
             for class in all.list() {
                 to.add(Key::of(&class.metadata));
@@ -98,7 +100,7 @@ impl Profiles {
         Api::all_with(self.client.clone(), &self.kind)
     }
 
-    /// Makes the profile of a class; what is advised follows when it has been seen.
+    /// Creates the profile of a class; its status follows once the watch delivers it.
     async fn create(&self, name: &str) -> Result<(), Error> {
         let profile = DynamicObject::new(name, &self.kind).data(json!({ "spec": {} }));
         let created = self
@@ -122,7 +124,7 @@ impl Profiles {
         self.api()
             .delete(name, &options)
             .await
-            .or_absent()
+            .not_found_as_none()
             .map(drop)
             .map_err(Error::api(format!("delete StorageProfile {name}")))
     }

@@ -1,4 +1,4 @@
-//! What is advised about storage classes.
+//! Recommendations for storage classes.
 
 use k8s_openapi::api::storage::v1::StorageClass;
 use rstest::rstest;
@@ -34,7 +34,7 @@ fn snapshots(name: &str, driver: &str, is_default: bool) -> SnapshotClass {
     }),
     true, "pvc", "ReadOnlyMany", "Block"
 )]
-fn what_is_known_of_the_driver_is_said_unless_the_user_says_otherwise(
+fn driver_recommendations_yield_to_the_user(
     #[case] parameters: Value,
     #[case] wanted: Value,
     #[case] can_snapshot: bool,
@@ -46,21 +46,24 @@ fn what_is_known_of_the_driver_is_said_unless_the_user_says_otherwise(
     if can_snapshot {
         classes.push(snapshots("ours", DRIVER, false));
     }
-    let said = advice(&class(DRIVER, &parameters), &wanted, &classes);
-    assert_eq!(said["dataImportCronSourceFormat"], format);
-    assert_eq!(said["claimPropertySets"][0]["accessModes"][0], access);
-    assert_eq!(said["claimPropertySets"][0]["volumeMode"], mode);
+    let recommended = advice(&class(DRIVER, &parameters), &wanted, &classes);
+    assert_eq!(recommended["dataImportCronSourceFormat"], format);
+    assert_eq!(
+        recommended["claimPropertySets"][0]["accessModes"][0],
+        access
+    );
+    assert_eq!(recommended["claimPropertySets"][0]["volumeMode"], mode);
     let expected = if can_snapshot {
         json!("ours")
     } else {
         json!(null)
     };
-    assert_eq!(said["snapshotClass"], expected);
-    assert_eq!(said["provisioner"], DRIVER);
+    assert_eq!(recommended["snapshotClass"], expected);
+    assert_eq!(recommended["provisioner"], DRIVER);
 }
 
 #[test]
-fn the_default_class_of_snapshots_is_advised_else_the_first_by_name() {
+fn default_snapshot_class_is_preferred() {
     let of = |classes: &[SnapshotClass]| {
         advice(&class(DRIVER, &json!({})), &json!({}), classes)["snapshotClass"].clone()
     };
@@ -70,14 +73,14 @@ fn the_default_class_of_snapshots_is_advised_else_the_first_by_name() {
 }
 
 #[test]
-fn of_other_drivers_only_what_the_user_says_is_said() {
+fn unknown_drivers_get_the_users_properties_only() {
     let theirs = class("csi.example.com", &json!({}));
     let snapshots = [snapshots("s", "csi.example.com", true)];
-    let said = advice(&theirs, &json!({}), &snapshots);
+    let recommended = advice(&theirs, &json!({}), &snapshots);
     assert_eq!(
-        said,
+        recommended,
         json!({ "storageClass": "c", "provisioner": "csi.example.com" })
     );
-    let said = advice(&theirs, &json!({ "cloneStrategy": "copy" }), &snapshots);
-    assert_eq!(said["cloneStrategy"], "copy");
+    let recommended = advice(&theirs, &json!({ "cloneStrategy": "copy" }), &snapshots);
+    assert_eq!(recommended["cloneStrategy"], "copy");
 }

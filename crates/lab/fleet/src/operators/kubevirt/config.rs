@@ -1,11 +1,11 @@
-//! What the `KubeVirt` object says, as far as it is acted on.
+//! The configuration in the `KubeVirt` object, as far as it is implemented.
 
 use std::collections::BTreeMap;
 
 use kube::api::DynamicObject;
 use serde_json::Value;
 
-/// Models nobody should use any more, unless an administrator says otherwise. Each also as `-v1`.
+/// CPU models that KubeVirt considers obsolete by default. Each also as `-v1`.
 const OBSOLETE: [&str; 17] = [
     "486",
     "pentium",
@@ -26,14 +26,14 @@ const OBSOLETE: [&str; 17] = [
     "Opteron_G2",
 ];
 
-/// The configuration.
+/// The configuration of KubeVirt.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Config {
     spec: Value,
 }
 
 impl Config {
-    /// What an object says; without one, all is as by default.
+    /// Reads the configuration of an object; without one, all defaults apply.
     pub(super) fn of(object: Option<&DynamicObject>) -> Self {
         let spec = object.and_then(|object| object.data.pointer("/spec/configuration").cloned());
         Self {
@@ -41,7 +41,7 @@ impl Config {
         }
     }
 
-    /// The model of instances that name none.
+    /// Default CPU model of instances.
     pub(super) fn cpu_model(&self) -> &str {
         match self.text("/cpuModel") {
             "" => "host-model",
@@ -49,7 +49,7 @@ impl Config {
         }
     }
 
-    /// The architecture of instances that name none.
+    /// Default architecture of instances.
     pub(super) fn architecture(&self) -> &str {
         match self.text("/architectureConfiguration/defaultArchitecture") {
             "" => "amd64",
@@ -57,19 +57,19 @@ impl Config {
         }
     }
 
-    /// What becomes of instances whose node is drained, unless they say it.
+    /// Default eviction strategy of instances.
     pub(super) fn eviction_strategy(&self) -> Option<&str> {
         Some(self.text("/evictionStrategy")).filter(|text| !text.is_empty())
     }
 
-    /// Labels all nodes with instances have to have.
+    /// Node selector added to all instances.
     pub(super) fn node_selectors(&self) -> BTreeMap<String, String> {
         let found = self.spec.pointer("/developerConfiguration/nodeSelectors");
         let found = found.and_then(|found| serde_json::from_value(found.clone()).ok());
         found.unwrap_or_default()
     }
 
-    /// How many virtual processors share a real one.
+    /// Virtual CPUs per physical CPU.
     pub(super) fn allocation_ratio(&self) -> i64 {
         let found = self
             .spec
@@ -80,7 +80,7 @@ impl Config {
             .unwrap_or(10)
     }
 
-    /// How many migrations there may be at a time, and how many from one node.
+    /// Maximum number of concurrent migrations, in the cluster and from one node.
     pub(super) fn parallel_migrations(&self) -> (usize, usize) {
         let number = |name: &str, default: usize| {
             let found = self.spec.pointer(&format!("/migrations/{name}"));
@@ -93,7 +93,7 @@ impl Config {
         )
     }
 
-    /// The taint of nodes whose instances are to leave.
+    /// Key of the taint that evacuates the instances of a node.
     pub(super) fn drain_taint(&self) -> &str {
         match self.text("/migrations/nodeDrainTaintKey") {
             "" => "kubevirt.io/drain",
@@ -101,20 +101,20 @@ impl Config {
         }
     }
 
-    /// Whether nodes have no label for a model. Only the key counts: a model that is said not to be
-    /// obsolete is so, and a list of one's own replaces the list that is built in.
+    /// Whether nodes get no label for a model. As in KubeVirt only the key counts: a model listed
+    /// with `false` is obsolete as well, and a configured list replaces the built-in one.
     pub(super) fn hides(&self, model: &str) -> bool {
         let plain = model.strip_suffix("-v1").unwrap_or(model);
         self.obsolete()
             .map_or_else(|| OBSOLETE.contains(&plain), |own| own.contains_key(model))
     }
 
-    /// Whether an administrator calls a model obsolete. The list that is built in does not count.
+    /// Whether the configured list has a model. The built-in list does not count.
     pub(super) fn calls_obsolete(&self, model: &str) -> bool {
         self.obsolete().is_some_and(|own| own.contains_key(model))
     }
 
-    /// An administrator's list as Go prints it.
+    /// The configured list as Go prints it.
     pub(super) fn obsolete_as_printed(&self) -> String {
         let all = self.obsolete().into_iter().flatten();
         let entries: Vec<String> = all.map(|(model, on)| format!("{model}:{on}")).collect();

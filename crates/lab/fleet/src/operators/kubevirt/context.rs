@@ -1,4 +1,4 @@
-//! What the parts of KubeVirt work with.
+//! State shared by KubeVirt's controllers.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ use super::kubevirt;
 use super::launcher::Launcher;
 use crate::pace::Pace;
 
-/// Clones share everything.
+/// Clones share all state.
 #[derive(Clone)]
 pub(super) struct Context {
     pub(super) client: Client,
-    /// How many times as fast as in reality simulated things happen.
+    /// Speed of simulated time, as a multiple of real time.
     pub(super) speed: f64,
     pub(super) pace: Pace,
     pub(super) nodes: Cache<Node>,
@@ -32,14 +32,14 @@ pub(super) struct Context {
     pub(super) machine_kind: ApiResource,
     pub(super) instance_kind: ApiResource,
     pub(super) migration_kind: ApiResource,
-    /// What virt-controller says.
+    /// Event recorder of virt-controller.
     pub(super) controller: Events,
-    /// What virt-handler says.
+    /// Event recorder of virt-handler.
     pub(super) handler: Events,
 }
 
 impl Context {
-    /// Follows everything there is.
+    /// Starts the caches of all kinds.
     pub(super) async fn start(manager: &Manager, client: Client, speed: f64) -> Self {
         let follow = |kind: &ApiResource| {
             let (cache, running) = Cache::follow(Api::all_with(client.clone(), kind));
@@ -76,12 +76,12 @@ impl Context {
         context
     }
 
-    /// What KubeVirt is configured to do. There is one object; of several the first counts.
+    /// The current configuration. Expects one KubeVirt object; of several the first is used.
     pub(super) fn config(&self) -> Config {
         Config::of(self.configs.list().first().map(Arc::as_ref))
     }
 
-    /// The launchers of an instance.
+    /// The launcher pods of an instance.
     pub(super) fn launchers(&self, instance: &ObjectMeta) -> Vec<Launcher> {
         let uid = instance.uid.as_deref().unwrap_or_default();
         let pods = self.pods.controlled_by(uid);
@@ -92,15 +92,15 @@ impl Context {
         Api::namespaced_with(self.client.clone(), namespace, kind)
     }
 
-    /// Writes an instance as it was read and changed, which fails if somebody else was faster, or if
-    /// somebody does not admit it.
+    /// Updates an instance; fails with a conflict if it changed since it was read, or if an
+    /// admission webhook denies it.
     pub(super) async fn update_instance(&self, instance: &DynamicObject) -> Result<(), Error> {
         let key = Key::of(&instance.metadata);
         let written = self
             .api(&self.instance_kind, &key.namespace)
             .replace(&key.name, &PostParams::default(), instance)
             .await
-            .or_absent()
+            .not_found_as_none()
             .map_err(Error::api(format!("update instance {key}")))?;
         if let Some(written) = written {
             self.instances.saw(&written).await;
@@ -108,7 +108,7 @@ impl Context {
         Ok(())
     }
 
-    /// Has a finalizer of an object taken away, or added. The cache shows it when this returns.
+    /// Adds or removes a finalizer of an object. The cache has the change when this returns.
     pub(super) async fn finalize(
         &self,
         (cache, kind): (&Cache<DynamicObject>, &ApiResource),
@@ -130,7 +130,7 @@ impl Context {
         self.api(kind, &key.namespace)
             .patch(&key.name, &PatchParams::default(), &Patch::Merge(patch))
             .await
-            .or_absent()
+            .not_found_as_none()
             .map_err(Error::api(format!("patch {} {key}", kind.kind)))?;
         let uid = object.metadata.uid.clone();
         cache
@@ -158,10 +158,13 @@ impl Context {
         Ok(made)
     }
 
-    /// Deletes a pod, if it is still the one that is meant.
+    /// Deletes a pod, with a precondition on its UID.
     pub(super) async fn delete_pod(&self, namespace: &str, pod: &Launcher) -> Result<(), Error> {
         let api: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
-        let deleted = api.delete(&pod.name, &only(&pod.uid)).await.or_absent();
+        let deleted = api
+            .delete(&pod.name, &only(&pod.uid))
+            .await
+            .not_found_as_none();
         settled(deleted).map_err(Error::api(format!("delete pod {namespace}/{}", pod.name)))?;
         let meta = ObjectMeta {
             namespace: Some(namespace.to_owned()),
@@ -169,18 +172,18 @@ impl Context {
             uid: Some(pod.uid.clone()),
             ..ObjectMeta::default()
         };
-        self.pods.saw_deletion(&meta).await;
+        self.pods.wait_for_deletion(&meta).await;
         Ok(())
     }
 
-    /// Deletes an instance, if it is still the one that is meant.
+    /// Deletes an instance, with a precondition on its UID.
     pub(super) async fn delete_instance(&self, instance: &DynamicObject) -> Result<(), Error> {
         let key = Key::of(&instance.metadata);
         let uid = instance.metadata.uid.as_deref().unwrap_or_default();
         let api = self.api(&self.instance_kind, &key.namespace);
-        let deleted = api.delete(&key.name, &only(uid)).await.or_absent();
+        let deleted = api.delete(&key.name, &only(uid)).await.not_found_as_none();
         settled(deleted).map_err(Error::api(format!("delete instance {key}")))?;
-        self.instances.saw_deletion(&instance.metadata).await;
+        self.instances.wait_for_deletion(&instance.metadata).await;
         Ok(())
     }
 }
@@ -195,7 +198,7 @@ fn only(uid: &str) -> DeleteParams {
     }
 }
 
-/// What was meant is gone, also if something else has its name.
+/// The object is gone, even if another one has its name by now.
 fn settled<T>(deleted: Result<T, kube::Error>) -> Result<(), kube::Error> {
     match deleted {
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),

@@ -1,14 +1,13 @@
-//! What KubeVirt's webhooks make of an instance before it is stored.
+//! Defaulting and validation of instances, as KubeVirt's webhooks do it.
 
 use serde_json::{Value, json};
 
 use super::config::Config;
 
-/// What an arm64 instance may have as its model, and has by default.
+/// The only CPU model supported on arm64, and its default there.
 const PASSTHROUGH: &str = "host-passthrough";
 
-/// Fills in what an instance does not say: its architecture, its model, what becomes of it when its
-/// node is drained.
+/// Sets the defaults of an instance: architecture, CPU model, eviction strategy.
 pub(super) fn fill(spec: &mut Value, config: &Config) {
     if !spec.is_object() {
         *spec = json!({});
@@ -16,7 +15,7 @@ pub(super) fn fill(spec: &mut Value, config: &Config) {
     if spec["architecture"].as_str().unwrap_or_default().is_empty() {
         spec["architecture"] = json!(config.architecture());
     }
-    // The model of the cluster is not for arm64: there the default comes first.
+    // The cluster-wide model does not apply to arm64: its own default comes first.
     let model = match spec["architecture"].as_str() {
         Some("arm64") => PASSTHROUGH,
         _ => config.cpu_model(),

@@ -1,4 +1,4 @@
-//! What tests of KubeVirt's parts share.
+//! Fixtures for tests of KubeVirt's controllers.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +13,13 @@ pub(super) fn object(value: Value) -> DynamicObject {
     serde_json::from_value(value).expect("an object")
 }
 
-/// A configuration.
+/// A KubeVirt configuration.
 pub(super) fn config(configuration: &Value) -> Config {
     let spec = json!({ "configuration": configuration });
     Config::of(Some(&object(json!({ "metadata": {}, "spec": spec }))))
 }
 
-/// A launcher that runs on a node.
+/// A launcher pod running on a node.
 pub(super) fn launcher(name: &str, node: &str) -> Launcher {
     Launcher {
         name: name.into(),

@@ -1,4 +1,4 @@
-//! virt-handler's side of an instance: a node starts it, looks after it and stops it.
+//! virt-handler's part of an instance: the node starts, monitors and stops it.
 
 mod step;
 
@@ -12,21 +12,21 @@ use serde_json::json;
 
 use super::context::Context;
 use super::launcher::Launcher;
-use super::object::{enter, say, status, text};
+use super::object::{enter, set_condition, status, text};
 use crate::model::Cpu;
 use crate::names::CPU;
 use crate::nodes::is_alive;
 use crate::operators::report::now;
 use step::{Step, step};
 
-/// How long a guest takes to start.
-const BOOT: Duration = Duration::from_secs(2);
-/// How long a guest takes to shut down.
-const SHUTDOWN: Duration = Duration::from_secs(2);
-/// What is said of a guest that has ended by itself.
-const SHUT_DOWN: &str = "The VirtualMachineInstance was shut down.";
-/// What is said of one that has not.
-const CRASHED: &str = "The VirtualMachineInstance crashed.";
+/// Boot time of a guest.
+const BOOT_TIME: Duration = Duration::from_secs(2);
+/// Shutdown time of a guest.
+const SHUTDOWN_TIME: Duration = Duration::from_secs(2);
+/// Message for a guest that shut itself down.
+const SHUT_DOWN_MESSAGE: &str = "The VirtualMachineInstance was shut down.";
+/// Message for a guest that crashed.
+const CRASHED_MESSAGE: &str = "The VirtualMachineInstance crashed.";
 
 pub(super) struct Handler {
     context: Context,
@@ -50,7 +50,7 @@ impl Reconcile for Handler {
                 return Ok(Next::Wait);
             };
             let node = context.nodes.get("", text(&instance, "/status/nodeName"));
-            // Who does not speak does nothing either.
+            // A failed node does not act.
             if node.as_ref().is_some_and(|node| !is_alive(node)) {
                 return Ok(Next::Wait);
             }
@@ -60,37 +60,41 @@ impl Reconcile for Handler {
             match step(&instance, node.as_deref(), cpu.as_ref(), &launchers) {
                 Step::Nothing => return Ok(Next::Wait),
                 Step::Run(launcher) => {
-                    if let Some(left) = context.pace.left(&format!("boot {uid}"), BOOT) {
+                    if let Some(left) = context.pace.left(&format!("boot {uid}"), BOOT_TIME) {
                         return Ok(Next::After(left));
                     }
                     self.run(&instance, launcher).await?;
                 }
                 Step::ShutDown => {
-                    if let Some(left) = context.pace.left(&format!("stop {uid}"), SHUTDOWN) {
+                    if let Some(left) = context.pace.left(&format!("stop {uid}"), SHUTDOWN_TIME) {
                         return Ok(Next::After(left));
                     }
-                    self.end(&instance, "Succeeded", "", SHUT_DOWN).await?;
+                    self.end(&instance, "Succeeded", "", SHUT_DOWN_MESSAGE)
+                        .await?;
                 }
-                Step::Ended => self.end(&instance, "Succeeded", "", SHUT_DOWN).await?,
-                Step::Crashed => self.end(&instance, "Failed", "", CRASHED).await?,
+                Step::Ended => {
+                    self.end(&instance, "Succeeded", "", SHUT_DOWN_MESSAGE)
+                        .await?;
+                }
+                Step::Crashed => self.end(&instance, "Failed", "", CRASHED_MESSAGE).await?,
                 Step::Refused(why) => self.refuse(&instance, &why).await?,
             }
         }
     }
 }
 
-/// What a node says about its CPU.
+/// The CPU annotation of a node.
 pub(super) fn cpu_of(node: &Node) -> Option<Cpu> {
     Cpu::of_annotation(node.metadata.annotations.as_ref()?.get(CPU)?)
 }
 
 impl Handler {
-    /// The guest runs.
+    /// Marks the instance as running.
     async fn run(&self, instance: &Arc<DynamicObject>, launcher: &Launcher) -> Result<(), Error> {
         let mut changed = DynamicObject::clone(instance);
         let now = now();
-        say(&mut changed, ("Ready", true), "", "", &now);
-        say(&mut changed, ("LiveMigratable", true), "", "", &now);
+        set_condition(&mut changed, ("Ready", true), "", "", &now);
+        set_condition(&mut changed, ("LiveMigratable", true), "", "", &now);
         let status = status(&mut changed);
         status["interfaces"] = json!([{
             "name": "default",
@@ -118,7 +122,7 @@ impl Handler {
         Ok(())
     }
 
-    /// The guest does not run any more.
+    /// Marks the instance as ended.
     async fn end(
         &self,
         instance: &Arc<DynamicObject>,
@@ -128,7 +132,7 @@ impl Handler {
     ) -> Result<(), Error> {
         let mut changed = DynamicObject::clone(instance);
         let now = now();
-        say(
+        set_condition(
             &mut changed,
             ("Ready", false),
             "GuestNotRunning",
@@ -149,7 +153,7 @@ impl Handler {
         Ok(())
     }
 
-    /// libvirt does not start the guest.
+    /// Marks the instance as failed to start in libvirt.
     async fn refuse(&self, instance: &Arc<DynamicObject>, why: &str) -> Result<(), Error> {
         let message = format!("server error. command SyncVMI failed: \"{why}\"");
         let (events, kind) = (&self.context.handler, &self.context.instance_kind);
@@ -157,7 +161,7 @@ impl Handler {
         let mut changed = DynamicObject::clone(instance);
         let now = now();
         let reason = "Synchronizing with the Domain failed.";
-        say(
+        set_condition(
             &mut changed,
             ("Synchronized", false),
             reason,
@@ -165,6 +169,6 @@ impl Handler {
             &now,
         );
         let failed = Arc::new(changed);
-        self.end(&failed, "Failed", why, CRASHED).await
+        self.end(&failed, "Failed", why, CRASHED_MESSAGE).await
     }
 }

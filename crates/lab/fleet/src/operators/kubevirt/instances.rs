@@ -1,4 +1,4 @@
-//! virt-controller's side of an instance: from nothing to the moment a node takes it over, and the end.
+//! virt-controller's part of an instance: from creation until a node takes over, and deletion.
 
 mod step;
 
@@ -10,11 +10,11 @@ use super::context::Context;
 use super::defaults;
 use super::labels::NODE_NAME;
 use super::launcher::{self, Launcher};
-use super::object::{enter, say, status, unsay};
+use super::object::{enter, remove_condition, set_condition, status};
 use crate::operators::report::now;
 use step::{Step, step};
 
-/// What keeps an instance until all of it is gone.
+/// Keeps an instance until its pods are gone.
 pub(super) const FINALIZER: &str = "foregroundDeleteVirtualMachine";
 
 pub(super) struct Instances {
@@ -46,8 +46,8 @@ impl Reconcile for Instances {
                 Step::Begin => self.enter(&instance, "Scheduling", |_| ()).await?,
                 Step::Wait(why) => {
                     let mut changed = DynamicObject::clone(&instance);
-                    let said = ("PodScheduled", false);
-                    if !say(&mut changed, said, "Unschedulable", why, &now()) {
+                    let condition = ("PodScheduled", false);
+                    if !set_condition(&mut changed, condition, "Unschedulable", why, &now()) {
                         return Ok(Next::Wait);
                     }
                     context.update_instance(&changed).await?;
@@ -70,7 +70,7 @@ impl Reconcile for Instances {
 }
 
 impl Instances {
-    /// An instance is looked at for the first time.
+    /// Accepts a new instance: sets finalizer and phase.
     async fn accept(&self, instance: &DynamicObject) -> Result<(), Error> {
         let mut changed = instance.clone();
         let mut spec = changed.data["spec"].take();
@@ -82,7 +82,7 @@ impl Instances {
             finalizers.push(FINALIZER.to_owned());
         }
         if let Some(refusal) = refusal {
-            // The real one would not have been stored. What nobody admits cannot run.
+            // KubeVirt's webhook would have denied it. An invalid instance fails instead.
             let kind = &self.context.instance_kind;
             let events = &self.context.controller;
             events.warning_of_kind(instance, kind, "Invalid", refusal.clone());
@@ -113,13 +113,13 @@ impl Instances {
         made.map(drop)
     }
 
-    /// One update says where the instance is and that the node has to look after it: nobody sees one
-    /// without the other. It is made of what was read; if it is refused, all begins anew.
+    /// Assigns the instance to a node and marks it scheduled in one update, so that virt-handler
+    /// never sees one without the other. On a conflict the reconcile starts over.
     async fn hand_over(&self, instance: &DynamicObject, to: &Launcher) -> Result<(), Error> {
         self.enter(instance, "Scheduled", |changed| {
             let labels = changed.metadata.labels.get_or_insert_default();
             labels.insert(NODE_NAME.to_owned(), to.node.clone());
-            unsay(changed, "PodScheduled");
+            remove_condition(changed, "PodScheduled");
             let status = status(changed);
             status["nodeName"] = json!(to.node);
             status["activePods"] = json!({ to.uid.as_str(): to.node });

@@ -1,4 +1,4 @@
-//! virt-handler's side of a node: its labels, its devices, and that it is heard of.
+//! virt-handler's part of a node: labels, devices and heartbeat.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use super::config::Config;
 use super::context::Context;
 use super::labels::{OBSOLETE_HOST_MODEL, SCHEDULABLE, SKIP_NODE, relabelled};
 use crate::model::Cpu;
-use crate::names::{ARCH, CPU, FAILED, OS, ROLE, SIMULATED, says_yes};
+use crate::names::{ARCH, CPU, FAILED, OS, ROLE, SIMULATED, annotation_is_true};
 
-/// Nodes written about at the same time.
+/// Nodes reconciled concurrently.
 const WORKERS: usize = 6;
-/// How long virt-handler may be silent before its node is not schedulable any more.
-const SILENCE: Duration = Duration::from_mins(5);
-/// How many guests a node has devices for.
+/// Time without a virt-handler heartbeat after which a node becomes unschedulable for instances.
+const HEARTBEAT_TIMEOUT: Duration = Duration::from_mins(5);
+/// Number of KVM devices of a node.
 const DEVICES: &str = "1k";
 const KVM: &str = "devices.kubevirt.io/kvm";
 
@@ -28,7 +28,7 @@ struct Labeller {
     context: Context,
 }
 
-/// Starts it.
+/// Starts the node labeller.
 pub(super) fn start(manager: &Manager, context: &Context) {
     let queue: Queue<Key> = Queue::new();
     let to = queue.clone();
@@ -41,8 +41,8 @@ pub(super) fn start(manager: &Manager, context: &Context) {
     });
     let (to, nodes) = (queue.clone(), context.nodes.clone());
     context.configs.on_change(move |change| {
-        let said = |side: &Option<Arc<_>>| Config::of(side.as_deref());
-        if said(&change.old) != said(&change.new) {
+        let config_of = |side: &Option<Arc<_>>| Config::of(side.as_deref());
+        if config_of(&change.old) != config_of(&change.new) {
             for node in nodes.list() {
                 to.add(Key::of(&node.metadata));
             }
@@ -54,7 +54,7 @@ pub(super) fn start(manager: &Manager, context: &Context) {
     manager.start(labeller, &queue, WORKERS);
 }
 
-/// Whether a change of a node is about what it is made of. Most are heartbeats.
+/// Whether a change of a node affects its labels or devices. Most changes are heartbeats.
 fn matters(change: &Change<Node>) -> bool {
     let (Some(old), Some(new)) = (&change.old, &change.new) else {
         return true;
@@ -78,10 +78,11 @@ impl Reconcile for Labeller {
         if !has_handler(&node) {
             return Ok(Next::Wait);
         }
-        let silence = format!("silence of {}", key.name);
-        if says_yes(&node.metadata, FAILED) {
-            // virt-controller waits a while before it gives a node up.
-            if let Some(left) = self.context.pace.left(&silence, SILENCE) {
+        let heartbeat_timer = format!("heartbeat of {}", key.name);
+        if annotation_is_true(&node.metadata, FAILED) {
+            // virt-controller waits for the heartbeat timeout before it marks the node
+            // unschedulable.
+            if let Some(left) = self.context.pace.left(&heartbeat_timer, HEARTBEAT_TIMEOUT) {
                 return Ok(Next::After(left));
             }
             let mut labels = node.metadata.labels.clone().unwrap_or_default();
@@ -89,31 +90,32 @@ impl Reconcile for Labeller {
             self.label(&node, &labels).await?;
             return Ok(Next::Wait);
         }
-        self.context.pace.forget(&silence);
+        self.context.pace.forget(&heartbeat_timer);
         let config = self.context.config();
         let wanted = wanted(&node, &config);
-        self.tell(&node, &wanted, &config);
+        self.warn_if_obsolete(&node, &wanted, &config);
         self.label(&node, &wanted).await?;
         if !has_devices(&node) {
-            self.equip(&node).await?;
+            self.add_devices(&node).await?;
         }
         Ok(Next::Wait)
     }
 }
 
-/// Whether virt-handler is on a node: on simulated ones that run Linux and take ordinary pods.
+/// Whether virt-handler runs on a node: on simulated Linux nodes of a supported architecture that
+/// are not tainted as control plane.
 fn has_handler(node: &Node) -> bool {
     let label = |key: &str| node.metadata.labels.as_ref()?.get(key).map(String::as_str);
     let control = [format!("{ROLE}control-plane"), format!("{ROLE}master")];
     let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
     let mut taints = taints.into_iter().flatten();
-    says_yes(&node.metadata, SIMULATED)
+    annotation_is_true(&node.metadata, SIMULATED)
         && label(OS).is_none_or(|os| os == "linux")
         && label(ARCH).is_none_or(|arch| matches!(arch, "amd64" | "arm64" | "s390x"))
         && !taints.any(|taint| control.contains(&taint.key))
 }
 
-/// The labels a node is to have. One of whose CPU nothing is known keeps those it has.
+/// The desired labels of a node. Without a CPU annotation the existing ones are kept.
 fn wanted(node: &Node, config: &Config) -> BTreeMap<String, String> {
     let mut labels = node.metadata.labels.clone().unwrap_or_default();
     labels.insert(SCHEDULABLE.to_owned(), "true".to_owned());
@@ -135,8 +137,8 @@ fn has_devices(node: &Node) -> bool {
 }
 
 impl Labeller {
-    /// Says that the model of a node is obsolete, when that is new.
-    fn tell(&self, node: &Node, wanted: &BTreeMap<String, String>, config: &Config) {
+    /// Emits a warning event when the node's host model becomes obsolete.
+    fn warn_if_obsolete(&self, node: &Node, wanted: &BTreeMap<String, String>, config: &Config) {
         let labels = node.metadata.labels.as_ref();
         let known = labels.is_some_and(|labels| labels.contains_key(OBSOLETE_HOST_MODEL));
         if known || !wanted.contains_key(OBSOLETE_HOST_MODEL) {
@@ -154,7 +156,7 @@ impl Labeller {
         events.warning(node, "HostModelIsObsolete", message);
     }
 
-    /// Gives a node labels, if it has others.
+    /// Patches the labels of a node if they differ.
     async fn label(&self, node: &Node, wanted: &BTreeMap<String, String>) -> Result<(), Error> {
         let empty = BTreeMap::new();
         let old = node.metadata.labels.as_ref().unwrap_or(&empty);
@@ -167,7 +169,8 @@ impl Labeller {
         if news.is_empty() {
             return Ok(());
         }
-        // Made of what was read: KubeVirt's, too, is refused if the labels are others by now.
+        // With the resource version that was read, so that a concurrent change of the labels is a
+        // conflict, as in KubeVirt.
         let patch = json!({ "metadata": {
             "uid": node.metadata.uid,
             "resourceVersion": node.metadata.resource_version,
@@ -178,7 +181,7 @@ impl Labeller {
         let written = api
             .patch(name, &PatchParams::default(), &Patch::Merge(patch))
             .await
-            .or_absent()
+            .not_found_as_none()
             .map_err(Error::api(format!("patch node {name}")))?;
         if let Some(written) = written {
             self.context.nodes.saw(&written).await;
@@ -186,8 +189,8 @@ impl Labeller {
         Ok(())
     }
 
-    /// Gives a node the devices guests need.
-    async fn equip(&self, node: &Node) -> Result<(), Error> {
+    /// Adds KVM devices to the node's capacity.
+    async fn add_devices(&self, node: &Node) -> Result<(), Error> {
         let devices = json!({ KVM: DEVICES });
         let patch = json!({
             "metadata": { "uid": node.metadata.uid },
@@ -198,7 +201,7 @@ impl Labeller {
         let written = api
             .patch_status(name, &PatchParams::default(), &Patch::Merge(patch))
             .await
-            .or_absent()
+            .not_found_as_none()
             .map_err(Error::api(format!("patch status of node {name}")))?;
         if let Some(written) = written {
             self.context.nodes.saw(&written).await;

@@ -1,56 +1,56 @@
-//! The labels of nodes and pods, and what a CPU is in labels.
+//! KubeVirt's labels and annotations of nodes and pods, and the CPU labels of a node.
 
 use std::collections::BTreeMap;
 
 use super::config::Config;
 use crate::model::Cpu;
 
-/// Models an instance can have on a node.
+/// CPU models usable by instances on a node.
 pub(super) const CPU_MODEL: &str = "cpu-model.node.kubevirt.io/";
-/// Models known on a node: what host-model migrations ask for.
+/// CPU models known on a node, which host-model migrations select.
 pub(super) const CPU_MODEL_MIGRATION: &str = "cpu-model-migration.node.kubevirt.io/";
-/// Features of a CPU.
+/// CPU features of a node.
 pub(super) const CPU_FEATURE: &str = "cpu-feature.node.kubevirt.io/";
-/// The model of the CPU itself.
+/// The host model of a node.
 pub(super) const HOST_MODEL: &str = "host-model-cpu.node.kubevirt.io/";
-/// Features an instance with that model has beyond it.
+/// Features of host-model instances beyond the named model.
 pub(super) const HOST_MODEL_FEATURES: &str = "host-model-required-features.node.kubevirt.io/";
-/// Who made the CPU.
+/// CPU vendor.
 pub(super) const CPU_VENDOR: &str = "cpu-vendor.node.kubevirt.io/";
-/// Its clock.
+/// Time stamp counter of the CPU.
 pub(super) const CPU_TIMER: &str = "cpu-timer.node.kubevirt.io/";
 /// Machine types.
 pub(super) const MACHINE_TYPE: &str = "machine-type.node.kubevirt.io/";
-/// On nodes whose own model an administrator calls obsolete.
+/// On nodes whose host model is configured as obsolete.
 pub(super) const OBSOLETE_HOST_MODEL: &str = "node-labeller.kubevirt.io/obsolete-host-model";
-/// Annotation of nodes that are not to be labelled, whatever its value.
+/// Annotation of nodes that the labeller skips, with any value.
 pub(super) const SKIP_NODE: &str = "node-labeller.kubevirt.io/skip-node";
-/// Whether virt-handler is heard of on a node.
+/// Whether virt-handler sends heartbeats on a node.
 pub(super) const SCHEDULABLE: &str = "kubevirt.io/schedulable";
 
-/// What a pod is.
+/// Role of a pod.
 pub(super) const APP: &str = "kubevirt.io";
 /// The value of [`APP`] on launchers.
 pub(super) const LAUNCHER: &str = "virt-launcher";
 /// On pods: the uid of the instance.
 pub(super) const CREATED_BY: &str = "kubevirt.io/created-by";
-/// Annotation of pods: the name of the instance.
+/// Annotation of pods: name of the instance.
 pub(super) const DOMAIN: &str = "kubevirt.io/domain";
-/// On pods: the uid of the migration they were made for.
+/// On pods: the UID of the migration whose target they are.
 pub(super) const MIGRATION_JOB: &str = "kubevirt.io/migrationJobUID";
-/// Annotation of pods: the name of that migration.
+/// Annotation of pods: name of that migration.
 pub(super) const MIGRATION_JOB_NAME: &str = "kubevirt.io/migrationJobName";
-/// On instances: the node they are going to.
+/// On instances: target node of a migration.
 pub(super) const MIGRATION_TARGET: &str = "kubevirt.io/migrationTargetNodeName";
-/// Annotation of migrations: the node they empty.
+/// Annotation of migrations: the node being evacuated.
 pub(super) const EVACUATION: &str = "kubevirt.io/evacuationMigration";
-/// On instances: the node they are on.
+/// On instances: their current node.
 pub(super) const NODE_NAME: &str = "kubevirt.io/nodeName";
-/// On instances and pods: the name of the machine.
+/// On instances and pods: name of the virtual machine.
 pub(super) const MACHINE_NAME: &str = "vm.kubevirt.io/name";
 
-/// What the labeller takes away before it labels anew. That it leaves the vendor is an old flaw of
-/// KubeVirt's: a node that comes back with a CPU of somebody else says that it has both.
+/// Label prefixes removed before relabelling. The vendor is missing, as in KubeVirt: a node that
+/// comes back with a CPU of another vendor has both vendor labels.
 const REMOVED: [&str; 7] = [
     CPU_MODEL,
     CPU_MODEL_MIGRATION,
@@ -61,8 +61,7 @@ const REMOVED: [&str; 7] = [
     MACHINE_TYPE,
 ];
 
-/// What libvirt says about a CPU on nodes of this architecture, in labels: nothing elsewhere than on
-/// amd64 and s390x.
+/// The CPU labels of a node of this architecture; none on other architectures than amd64 and s390x.
 pub(super) fn of_cpu(cpu: &Cpu, arch: &str, config: &Config) -> BTreeMap<String, String> {
     let mut labels = BTreeMap::new();
     if !matches!(arch, "amd64" | "s390x") {
@@ -104,7 +103,7 @@ pub(super) fn of_cpu(cpu: &Cpu, arch: &str, config: &Config) -> BTreeMap<String,
     labels
 }
 
-/// The labels of a node after the labeller has been there.
+/// The labels of a node after relabelling.
 pub(super) fn relabelled(
     old: &BTreeMap<String, String>,
     cpu: &Cpu,
@@ -119,7 +118,7 @@ pub(super) fn relabelled(
     labels
 }
 
-/// The labels of a new node where nobody configured KubeVirt.
+/// The labels of a new node with KubeVirt's default configuration.
 pub(crate) fn by_default(cpu: &Cpu, arch: &str) -> BTreeMap<String, String> {
     let mut labels = of_cpu(cpu, arch, &Config::default());
     labels.insert(SCHEDULABLE.to_owned(), "true".to_owned());

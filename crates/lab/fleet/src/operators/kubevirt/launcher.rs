@@ -1,4 +1,4 @@
-//! The pod an instance runs in: what is asked of its node, and what became of it.
+//! The launcher pod of an instance: its spec, and the observed state.
 
 use std::collections::BTreeMap;
 use std::str::FromStr as _;
@@ -16,28 +16,28 @@ use super::labels::{
 use crate::names::ARCH;
 
 const IMAGE: &str = "quay.io/kubevirt/virt-launcher:v1.7.0";
-/// What a launcher takes besides the memory of its guest, roughly.
+/// Approximate memory of a launcher besides that of its guest.
 const OVERHEAD: &str = "220Mi";
-/// The memory of an instance that does not say.
-const MEMORY: &str = "1Gi";
-/// How long a guest may take to shut down, unless it says so.
-const GRACE: i64 = 30;
+/// Default memory of an instance.
+const DEFAULT_MEMORY: &str = "1Gi";
+/// Default grace period of a guest, in seconds.
+const DEFAULT_GRACE_SECONDS: i64 = 30;
 
-/// A pod that was launched for an instance.
+/// Observed state of a launcher pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Launcher {
     pub(super) name: String,
     pub(super) uid: String,
-    /// Where it is; nothing before it is scheduled.
+    /// Its node; empty until it is scheduled.
     pub(super) node: String,
     pub(super) address: Option<String>,
-    /// Whether all its containers are.
+    /// Whether all its containers are ready.
     pub(super) ready: bool,
     pub(super) phase: String,
     pub(super) leaving: bool,
-    /// Why no node was found.
+    /// The scheduler's message if it is unschedulable.
     pub(super) unschedulable: Option<String>,
-    /// The migration it was made for; nothing on the first.
+    /// The migration whose target it is; `None` for the first launcher.
     pub(super) migration: Option<String>,
     pub(super) node_selector: BTreeMap<String, String>,
 }
@@ -72,20 +72,20 @@ impl Launcher {
         }
     }
 
-    /// Whether it has come to its end.
+    /// Whether the pod has terminated.
     pub(super) fn is_down(&self) -> bool {
         matches!(self.phase.as_str(), "Succeeded" | "Failed")
     }
 }
 
-/// The pod for an instance.
+/// Renders the launcher pod of an instance.
 pub(super) fn render(instance: &DynamicObject, config: &Config) -> Value {
     let meta = &instance.metadata;
     let name = meta.name.as_deref().unwrap_or_default();
     let uid = meta.uid.as_deref().unwrap_or_default();
     let spec = instance.data.get("spec").unwrap_or(&Value::Null);
     let mut labels = meta.labels.clone().unwrap_or_default();
-    // Where an instance is says nothing about where its next launcher will be.
+    // The instance's current node must not pin its next launcher.
     labels.remove(super::labels::NODE_NAME);
     for (key, value) in [(APP, LAUNCHER), (CREATED_BY, uid), (MACHINE_NAME, name)] {
         labels.insert(key.to_owned(), value.to_owned());
@@ -98,8 +98,8 @@ pub(super) fn render(instance: &DynamicObject, config: &Config) -> Value {
         "restartPolicy": "Never",
         "automountServiceAccountToken": false,
         "enableServiceLinks": false,
-        // A little longer than the guest has.
-        "terminationGracePeriodSeconds": grace.unwrap_or(GRACE) + 15,
+        // A little longer than the grace period of the guest.
+        "terminationGracePeriodSeconds": grace.unwrap_or(DEFAULT_GRACE_SECONDS) + 15,
         "nodeSelector": node_selector(spec, config),
         "containers": [{
             "name": "compute",
@@ -146,8 +146,8 @@ pub(super) fn render(instance: &DynamicObject, config: &Config) -> Value {
     })
 }
 
-/// The labels a node has to have: what the instance says counts more than what all have in common,
-/// and what it needs more than what it says.
+/// The node selector. The instance's own overrides the cluster-wide one, and its CPU requirements
+/// override both.
 fn node_selector(spec: &Value, config: &Config) -> BTreeMap<String, String> {
     let mut selector = BTreeMap::from([(SCHEDULABLE.to_owned(), "true".to_owned())]);
     let arch = spec["architecture"].as_str().unwrap_or_default();
@@ -158,7 +158,7 @@ fn node_selector(spec: &Value, config: &Config) -> BTreeMap<String, String> {
     let own = spec["nodeSelector"].as_object().into_iter().flatten();
     selector.extend(own.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))));
     let model = model(spec);
-    // A stock KubeVirt takes every other word for the name of a model.
+    // Stock KubeVirt treats any other value as the name of a model.
     if !matches!(model, "" | "host-model" | "host-passthrough") {
         selector.insert(format!("{CPU_MODEL}{model}"), "true".to_owned());
     }
@@ -168,7 +168,7 @@ fn node_selector(spec: &Value, config: &Config) -> BTreeMap<String, String> {
     selector
 }
 
-/// What the instance says about its node and its neighbours, and what follows from its CPU.
+/// The affinity of the instance, extended by the requirements of its CPU.
 fn affinity(spec: &Value) -> Value {
     let mut absent: Vec<String> = features(spec, &["forbid"])
         .map(|feature| format!("{CPU_FEATURE}{feature}"))
@@ -192,7 +192,7 @@ fn affinity(spec: &Value) -> Value {
         .pointer_mut(&format!("/nodeAffinity/{required}/nodeSelectorTerms"))
         .and_then(Value::as_array_mut);
     match terms {
-        // One of the terms has to hold, so each has to say it.
+        // Terms are alternatives, so the requirement is added to each.
         Some(terms) if !terms.is_empty() => {
             for term in terms {
                 match term["matchExpressions"].as_array_mut() {
@@ -212,7 +212,7 @@ fn affinity(spec: &Value) -> Value {
     affinity
 }
 
-/// What a launcher takes of its node.
+/// Resource requests of a launcher.
 fn resources(spec: &Value, config: &Config) -> Value {
     let domain = &spec["domain"];
     let count = |field: &str| domain["cpu"][field].as_i64().unwrap_or(1).max(1);
@@ -225,9 +225,9 @@ fn resources(spec: &Value, config: &Config) -> Value {
         .or_else(|| domain.pointer("/memory/guest"))
         .and_then(|memory| Quantity::from_json(memory).ok());
     let sum = |guest: &Quantity| guest.checked_add(&Quantity::from_str(OVERHEAD).ok()?);
-    let usual = || Quantity::from_str(MEMORY).ok();
+    let usual = || Quantity::from_str(DEFAULT_MEMORY).ok();
     let memory = guest.or_else(usual).as_ref().and_then(sum);
-    let memory = memory.map_or_else(|| MEMORY.to_owned(), |memory| memory.canonical());
+    let memory = memory.map_or_else(|| DEFAULT_MEMORY.to_owned(), |memory| memory.canonical());
     let cpu = asked("cpu").cloned();
     let cpu = cpu.unwrap_or_else(|| json!(format!("{share}m")));
     let device = json!({ "devices.kubevirt.io/kvm": "1" });
@@ -237,13 +237,13 @@ fn resources(spec: &Value, config: &Config) -> Value {
     })
 }
 
-/// The model of an instance.
+/// The CPU model of an instance.
 pub(super) fn model(spec: &Value) -> &str {
     let model = spec.pointer("/domain/cpu/model").and_then(Value::as_str);
     model.unwrap_or_default()
 }
 
-/// The features about which an instance has one of these policies.
+/// The CPU features for which an instance has one of these policies.
 fn features<'a>(spec: &'a Value, policies: &'a [&str]) -> impl Iterator<Item = &'a str> {
     let all = spec.pointer("/domain/cpu/features");
     let all = all.and_then(Value::as_array).into_iter().flatten();

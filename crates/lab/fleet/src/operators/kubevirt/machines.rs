@@ -1,4 +1,4 @@
-//! virt-controller's side of a machine: it has an instance when it is to run.
+//! virt-controller's part of a virtual machine: it has an instance while it should run.
 
 mod decide;
 
@@ -12,11 +12,11 @@ use super::defaults;
 use super::instances::FINALIZER as INSTANCE_FINALIZER;
 use super::labels::MACHINE_NAME;
 use super::object::is_leaving;
-use crate::operators::conditions::Said;
+use crate::operators::conditions::NewCondition;
 use crate::operators::report::{conditions, generation};
-use decide::{Act, Facts, decide};
+use decide::{Action, VirtualMachineInputs, decide};
 
-/// What keeps a machine until its instance is gone.
+/// Keeps a virtual machine until its instance is gone.
 const FINALIZER: &str = "kubevirt.io/virtualMachineControllerFinalize";
 
 pub(super) struct Machines {
@@ -47,33 +47,33 @@ impl Reconcile for Machines {
             }
             let instance = context.instances.find(key);
             let instance = instance.filter(|it| is_owned(it, &machine));
-            let verdict = decide(&Facts {
+            let verdict = decide(&VirtualMachineInputs {
                 machine: &machine,
                 instance: instance.as_deref(),
                 now: Timestamp::now(),
                 speed: context.speed,
             });
             let ready = verdict.ready;
-            let said = if ready {
-                Said::plainly("Ready", true)
+            let ready_condition = if ready {
+                NewCondition::without_reason("Ready", true)
             } else {
                 let (reason, message) = match &instance {
                     None => ("VMINotExists", "VMI does not exist"),
                     Some(_) => ("GuestNotRunning", "Guest VM is not reported as running"),
                 };
-                Said::because("Ready", false, reason, message)
+                NewCondition::with_reason("Ready", false, reason, message)
             };
             let mut status = verdict.status;
             status["observedGeneration"] = json!(generation(&machine));
             status["desiredGeneration"] = json!(generation(&machine));
-            status["conditions"] = conditions(&machine, vec![said]);
-            // What is remembered is written before it is acted on.
+            status["conditions"] = conditions(&machine, vec![ready_condition]);
+            // The status holds the backoff state, so it is written before acting on it.
             if self.report(&machine, status).await? {
                 continue;
             }
             match (verdict.act, instance) {
-                (Act::Start, _) => self.start(&machine).await?,
-                (Act::Stop, Some(instance)) => {
+                (Action::Start, _) => self.start(&machine).await?,
+                (Action::Stop, Some(instance)) => {
                     context.delete_instance(&instance).await?;
                     let name = &key.name;
                     let text = format!(
@@ -82,11 +82,11 @@ impl Reconcile for Machines {
                     let events = &context.controller;
                     events.normal_of_kind(&*machine, kind.1, "SuccessfulDelete", text);
                 }
-                (Act::Finish, _) => {
+                (Action::Finish, _) => {
                     context.finalize(kind, &machine, FINALIZER, false).await?;
                     return Ok(Next::Wait);
                 }
-                (Act::Nothing | Act::Stop, _) => {
+                (Action::Nothing | Action::Stop, _) => {
                     return Ok(verdict.wake.map_or(Next::Wait, Next::at));
                 }
             }
@@ -99,7 +99,8 @@ fn is_finalized(machine: &DynamicObject) -> bool {
     all.any(|one| one == FINALIZER)
 }
 
-/// Whether an instance belongs to a machine. Somebody may have made one of the same name.
+/// Whether the virtual machine owns the instance. Another client may have created one of the same
+/// name.
 fn is_owned(instance: &DynamicObject, machine: &DynamicObject) -> bool {
     let mut owners = instance.metadata.owner_references.iter().flatten();
     owners.any(|owner| {
@@ -108,7 +109,7 @@ fn is_owned(instance: &DynamicObject, machine: &DynamicObject) -> bool {
 }
 
 impl Machines {
-    /// Writes what of the status is new; says whether there was something.
+    /// Patches the changed status fields; returns whether there were any.
     async fn report(&self, machine: &DynamicObject, status: Value) -> Result<bool, Error> {
         let old = machine.data.get("status").unwrap_or(&Value::Null);
         let mut news = status;
@@ -125,15 +126,15 @@ impl Machines {
             .api(&self.context.machine_kind, &key.namespace)
             .patch_status(&key.name, &PatchParams::default(), &Patch::Merge(patch))
             .await
-            .or_absent()
-            .map_err(Error::api(format!("patch status of machine {key}")))?;
+            .not_found_as_none()
+            .map_err(Error::api(format!("patch status of virtual machine {key}")))?;
         if let Some(written) = written {
             self.context.machines.saw(&written).await;
         }
         Ok(true)
     }
 
-    /// Gives a machine an instance.
+    /// Creates the instance of a virtual machine.
     async fn start(&self, machine: &DynamicObject) -> Result<(), Error> {
         let context = &self.context;
         let key = Key::of(&machine.metadata);
@@ -166,7 +167,7 @@ impl Machines {
                 Ok(())
             }
             Err(error) => {
-                if !error.is_race() {
+                if !error.is_conflict() {
                     failed(error.to_string());
                 }
                 Err(error)

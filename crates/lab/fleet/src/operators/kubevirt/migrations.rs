@@ -1,7 +1,7 @@
-//! Live migration: a pod is launched elsewhere, and the instance moves into it.
+//! Live migration: a target pod is launched on another node, and the instance moves into it.
 //!
-//! virt-controller makes the pod and says on the instance where it is to go; virt-handler of both nodes
-//! does the rest. Here one controller does all of it, in the same steps.
+//! In KubeVirt virt-controller creates the pod and sets the target on the instance, and the
+//! virt-handlers of both nodes do the rest. Here one controller takes the same steps.
 
 mod evacuation;
 mod selectors;
@@ -22,34 +22,34 @@ use super::launcher::{self, Launcher};
 use super::object::{enter, is_final, phase, status, text};
 use crate::operators::report::now;
 use selectors::{lacking, mismatch, target_selector};
-use step::{Facts, Step, step};
+use step::{MigrationInputs, Step, step};
 
-/// What keeps a migration until it has come to its end.
+/// Keeps a migration until it is final.
 const FINALIZER: &str = "kubevirt.io/migrationJobFinalize";
-/// Migrations looked at at the same time.
+/// Migrations reconciled concurrently.
 const WORKERS: usize = 8;
-/// How long a target takes to get ready.
-const PREPARE: Duration = Duration::from_secs(1);
-/// How long a guest takes to move.
-const MOVE: Duration = Duration::from_secs(8);
-/// How long a pod may wait for a node.
-const UNSCHEDULABLE: Duration = Duration::from_mins(5);
-/// How long a pod may wait for anything.
-const PENDING: Duration = Duration::from_mins(15);
+/// Time a target takes to prepare.
+const PREPARE_TIME: Duration = Duration::from_secs(1);
+/// Time a guest takes to migrate.
+const MIGRATION_TIME: Duration = Duration::from_secs(8);
+/// Timeout for an unschedulable target pod.
+const UNSCHEDULABLE_TIMEOUT: Duration = Duration::from_mins(5);
+/// Timeout for a pending target pod.
+const PENDING_TIMEOUT: Duration = Duration::from_mins(15);
 
 struct Migrations {
     context: Context,
-    /// By instance.
+    /// Migrations by instance.
     by_instance: Index<DynamicObject>,
-    /// Those that have a target, by the node they leave and under [`ANYWHERE`].
+    /// Migrations with a target, indexed by their source node and under [`ANYWHERE`].
     under_way: Index<DynamicObject>,
     launching: tokio::sync::Mutex<()>,
 }
 
-/// The term of all migrations that are under way.
+/// Index key of all migrations under way.
 const ANYWHERE: &str = "";
 
-/// Starts it.
+/// Starts the migration controllers.
 pub(super) fn start(manager: &Manager, context: &Context) {
     let queue: Queue<Key> = Queue::new();
     let by_instance = context.migrations.index(|migration| {
@@ -76,7 +76,7 @@ pub(super) fn start(manager: &Manager, context: &Context) {
             return;
         };
         to.add(Key::of(&migration.metadata));
-        // Where one ends there is room for another.
+        // A finished migration frees a slot for another one.
         if change.new.as_ref().is_none_or(|it| is_final(it)) {
             for other in waiting.find("Pending") {
                 to.add(Key::of(&other.metadata));
@@ -99,13 +99,13 @@ pub(super) fn start(manager: &Manager, context: &Context) {
             return;
         };
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-        let said = |key: &str| pod.metadata.annotations.as_ref()?.get(key);
-        if let Some(name) = said(MIGRATION_JOB_NAME) {
+        let annotation = |key: &str| pod.metadata.annotations.as_ref()?.get(key);
+        if let Some(name) = annotation(MIGRATION_JOB_NAME) {
             to.add(Key::new(namespace, name));
         }
-        // The next migration waits until the pod the last one left is gone.
+        // The next migration waits until the pod left by the previous one is gone.
         if change.new.is_none()
-            && let Some(name) = said(DOMAIN)
+            && let Some(name) = annotation(DOMAIN)
         {
             for migration in of_instance.find(&format!("{namespace}/{name}")) {
                 to.add(Key::of(&migration.metadata));
@@ -122,13 +122,13 @@ pub(super) fn start(manager: &Manager, context: &Context) {
     manager.start(migrations, &queue, WORKERS);
 }
 
-/// What it is called that a target waits.
+/// Timer key of a pending target pod.
 fn pending(migration: &DynamicObject) -> String {
     let uid = migration.metadata.uid.as_deref().unwrap_or_default();
     format!("target of {uid} is pending")
 }
 
-/// What it is called that a target finds no node.
+/// Timer key of an unschedulable target pod.
 fn unschedulable(migration: &DynamicObject) -> String {
     let uid = migration.metadata.uid.as_deref().unwrap_or_default();
     format!("target of {uid} is unschedulable")
@@ -151,23 +151,24 @@ impl Reconcile for Migrations {
                 .as_ref()
                 .map(|it| context.launchers(&it.metadata))
                 .unwrap_or_default();
-            let facts = Facts {
+            let inputs = MigrationInputs {
                 migration: &migration,
                 instance: instance.as_deref(),
                 launchers: &launchers,
                 overtaken: self.is_overtaken(&migration, &of),
-                room: self.has_room(instance.as_deref()),
+                has_capacity: self.has_capacity(instance.as_deref()),
             };
             let uid = migration.metadata.uid.as_deref().unwrap_or_default();
-            match (step(&facts), instance.clone()) {
+            match (step(&inputs), instance.clone()) {
                 (Step::Enter(phase), instance) => {
                     self.enter(&migration, phase, instance.as_deref(), &launchers)
                         .await?;
                 }
                 (Step::Launch(source), Some(instance)) => {
-                    // One after the other, so that each sees how many there are.
+                    // Launches are serialized, so that each one sees the current number of
+                    // migrations.
                     let _turn = self.launching.lock().await;
-                    if !self.has_room(Some(&instance)) {
+                    if !self.has_capacity(Some(&instance)) {
                         return Ok(Next::Wait);
                     }
                     self.launch(&migration, &instance, source).await?;
@@ -183,7 +184,7 @@ impl Reconcile for Migrations {
                     self.hand_over(&migration, &instance, target).await?;
                 }
                 (Step::Prepare(target), Some(instance)) => {
-                    if let Some(left) = context.pace.left(&format!("prepare {uid}"), PREPARE) {
+                    if let Some(left) = context.pace.left(&format!("prepare {uid}"), PREPARE_TIME) {
                         return Ok(Next::After(left));
                     }
                     let address = target.address.as_ref().unwrap_or(&target.node);
@@ -196,7 +197,7 @@ impl Reconcile for Migrations {
                         .await?;
                 }
                 (Step::Move(target), Some(instance)) => {
-                    if let Some(left) = context.pace.left(&format!("move {uid}"), MOVE) {
+                    if let Some(left) = context.pace.left(&format!("move {uid}"), MIGRATION_TIME) {
                         return Ok(Next::After(left));
                     }
                     let node = context.nodes.get("", &target.node);
@@ -219,7 +220,7 @@ impl Reconcile for Migrations {
                     context.finalize(kind, &migration, FINALIZER, false).await?;
                     return Ok(Next::Wait);
                 }
-                // All others are decided for an instance.
+                // All other steps require an instance.
                 (Step::Nothing, _) | (_, None) => return Ok(Next::Wait),
             }
         }
@@ -227,7 +228,7 @@ impl Reconcile for Migrations {
 }
 
 impl Migrations {
-    /// Whether another migration of the same instance came first.
+    /// Whether another migration of the same instance has started.
     fn is_overtaken(&self, migration: &DynamicObject, of: &Key) -> bool {
         let all = self.by_instance.find(&of.to_string());
         all.iter().any(|other| {
@@ -237,15 +238,16 @@ impl Migrations {
         })
     }
 
-    /// Whether one more migration may begin: not too many at a time, and not too many from one node.
-    fn has_room(&self, instance: Option<&DynamicObject>) -> bool {
+    /// Whether the limits of concurrent migrations, cluster-wide and per source node, allow one
+    /// more.
+    fn has_capacity(&self, instance: Option<&DynamicObject>) -> bool {
         let (all, outbound) = self.context.config().parallel_migrations();
         let node = instance.map_or("", |it| text(it, "/status/nodeName"));
         self.under_way.find(ANYWHERE).len() < all
             && self.under_way.find(&format!("node/{node}")).len() < outbound
     }
 
-    /// The migration enters a phase, and says what the instance says about it.
+    /// Sets the phase of the migration; a final one copies the migration state of the instance.
     async fn enter(
         &self,
         migration: &DynamicObject,
@@ -263,7 +265,7 @@ impl Migrations {
             }
         }
         if phase == "Scheduling" {
-            // So that it is known which node it leaves.
+            // Records the source node.
             let node = instance.map_or("", |it| text(it, "/status/nodeName"));
             let source = launchers.iter().find(|one| one.node == node);
             let source = source.map(|one| one.name.as_str());
@@ -303,7 +305,7 @@ impl Migrations {
             .api(&self.context.migration_kind, &key.namespace)
             .patch_status(&key.name, &PatchParams::default(), &Patch::Merge(patch))
             .await
-            .or_absent()
+            .not_found_as_none()
             .map_err(Error::api(format!("patch status of migration {key}")))?;
         if let Some(written) = written {
             self.context.migrations.saw(&written).await;
@@ -311,7 +313,7 @@ impl Migrations {
         Ok(())
     }
 
-    /// Makes the pod the instance is to move into.
+    /// Creates the target pod.
     async fn launch(
         &self,
         migration: &DynamicObject,
@@ -339,7 +341,8 @@ impl Migrations {
         Ok(())
     }
 
-    /// The target is not ready yet. Says when to look again, or gives it up.
+    /// Handles a target that is not ready: returns when to check again, or deletes it after its
+    /// timeout.
     async fn wait(
         &self,
         migration: &DynamicObject,
@@ -349,7 +352,7 @@ impl Migrations {
         let context = &self.context;
         let key = Key::of(&migration.metadata);
         let (events, kind) = (&context.controller, &context.migration_kind);
-        let mut left = context.pace.left(&pending(migration), PENDING);
+        let mut left = context.pace.left(&pending(migration), PENDING_TIMEOUT);
         let mut why = "pending";
         if target.unschedulable.is_some() {
             self.alert(instance, target);
@@ -359,7 +362,9 @@ impl Migrations {
             );
             events.warning_of_kind(migration, kind, "migrationTargetPodUnschedulable", text);
             if left.is_some() {
-                left = context.pace.left(&unschedulable(migration), UNSCHEDULABLE);
+                left = context
+                    .pace
+                    .left(&unschedulable(migration), UNSCHEDULABLE_TIMEOUT);
                 why = "unschedulable";
             }
         }
@@ -375,7 +380,7 @@ impl Migrations {
         Ok(None)
     }
 
-    /// Says that no node but the source could ever take a guest with the model of its host.
+    /// Emits a warning event if no node but the source could run a host-model guest.
     fn alert(&self, instance: &DynamicObject, target: &Launcher) {
         let context = &self.context;
         if text(instance, "/spec/domain/cpu/model") != "host-model" {
@@ -398,7 +403,7 @@ impl Migrations {
         }
     }
 
-    /// The instance learns where it goes.
+    /// Records the target on the instance.
     async fn hand_over(
         &self,
         migration: &DynamicObject,
@@ -423,7 +428,7 @@ impl Migrations {
         Ok(())
     }
 
-    /// Something happened to the migration of an instance.
+    /// Updates the migration state of an instance.
     async fn note(
         &self,
         instance: &DynamicObject,
@@ -434,7 +439,7 @@ impl Migrations {
         self.context.update_instance(&changed).await
     }
 
-    /// The guest runs in its target.
+    /// The guest runs on its target.
     async fn moved(&self, instance: &DynamicObject, target: &Launcher) -> Result<(), Error> {
         let mut changed = instance.clone();
         let labels = changed.metadata.labels.get_or_insert_default();
@@ -464,7 +469,7 @@ impl Migrations {
         Ok(())
     }
 
-    /// The guest does not start in its target, and goes on where it was.
+    /// The guest does not start on its target and keeps running on the source.
     async fn stays(&self, instance: &DynamicObject, why: &str) -> Result<(), Error> {
         let (events, kind) = (&self.context.handler, &self.context.instance_kind);
         let text = format!(
@@ -476,7 +481,7 @@ impl Migrations {
             .await
     }
 
-    /// Says on an instance that its migration failed.
+    /// Marks the migration in the instance's status as failed.
     async fn give_up(&self, instance: &DynamicObject, why: &str) -> Result<(), Error> {
         let mut changed = instance.clone();
         let labels = changed.metadata.labels.get_or_insert_default();
@@ -489,7 +494,7 @@ impl Migrations {
         self.context.update_instance(&changed).await
     }
 
-    /// The migration comes to nothing, and its instance stays where it is.
+    /// Fails the migration; its instance stays on the source.
     async fn fail(
         &self,
         migration: &DynamicObject,
@@ -502,7 +507,7 @@ impl Migrations {
             let open = state.is_some_and(|state| state["completed"] != true);
             if open && Some(mine) == migration.metadata.uid.as_deref() {
                 self.give_up(instance, why).await?;
-                // What follows is decided with that in sight.
+                // The next reconcile acts on the written status.
                 return Ok(());
             }
         }

@@ -1,10 +1,10 @@
-//! Reading and writing objects whose kind is known only at run time.
+//! Access to objects whose kind is known only at run time.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
-/// A text in an object; nothing where there is none.
+/// A string in an object; empty if it is missing.
 pub(super) fn text<'a>(object: &'a DynamicObject, pointer: &str) -> &'a str {
     let found = object.data.pointer(pointer).and_then(Value::as_str);
     found.unwrap_or_default()
@@ -15,7 +15,7 @@ pub(super) fn phase(object: &DynamicObject) -> &str {
     text(object, "/status/phase")
 }
 
-/// Whether an instance or a migration has come to its end.
+/// Whether an instance or a migration is in a final phase.
 pub(super) fn is_final(object: &DynamicObject) -> bool {
     matches!(phase(object), "Succeeded" | "Failed")
 }
@@ -24,14 +24,14 @@ pub(super) fn is_leaving(object: &DynamicObject) -> bool {
     object.metadata.deletion_timestamp.is_some()
 }
 
-/// When a phase began, if it ever did.
+/// When a phase began, if it did.
 pub(super) fn began<'a>(object: &'a DynamicObject, phase: &str) -> Option<&'a str> {
     let all = object.data.pointer("/status/phaseTransitionTimestamps")?;
     let found = all.as_array()?.iter().find(|it| it["phase"] == phase)?;
     found["phaseTransitionTimestamp"].as_str()
 }
 
-/// The status of an object, to be changed.
+/// The status of an object, mutably.
 pub(super) fn status(object: &mut DynamicObject) -> &mut Value {
     let status = &mut object.data["status"];
     if !status.is_object() {
@@ -40,7 +40,7 @@ pub(super) fn status(object: &mut DynamicObject) -> &mut Value {
     status
 }
 
-/// An object enters a phase.
+/// Sets the phase of an object and its transition time.
 pub(super) fn enter(object: &mut DynamicObject, phase: &str, now: &Time) {
     let status = status(object);
     status["phase"] = json!(phase);
@@ -51,8 +51,9 @@ pub(super) fn enter(object: &mut DynamicObject, phase: &str, now: &Time) {
     }
 }
 
-/// Says something about an object; the time is that of the last change. Says whether it is news.
-pub(super) fn say(
+/// Sets a condition; the transition time changes with its status only. Returns whether the
+/// condition changed.
+pub(super) fn set_condition(
     object: &mut DynamicObject,
     (about, holds): (&str, bool),
     reason: &str,
@@ -94,8 +95,8 @@ pub(super) fn say(
     !same
 }
 
-/// Takes back what was said about something.
-pub(super) fn unsay(object: &mut DynamicObject, about: &str) {
+/// Removes a condition.
+pub(super) fn remove_condition(object: &mut DynamicObject, about: &str) {
     if let Some(all) = status(object)["conditions"].as_array_mut() {
         all.retain(|one| one["type"] != about);
     }

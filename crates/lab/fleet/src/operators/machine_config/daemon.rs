@@ -1,4 +1,4 @@
-//! What runs on every machine: takes on the configuration it is told to.
+//! The machine-config daemon on every node: applies the desired configuration.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use super::machine::{DEGRADED, DONE, Machine, Step, WORKING};
 use crate::operators::names::{CORDONED, CURRENT_CONFIG, PSI, REASON, STATE};
 use crate::pace::Pace;
 
-/// How long a machine is gone while it is updated.
-const REBOOT: Duration = Duration::from_mins(1);
+/// Duration of a reboot.
+const REBOOT_TIME: Duration = Duration::from_mins(1);
 
 pub(super) struct Daemon {
     context: Context,
@@ -43,7 +43,7 @@ impl Reconcile for Daemon {
                 Step::Begin => begin(&machine),
                 Step::Reboot => {
                     let update = format!("{} to {}", machine.name, machine.desired);
-                    if let Some(left) = self.pace.left(&update, REBOOT) {
+                    if let Some(left) = self.pace.left(&update, REBOOT_TIME) {
                         return Ok(Next::After(left));
                     }
                     let psi = self.context.has_psi(machine.desired);
@@ -62,7 +62,7 @@ impl Reconcile for Daemon {
 }
 
 impl Daemon {
-    /// What a kernel that runs for longer than this program is to say about itself.
+    /// Annotation of the kernel state, which outlives this process.
     fn kernel(&self, machine: &Machine<'_>) -> Option<Value> {
         let psi = self.context.has_psi(machine.current);
         let known = machine.is_managed() && self.context.configs.get("", machine.current).is_some();
@@ -74,12 +74,12 @@ fn annotate(annotations: &Value) -> Value {
     json!({ "metadata": { "annotations": annotations } })
 }
 
-/// The machine takes no more pods.
+/// Cordons the node.
 fn begin(machine: &Machine<'_>) -> Value {
     let mut annotations = Map::new();
     annotations.insert(STATE.to_owned(), json!(WORKING));
     annotations.insert(REASON.to_owned(), json!(""));
-    // Who was cordoned by somebody else stays so afterwards.
+    // A node that another client cordoned stays cordoned after the update.
     if machine.unschedulable {
         return annotate(&Value::Object(annotations));
     }
@@ -89,7 +89,7 @@ fn begin(machine: &Machine<'_>) -> Value {
     patch
 }
 
-/// All is well, and the machine takes pods again.
+/// Marks the node as done and uncordons it.
 fn settle(machine: &Machine<'_>, more: Value) -> Value {
     let mut patch = annotate(&json!({ STATE: DONE, REASON: "", CORDONED: null }));
     if let (Some(all), Value::Object(more)) =

@@ -1,4 +1,4 @@
-//! Looks after `MachineConfiguration/cluster`.
+//! Maintains the status of `MachineConfiguration/cluster`.
 
 use kube::Client;
 use runtime::{Error, Key, Manager, Next, Reconcile};

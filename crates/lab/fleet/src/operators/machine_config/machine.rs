@@ -1,8 +1,8 @@
-//! What a node says about its configuration, and what it is to do next.
+//! The configuration state of a node, and its next step.
 
 use k8s_openapi::api::core::v1::Node;
 
-use crate::names::{FAILED, says_yes};
+use crate::names::{FAILED, annotation_is_true};
 use crate::operators::names::{
     CORDONED, CURRENT_CONFIG, DEGRADE, DESIRED_CONFIG, PSI, REASON, STATE,
 };
@@ -16,21 +16,21 @@ pub(super) const DEGRADED: &str = "Degraded";
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Machine<'a> {
     pub(super) name: &'a str,
-    /// What it runs with; nothing if it is new.
+    /// The current configuration; empty for a new node.
     pub(super) current: &'a str,
-    /// What it is to run with.
+    /// The desired configuration.
     pub(super) desired: &'a str,
     pub(super) state: &'a str,
     pub(super) reason: &'a str,
-    /// Why it is to fail, if somebody wants it to.
+    /// The message of a simulated failure, if one is requested.
     pub(super) degrade: Option<&'a str>,
     pub(super) ready: bool,
     pub(super) unschedulable: bool,
-    /// Whether the update made it unschedulable.
+    /// Whether the update cordoned it.
     pub(super) cordoned: bool,
-    /// Whether its kubelet does not speak.
+    /// Whether its kubelet has failed.
     pub(super) silent: bool,
-    /// Whether it says that its kernel measures pressure.
+    /// Whether PSI is reported as enabled.
     pub(super) psi: bool,
 }
 
@@ -40,72 +40,73 @@ impl<'a> Machine<'a> {
             let annotations = node.metadata.annotations.as_ref()?;
             annotations.get(key).map(String::as_str)
         };
-        let said = |key: &str| annotation(key).unwrap_or_default();
+        let annotation_or_empty = |key: &str| annotation(key).unwrap_or_default();
         let unschedulable = node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true);
         Self {
             name: node.metadata.name.as_deref().unwrap_or_default(),
-            current: said(CURRENT_CONFIG),
-            desired: said(DESIRED_CONFIG),
-            state: said(STATE),
-            reason: said(REASON),
+            current: annotation_or_empty(CURRENT_CONFIG),
+            desired: annotation_or_empty(DESIRED_CONFIG),
+            state: annotation_or_empty(STATE),
+            reason: annotation_or_empty(REASON),
             degrade: annotation(DEGRADE),
-            // A node that takes no pods is not ready for them.
+            // An unschedulable node is not ready for pods.
             ready: says_ready(node) && !unschedulable,
             unschedulable,
-            cordoned: says_yes(&node.metadata, CORDONED),
-            silent: says_yes(&node.metadata, FAILED),
-            psi: says_yes(&node.metadata, PSI),
+            cordoned: annotation_is_true(&node.metadata, CORDONED),
+            silent: annotation_is_true(&node.metadata, FAILED),
+            psi: annotation_is_true(&node.metadata, PSI),
         }
     }
 
-    /// Whether it has ever been configured.
+    /// Whether it has a configuration.
     pub(super) fn is_managed(&self) -> bool {
         !self.current.is_empty()
     }
 
-    /// Whether it runs with what it is to run with.
+    /// Whether it runs its desired configuration.
     pub(super) fn is_done(&self) -> bool {
         self.is_managed() && self.current == self.desired && self.state == DONE
     }
 
-    /// Whether it runs with this.
+    /// Whether it runs this configuration.
     pub(super) fn is_updated(&self, target: &str) -> bool {
         self.is_done() && self.current == target
     }
 
-    /// Whether it failed.
+    /// Whether it is degraded.
     pub(super) fn is_degraded(&self) -> bool {
         !self.desired.is_empty() && matches!(self.state, DEGRADED | "Unreconcilable")
     }
 
-    /// Whether it cannot be used, or may not be in a moment. One that failed waits for somebody.
+    /// Whether it is unavailable, or may become so soon. A degraded one stays unavailable until it
+    /// is repaired.
     pub(super) fn is_unavailable(&self) -> bool {
         !self.ready || (!self.is_done() && !self.is_degraded())
     }
 
-    /// Whether it is on its way from one configuration to another.
+    /// Whether it is between two configurations.
     pub(super) fn is_moving(&self) -> bool {
         self.is_managed() && self.current != self.desired
     }
 
-    /// What it is to do next.
+    /// Its next step.
     pub(super) fn step(&self) -> Step<'a> {
         if !self.is_managed() {
-            return Step::Nothing(Why::New);
+            return Step::Nothing(IdleReason::New);
         }
         if self.silent {
-            return Step::Nothing(Why::Silent);
+            return Step::Nothing(IdleReason::Silent);
         }
         if let Some(reason) = self.degrade {
             return if self.state == DEGRADED && self.reason == reason {
-                Step::Nothing(Why::Degraded)
+                Step::Nothing(IdleReason::Degraded)
             } else {
                 Step::Degrade(reason)
             };
         }
         if !self.is_moving() {
             return if self.state == DONE && !self.cordoned {
-                Step::Nothing(Why::Done)
+                Step::Nothing(IdleReason::Done)
             } else {
                 Step::Settle
             };
@@ -118,34 +119,34 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// What a machine is to do next.
+/// The next step of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step<'a> {
-    Nothing(Why),
-    /// Take no more pods.
+    Nothing(IdleReason),
+    /// Cordon the node.
     Begin,
-    /// Be gone for a while and come back as desired.
+    /// Reboot into the desired configuration.
     Reboot,
-    /// Say that all is well, and take pods.
+    /// Mark the node as done and uncordon it.
     Settle,
-    /// Say what is wrong.
+    /// Mark the node as degraded, with this message.
     Degrade(&'a str),
 }
 
-/// Why there is nothing to do.
+/// Why there is no next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Why {
-    /// It has no configuration yet.
+pub(super) enum IdleReason {
+    /// The node has no configuration yet.
     New,
-    /// It does not hear anything.
+    /// The kubelet has failed.
     Silent,
-    /// It failed, and has said so.
+    /// The node is marked as degraded already.
     Degraded,
-    /// It runs with what it is to run with.
+    /// The node runs its desired configuration.
     Done,
 }
 
-/// Whether a node is ready, or at least does not say that it is not.
+/// Whether a node is ready; a missing condition counts as ready.
 fn says_ready(node: &Node) -> bool {
     let conditions = node.status.as_ref().and_then(|it| it.conditions.as_ref());
     let mut conditions = conditions.into_iter().flatten();

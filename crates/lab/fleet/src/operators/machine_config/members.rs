@@ -1,4 +1,4 @@
-//! Which pool a node belongs to.
+//! Assignment of nodes to pools.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::names::OS;
 use crate::operators::MachineConfigPool;
 
-/// Pools, ready to be asked.
+/// Pools with parsed selectors.
 pub(super) struct Pools {
     pools: Vec<(String, LabelSelector)>,
 }
@@ -20,7 +20,7 @@ impl Pools {
             let name = pool.metadata.name.clone()?;
             let selector = json!(pool.spec.node_selector);
             let selector = LabelSelector::from_label_selector_object(&selector).ok()?;
-            // A pool that does not say which nodes it wants gets none, not all.
+            // A pool without a selector selects no nodes, instead of all.
             (!selector.is_empty()).then_some((name, selector))
         });
         Self {
@@ -28,9 +28,9 @@ impl Pools {
         }
     }
 
-    /// The pool of a node: its custom pool if it has one, else that of masters or workers. A master
-    /// is never in a custom pool. Windows is configured by somebody else, and a node that two custom
-    /// pools want is configured by nobody.
+    /// The pool of a node: its custom pool if it has one, else `master` or `worker`. Control-plane
+    /// nodes are never in a custom pool. Windows nodes belong to no pool, and neither does a node
+    /// that two custom pools select.
     pub(super) fn of(&self, node: &Node) -> Option<&str> {
         let label = |key: &str| {
             let labels = node.metadata.labels.as_ref()?;

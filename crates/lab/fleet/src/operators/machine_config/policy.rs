@@ -1,8 +1,8 @@
-//! Which changes of configuration need no reboot, as `MachineConfiguration/cluster` tells.
+//! Node disruption policies: changes without a reboot, from `MachineConfiguration/cluster`.
 
 use serde_json::{Value, json};
 
-/// What the operator knows by itself, by path of a file.
+/// The operator's built-in policies, by file path.
 fn built_in() -> Value {
     let none = json!([{ "type": "None" }]);
     let reload = json!([{ "type": "Reload", "reload": { "serviceName": "crio.service" } }]);
@@ -17,14 +17,14 @@ fn built_in() -> Value {
     ])
 }
 
-/// The policies that count: what users say goes before what the operator knows by itself.
+/// The effective policies: the user's override the built-in ones.
 pub(super) fn cluster_policies(spec: &Value) -> Value {
-    let said = &spec["nodeDisruptionPolicy"];
+    let policies = &spec["nodeDisruptionPolicy"];
     let mut files = built_in();
-    merge(&mut files, &said["files"], "path");
+    merge(&mut files, &policies["files"], "path");
     let mut units = json!([]);
-    merge(&mut units, &said["units"], "name");
-    let key = said["sshkey"]["actions"].clone();
+    merge(&mut units, &policies["units"], "name");
+    let key = policies["sshkey"]["actions"].clone();
     let key = match key {
         Value::Null => json!([{ "type": "None" }]),
         actions => actions,
@@ -49,11 +49,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_users_say_goes_first() {
+    fn user_policies_override_built_in_ones() {
         let quiet = cluster_policies(&json!({}));
         assert_eq!(quiet["sshkey"]["actions"][0]["type"], "None");
         assert_eq!(quiet["units"], json!([]));
-        let said = cluster_policies(&json!({ "nodeDisruptionPolicy": {
+        let policies = cluster_policies(&json!({ "nodeDisruptionPolicy": {
             "files": [
                 { "path": "/etc/containers/policy.json", "actions": [{ "type": "Reboot" }] },
                 { "path": "/etc/mine", "actions": [{ "type": "Drain" }] },
@@ -62,7 +62,7 @@ mod tests {
             "sshkey": { "actions": [{ "type": "Reboot" }] },
         } }));
         let action = |path: &str| {
-            let files = said["files"].as_array().unwrap();
+            let files = policies["files"].as_array().unwrap();
             let matching: Vec<&Value> = files.iter().filter(|it| it["path"] == path).collect();
             assert_eq!(matching.len(), 1, "{path}");
             matching[0]["actions"][0]["type"].clone()
@@ -70,7 +70,7 @@ mod tests {
         assert_eq!(action("/etc/containers/policy.json"), "Reboot");
         assert_eq!(action("/etc/mine"), "Drain");
         assert_eq!(action("/etc/containers/registries.conf"), "Special");
-        assert_eq!(said["units"][0]["name"], "mine.service");
-        assert_eq!(said["sshkey"]["actions"][0]["type"], "Reboot");
+        assert_eq!(policies["units"][0]["name"], "mine.service");
+        assert_eq!(policies["sshkey"]["actions"][0]["type"], "Reboot");
     }
 }

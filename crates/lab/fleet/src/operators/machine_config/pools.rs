@@ -1,4 +1,4 @@
-//! Looks after pools: renders, chooses who is next, reports.
+//! Pool controller: renders configurations, selects the next nodes, reports status.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,7 +23,7 @@ use crate::operators::names::{CURRENT_CONFIG, DESIRED_CONFIG, PSI, REASON, STATE
 use crate::operators::report::now;
 use crate::operators::{MachineConfig, MachineConfigPool, PoolConfiguration};
 
-/// What is looked at: pools take nodes from each other, so all are looked at together.
+/// The single reconcile key: pools compete for nodes, so all are reconciled at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct AllPools;
 
@@ -52,7 +52,7 @@ impl Reconcile<AllPools> for PoolController {
     async fn reconcile(&self, AllPools: &AllPools) -> Result<Next, Error> {
         let mut outcome = Ok(Next::Wait);
         for pool in self.context.pools.list() {
-            // The trouble of one pool is not that of the others.
+            // An error in one pool does not stop the others.
             if pool.metadata.deletion_timestamp.is_none()
                 && let Err(error) = self.look_after(pool).await
             {
@@ -67,7 +67,7 @@ impl PoolController {
     async fn look_after(&self, pool: Arc<MachineConfigPool>) -> Result<(), Error> {
         let rendered = render(&pool, &self.context.configs.list());
         let pool = match &rendered {
-            Ok(rendered) => self.aim(&pool, rendered).await?,
+            Ok(rendered) => self.set_target(&pool, rendered).await?,
             Err(_) => pool,
         };
         self.advance(&pool).await?;
@@ -79,8 +79,8 @@ impl PoolController {
         Api::all(self.context.client.clone())
     }
 
-    /// Keeps what was rendered, and makes it the target of the pool.
-    async fn aim(
+    /// Creates the rendered configuration and makes it the target of the pool.
+    async fn set_target(
         &self,
         pool: &Arc<MachineConfigPool>,
         rendered: &Rendered,
@@ -110,7 +110,10 @@ impl PoolController {
             .api()
             .patch(name, &PatchParams::default(), &Patch::Merge(patch))
             .await
-            .map_err(Error::api(format!("aim pool {name} at {}", rendered.name)))?;
+            .map_err(Error::api(format!(
+                "set the target of pool {name} to {}",
+                rendered.name
+            )))?;
         self.context.pools.saw(&written).await;
         Ok(Arc::new(written))
     }
@@ -135,7 +138,7 @@ impl PoolController {
                 self.events.normal(pool, "RenderedConfigGenerated", text);
                 Ok(())
             }
-            // The cache was behind.
+            // It exists; the cache was stale.
             Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
             Err(error) => Err(Error::api(format!(
                 "create machine config {}",
@@ -152,7 +155,8 @@ impl PoolController {
         nodes
     }
 
-    /// Gives new nodes their first configuration, and as many others the target as may be.
+    /// Gives new nodes their first configuration, and the target to as many others as may be
+    /// unavailable.
     async fn advance(&self, pool: &MachineConfigPool) -> Result<(), Error> {
         let nodes = self.nodes(pool);
         let machines: Vec<Machine<'_>> = nodes.iter().map(|node| Machine::of(node)).collect();

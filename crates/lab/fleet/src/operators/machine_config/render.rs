@@ -1,4 +1,4 @@
-//! Putting the configurations of a pool together into one.
+//! Merges the configurations of a pool into a rendered one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,34 +9,34 @@ use machinery::selector::LabelSelector;
 use serde_json::{Map, Value, json};
 
 use crate::hash;
-use crate::names::{SIMULATED, says_yes};
+use crate::names::{SIMULATED, annotation_is_true};
 use crate::operators::names::ROLE_LABEL;
 use crate::operators::{MachineConfig, MachineConfigPool, MachineConfigSpec};
 
-/// The version of Ignition that is written.
-const WRITTEN: &str = "3.5.0";
-/// The versions of Ignition that are understood.
-const UNDERSTOOD: [&str; 7] = ["2.2", "3.0", "3.1", "3.2", "3.3", "3.4", "3.5"];
+/// Ignition version of rendered configurations.
+const RENDERED_VERSION: &str = "3.5.0";
+/// Supported Ignition versions.
+const SUPPORTED_VERSIONS: [&str; 7] = ["2.2", "3.0", "3.1", "3.2", "3.3", "3.4", "3.5"];
 
-/// One configuration made of many.
+/// A rendered configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Rendered {
-    /// What it is called: the same for the same content.
+    /// Its name, derived from its content.
     pub(super) name: String,
     pub(super) spec: MachineConfigSpec,
-    /// What it was made of, in the order it was put together.
+    /// Its sources in merge order.
     pub(super) source: Vec<ObjectReference>,
-    /// The release that the operating system came with, if a part says so.
+    /// The release of the operating system, if a source is annotated with it.
     pub(super) release: Option<String>,
 }
 
-/// Renders the configurations a pool selects, or says why that cannot be.
+/// Renders the configurations that a pool selects, or returns why it cannot.
 pub(super) fn render(
     pool: &MachineConfigPool,
     configs: &[Arc<MachineConfig>],
 ) -> Result<Rendered, String> {
     let selected = select(pool, configs)?;
-    let mut config = json!({ "ignition": { "version": WRITTEN } });
+    let mut config = json!({ "ignition": { "version": RENDERED_VERSION } });
     let mut spec = MachineConfigSpec::default();
     let (mut arguments, mut extensions) = (Vec::new(), Vec::new());
     for part in &selected {
@@ -44,7 +44,7 @@ pub(super) fn render(
         if let Some(more) = part.spec.config.as_ref().filter(|it| !it.is_null()) {
             merge(&mut config, understood(name, more)?);
         }
-        // All of them, also those that are said twice: the kernel takes the last.
+        // All arguments, including repeated ones: the kernel uses the last.
         arguments.extend(part.spec.kernel_arguments.clone().unwrap_or_default());
         for extension in part.spec.extensions.iter().flatten() {
             if !extensions.contains(extension) {
@@ -52,11 +52,11 @@ pub(super) fn render(
             }
         }
         spec.fips = Some(spec.fips == Some(true) || part.spec.fips == Some(true));
-        let said = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
-        spec.kernel_type = said(&part.spec.kernel_type).or(spec.kernel_type);
-        spec.os_image_url = said(&part.spec.os_image_url).or(spec.os_image_url);
+        let non_empty = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+        spec.kernel_type = non_empty(&part.spec.kernel_type).or(spec.kernel_type);
+        spec.os_image_url = non_empty(&part.spec.os_image_url).or(spec.os_image_url);
     }
-    config["ignition"]["version"] = json!(WRITTEN);
+    config["ignition"]["version"] = json!(RENDERED_VERSION);
     spec.config = Some(config);
     spec.kernel_arguments = Some(arguments);
     spec.extensions = Some(extensions);
@@ -73,8 +73,8 @@ pub(super) fn render(
     })
 }
 
-/// The configurations of a pool: those of workers first, so that those of custom pools come after
-/// what they inherit, and each by name.
+/// The configurations of a pool: those of workers first, because custom pools override what they
+/// inherit, and by name within each group.
 fn select<'a>(
     pool: &MachineConfigPool,
     configs: &'a [Arc<MachineConfig>],
@@ -117,11 +117,11 @@ fn reference(config: &MachineConfig) -> ObjectReference {
     }
 }
 
-/// An Ignition configuration, if it is one.
+/// Checks that the configuration is in a supported Ignition version.
 fn understood<'a>(name: &str, config: &'a Value) -> Result<&'a Value, String> {
     let version = config.pointer("/ignition/version").and_then(Value::as_str);
     let known = version.is_some_and(|version| {
-        UNDERSTOOD.iter().any(|known| {
+        SUPPORTED_VERSIONS.iter().any(|known| {
             version
                 .strip_prefix(known)
                 .is_some_and(|rest| rest.starts_with('.'))
@@ -133,12 +133,12 @@ fn understood<'a>(name: &str, config: &'a Value) -> Result<&'a Value, String> {
     Err(format!(
         "parsing Ignition config of MachineConfig {name} failed: unknown version {}. Supported spec versions: {}",
         version.map_or_else(|| "(none)".to_owned(), |version| format!("{version:?}")),
-        UNDERSTOOD.join(", "),
+        SUPPORTED_VERSIONS.join(", "),
     ))
 }
 
-/// Puts more into a configuration. What is listed by path or name is replaced by what comes later
-/// under the same path or name, other lists grow, and of single values the last counts.
+/// Merges `more` into a configuration: entries with a path or name replace earlier ones with the
+/// same identity, other lists are appended, and scalars are overwritten.
 fn merge(base: &mut Value, more: &Value) {
     match (base, more) {
         (Value::Object(base), Value::Object(more)) => {
@@ -163,13 +163,13 @@ fn merge(base: &mut Value, more: &Value) {
     }
 }
 
-/// What tells an entry of a list from the others.
+/// The identity of a list entry: its path or name.
 fn identity(item: &Value) -> Option<&str> {
     let item = item.as_object()?;
     item.get("path").or_else(|| item.get("name"))?.as_str()
 }
 
-/// A file is replaced as a whole, a unit or a user by what is said about it.
+/// A file is replaced as a whole, a unit or user field by field.
 fn replace(known: &mut Value, item: &Value) {
     let whole = |item: &Map<String, Value>| item.contains_key("path");
     match (known, item) {
@@ -182,8 +182,9 @@ fn replace(known: &mut Value, item: &Value) {
     }
 }
 
-/// Whether somebody else has rendered the same, in their own words: their name for it can stay. A
-/// cluster that was copied does not reboot because its operator is another one.
+/// Whether a configuration rendered by another operator is equivalent, so that its name is kept: a
+/// cluster copied into the lab does not reboot all nodes because the simulated operator renders
+/// under another name.
 pub(super) fn is_as_good(
     theirs: &MachineConfig,
     made_of: &[ObjectReference],
@@ -193,19 +194,19 @@ pub(super) fn is_as_good(
         source.iter().filter_map(|it| it.name.clone()).collect()
     };
     let arguments = |spec: &MachineConfigSpec| spec.kernel_arguments.clone().unwrap_or_default();
-    // A copy may come without its files, and then says nothing about them.
-    let told = theirs.spec.config.as_ref().is_some_and(Value::is_object);
+    // A copied configuration may lack its files; then they are not compared.
+    let has_files = theirs.spec.config.as_ref().is_some_and(Value::is_object);
     let same = |list: &str, content: &str| {
-        !told || contents(&theirs.spec, list, content) == contents(&ours.spec, list, content)
+        !has_files || contents(&theirs.spec, list, content) == contents(&ours.spec, list, content)
     };
-    !says_yes(&theirs.metadata, SIMULATED)
+    !annotation_is_true(&theirs.metadata, SIMULATED)
         && names(made_of) == names(&ours.source)
         && arguments(&theirs.spec) == arguments(&ours.spec)
         && same("/storage/files", "/contents/source")
         && same("/systemd/units", "/contents")
 }
 
-/// What the entries of a list hold, by what tells them apart. An empty file is one without a source.
+/// The contents of list entries, by identity. An empty file equals one without a source.
 fn contents<'a>(
     spec: &'a MachineConfigSpec,
     list: &str,
@@ -221,7 +222,7 @@ fn contents<'a>(
         .collect()
 }
 
-/// Whether a kernel with these arguments measures pressure: of several `psi=` the last counts.
+/// Whether the kernel arguments enable PSI: of several `psi=` the last takes effect.
 pub(super) fn has_psi(config: &MachineConfig) -> bool {
     let arguments = config.spec.kernel_arguments.iter().flatten();
     let last = arguments

@@ -1,37 +1,37 @@
-//! Which machines of a pool are to be updated next.
+//! Selection of the nodes to update next.
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::machine::Machine;
 use crate::operators::MachineConfigPool;
 
-/// What is to be said to the machines of a pool.
+/// The next changes of desired configurations in a pool.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Rollout<'a> {
-    /// Machines that are new, and what they come up with.
+    /// New nodes, which get their first configuration.
     pub(super) new: Vec<&'a str>,
-    /// What new machines come up with.
+    /// The configuration of new nodes.
     pub(super) first: &'a str,
-    /// Machines that are to take on the target.
+    /// Nodes that get the target.
     pub(super) next: Vec<&'a str>,
-    /// Why no more are.
+    /// Why no further node is updated.
     pub(super) held: Option<Hold>,
 }
 
-/// Why no machine is told to update.
+/// Why no further node is updated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hold {
-    /// Nothing has been rendered yet.
+    /// No configuration is rendered yet.
     NoTarget,
-    /// All have been told.
-    AllTold,
-    /// Somebody paused the pool.
+    /// All nodes have the target as their desired configuration.
+    AllUpdating,
+    /// The pool is paused.
     Paused,
-    /// As many are unavailable as may be, or failed with the target.
-    NoRoom { unavailable: usize, most: usize },
+    /// The maximum of unavailable nodes is reached; nodes degraded with the target count as well.
+    MaxUnavailable { unavailable: usize, most: usize },
 }
 
-/// Decides who is next.
+/// Selects the next nodes of a pool.
 pub(super) fn rollout<'a>(pool: &'a MachineConfigPool, machines: &[Machine<'a>]) -> Rollout<'a> {
     let target = pool.spec.configuration.name.as_deref().unwrap_or_default();
     if target.is_empty() {
@@ -40,8 +40,8 @@ pub(super) fn rollout<'a>(pool: &'a MachineConfigPool, machines: &[Machine<'a>])
             ..Rollout::default()
         };
     }
-    // A machine that joins is provisioned with what the pool runs with, which is not yet the target
-    // while that is being rolled out, or kept back by a pause.
+    // A new node starts with the configuration that the pool runs, which differs from the target
+    // during a rollout or a pause.
     let settled = pool.status.as_ref();
     let settled = settled.and_then(|status| status.configuration.name.as_deref());
     let first = settled.filter(|name| !name.is_empty()).unwrap_or(target);
@@ -63,19 +63,19 @@ fn next<'a>(
     let mut waiting: Vec<&str> = machines
         .iter()
         .filter(|machine| machine.is_managed() && machine.desired != target)
-        // What is on its way elsewhere gets there first.
+        // A node between two configurations finishes its update first.
         .filter(|machine| !machine.is_moving() || machine.is_degraded())
         .map(|machine| machine.name)
         .collect();
     if waiting.is_empty() {
-        return (waiting, Some(Hold::AllTold));
+        return (waiting, Some(Hold::AllUpdating));
     }
     if pool.spec.paused {
         return (Vec::new(), Some(Hold::Paused));
     }
     let most = most_unavailable(pool, machines.len());
-    // Those that failed with the target count, too: their trouble may pass, and then there would be
-    // too many at once.
+    // Nodes degraded with the target count, too: if they recovered, too many would be unavailable
+    // at once.
     let unavailable = machines
         .iter()
         .filter(|machine| {
@@ -84,12 +84,12 @@ fn next<'a>(
         .count();
     let room = most.saturating_sub(unavailable);
     waiting.sort_unstable();
-    let held = (room < waiting.len()).then_some(Hold::NoRoom { unavailable, most });
+    let held = (room < waiting.len()).then_some(Hold::MaxUnavailable { unavailable, most });
     waiting.truncate(room);
     (waiting, held)
 }
 
-/// How many machines of a pool may be unavailable: one unless the pool says otherwise, and never none.
+/// Maximum number of unavailable nodes in a pool: one by default, and never zero.
 pub(super) fn most_unavailable(pool: &MachineConfigPool, machines: usize) -> usize {
     let most = match &pool.spec.max_unavailable {
         None => None,

@@ -1,12 +1,12 @@
-//! What a pool reports.
+//! The status of a pool.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::machine::Machine;
-use crate::operators::conditions::{Said, settle};
+use crate::operators::conditions::{NewCondition, merge_conditions};
 use crate::operators::{MachineConfigPool, MachineConfigPoolStatus};
 
-/// The status of a pool, given its machines and whether its configurations could be put together.
+/// The status of a pool, from its nodes and the result of rendering.
 pub(super) fn status(
     pool: &MachineConfigPool,
     machines: &[Machine<'_>],
@@ -25,35 +25,35 @@ pub(super) fn status(
         .count();
     let unavailable = machines.iter().filter(|it| it.is_unavailable()).count();
     let degraded: Vec<&Machine<'_>> = machines.iter().filter(|it| it.is_degraded()).collect();
-    // A pool of no machines is updated as soon as there is something to be updated to.
+    // An empty pool is updated as soon as it has a target.
     let done = !target.is_empty() && updated_count == all && ready == all && unavailable == 0;
 
-    let mut said = progress(pool, target, done);
+    let mut new_conditions = progress(pool, target, done);
     let troubles: Vec<String> = degraded
         .iter()
         .filter(|machine| !machine.reason.is_empty())
         .map(|machine| format!("Node {} is reporting: {:?}", machine.name, machine.reason))
         .collect();
     let troubles = troubles.join(", ");
-    said.push(if degraded.is_empty() {
-        Said::plainly("NodeDegraded", false)
+    new_conditions.push(if degraded.is_empty() {
+        NewCondition::without_reason("NodeDegraded", false)
     } else {
         let reason = format!(
             "{} nodes are reporting degraded status on sync",
             degraded.len()
         );
-        Said::because("NodeDegraded", true, reason, troubles.clone())
+        NewCondition::with_reason("NodeDegraded", true, reason, troubles.clone())
     });
-    said.push(match rendered {
-        Ok(()) => Said::plainly("RenderDegraded", false),
+    new_conditions.push(match rendered {
+        Ok(()) => NewCondition::without_reason("RenderDegraded", false),
         Err(why) => {
             let name = pool.metadata.name.as_deref().unwrap_or_default();
             let message = format!("Failed to render configuration for pool {name}: {why}");
-            Said::because("RenderDegraded", true, "", message)
+            NewCondition::with_reason("RenderDegraded", true, "", message)
         }
     });
     let any = !degraded.is_empty() || rendered.is_err();
-    said.push(Said::because("Degraded", any, "", troubles));
+    new_conditions.push(NewCondition::with_reason("Degraded", any, "", troubles));
 
     MachineConfigPoolStatus {
         observed_generation: pool.metadata.generation.unwrap_or_default(),
@@ -67,32 +67,32 @@ pub(super) fn status(
         ready_machine_count: count(ready),
         unavailable_machine_count: count(unavailable),
         degraded_machine_count: count(degraded.len()),
-        conditions: settle(&old.conditions, said, now),
+        conditions: merge_conditions(&old.conditions, new_conditions, now),
     }
 }
 
-fn progress(pool: &MachineConfigPool, target: &str, done: bool) -> Vec<Said> {
+fn progress(pool: &MachineConfigPool, target: &str, done: bool) -> Vec<NewCondition> {
     let (updated, updating) = if done {
         (
-            Said::because(
+            NewCondition::with_reason(
                 "Updated",
                 true,
                 "",
                 format!("All nodes are updated with MachineConfig {target}"),
             ),
-            Said::plainly("Updating", false),
+            NewCondition::without_reason("Updating", false),
         )
     } else {
         let updating = if target.is_empty() {
-            Said::plainly("Updating", false)
+            NewCondition::without_reason("Updating", false)
         } else if pool.spec.paused {
             let message = format!("Pool is paused; will not update to MachineConfig {target}");
-            Said::because("Updating", false, "", message)
+            NewCondition::with_reason("Updating", false, "", message)
         } else {
             let message = format!("All nodes are updating to MachineConfig {target}");
-            Said::because("Updating", true, "", message)
+            NewCondition::with_reason("Updating", true, "", message)
         };
-        (Said::plainly("Updated", false), updating)
+        (NewCondition::without_reason("Updated", false), updating)
     };
     vec![updated, updating]
 }

@@ -1,4 +1,4 @@
-//! What health checks find.
+//! Results of health checks.
 
 use super::*;
 

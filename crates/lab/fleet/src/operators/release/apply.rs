@@ -1,4 +1,5 @@
-//! Applies a release: manifest after manifest, and level after level, as the operators before it arrive.
+//! Applies a release manifest by manifest and level by level, as the operators of earlier levels
+//! report completion.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -20,10 +21,10 @@ use tracing::warn;
 
 use crate::operators::kinds::resource;
 
-/// Who applies manifests.
+/// Field manager of the manifests.
 const MANAGER: &str = "cluster-version-operator";
 
-/// What is looked at: there is one ClusterVersion.
+/// The single reconcile key: there is one ClusterVersion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct TheVersion;
 
@@ -33,9 +34,9 @@ impl fmt::Display for TheVersion {
     }
 }
 
-/// A release, and what of it has been applied.
+/// A release and the manifests applied so far.
 struct Applied {
-    /// The ConfigMap that it was read from, and which revision of it.
+    /// The ConfigMap it was read from, and its resource version.
     from: (String, Option<String>),
     image: String,
     payload: Arc<Payload>,
@@ -77,7 +78,7 @@ pub(super) async fn start(manager: &Manager, client: Client) {
             to.add(TheVersion);
         }
     });
-    // What of a release is taken away comes back.
+    // A deleted manifest is applied again.
     let to = queue.clone();
     applier.deployments.on_change(move |change| {
         let labelled = |it: &Arc<Deployment>| it.labels().contains_key(super::OPERATOR_LABEL);
@@ -116,8 +117,7 @@ impl Reconcile<TheVersion> for Applier {
     }
 }
 
-/// The release that a cluster is to run: the one that was decided on, and before anybody has decided the
-/// one that is asked for.
+/// The release to run: the accepted one, and before any is accepted the desired one.
 fn wanted(version: &ClusterVersion) -> &str {
     let decided = version.status.as_ref().map(|it| it.desired.image.as_str());
     let asked = version.spec.desired_update.as_ref();
@@ -126,8 +126,8 @@ fn wanted(version: &ClusterVersion) -> &str {
 }
 
 impl Applier {
-    /// A release by its image, if the cluster keeps it. One that cannot be read is not applied; whoever
-    /// judges it says why.
+    /// A release by its image, if its ConfigMap is in the cluster. An unreadable one is not
+    /// applied; the release migration reports why.
     fn payload(&self, image: &str) -> Option<Arc<Payload>> {
         let maps = self.maps.in_namespace(payloads::NAMESPACE);
         let map = maps
@@ -153,14 +153,14 @@ impl Applier {
                 Some(payload)
             }
             Err(error) => {
-                warn!(%error, "a release cannot be read, and is not applied");
+                warn!(%error, "cannot read the release; not applying it");
                 None
             }
         }
     }
 
-    /// Applies one level: its components beside each other, each as far as its operators have come.
-    /// Whether all of it is done.
+    /// Applies one level: components in parallel, each as far as its operators have come. Returns
+    /// whether all of it is done.
     async fn step(&self, payload: &Payload, step: &Step, phase: Phase) -> Result<bool, Error> {
         let total = payload.manifests.len();
         let mut is_done = true;
@@ -173,7 +173,7 @@ impl Applier {
                     self.once(*place, manifest).await?;
                     continue;
                 };
-                self.introduce(&expected).await?;
+                self.create_cluster_operator(&expected).await?;
                 let actual = self.operators.get("", &expected.name_any());
                 let failure = check(&expected, actual.as_deref(), phase, place + 1, total);
                 if failure.is_some() {
@@ -187,7 +187,7 @@ impl Applier {
         Ok(is_done)
     }
 
-    /// Applies a manifest, unless that was done and it is still there.
+    /// Applies a manifest, unless it was applied and still exists.
     async fn once(&self, place: usize, manifest: &Manifest) -> Result<(), Error> {
         let done = |applied: &Option<Applied>| {
             let applied = applied.as_ref();
@@ -212,7 +212,7 @@ impl Applier {
             ),
         };
         let kind = match manifest.kind() {
-            // Not all plurals are as simple.
+            // The plural of other kinds is not derived from their name.
             known @ ("Namespace" | "Deployment" | "ConfigMap" | "ServiceAccount") => {
                 resource(group, version, known)
             }
@@ -236,9 +236,9 @@ impl Applier {
         Ok(())
     }
 
-    /// Makes the ClusterOperator of an operator before the operator does, so that it can be looked at.
-    /// Which versions it has arrived at only the operator itself says.
-    async fn introduce(&self, expected: &ClusterOperator) -> Result<(), Error> {
+    /// Creates the ClusterOperator before its operator does, so that its progress is visible. Only
+    /// the operator itself reports its versions.
+    async fn create_cluster_operator(&self, expected: &ClusterOperator) -> Result<(), Error> {
         let name = expected.name_any();
         if self.operators.get("", &name).is_some() {
             return Ok(());

@@ -1,55 +1,55 @@
-//! The cluster operators of the simulated releases, and what each is like.
+//! The cluster operators of the simulated releases and their update behaviour.
 
-/// How an operator goes about an update, once its own pods are new.
+/// Behaviour of an operator during an update, once its own pods are updated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Manner {
-    /// Its operands take a moment.
+pub(crate) enum UpdateBehaviour {
+    /// Its operands take seconds.
     Usual,
     /// Its operands take minutes.
     Slow,
-    /// It is degraded for a while, and recovers.
+    /// It is degraded for a while and recovers.
     Troubled,
-    /// All machines of the control plane have to restart.
+    /// All control-plane nodes have to reboot.
     Machines,
 }
 
-/// Something an operator looks after, whose image it reports as well.
+/// An operand, whose image the operator reports as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Operand {
-    /// What it is reported as, with `-image` behind it.
+    /// Name in the report, without the suffix `-image`.
     pub(crate) name: &'static str,
-    /// What its image is called in a release.
+    /// Name of its image in a release.
     pub(crate) image: &'static str,
-    /// The component whose version it has, if it has one of its own.
+    /// The component whose version it has, if not that of the release.
     pub(crate) version: Option<&'static str>,
 }
 
 /// A cluster operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct About {
-    /// What its ClusterOperator is called.
+pub(crate) struct OperatorInfo {
+    /// Name of its ClusterOperator.
     pub(crate) name: &'static str,
-    /// When it is its turn.
+    /// Run level in the release.
     pub(crate) level: u32,
-    /// Where it is.
+    /// Its namespace.
     pub(crate) namespace: &'static str,
-    /// What its image is called in a release, and in its namespace its Deployment.
+    /// Name of its image in a release, and of its Deployment.
     pub(crate) image: &'static str,
     /// Whether it reports its image.
     pub(crate) adopts: bool,
-    /// What it looks after.
+    /// Its operands.
     pub(crate) operands: &'static [Operand],
-    /// How it goes about an update.
-    pub(crate) manner: Manner,
+    /// Its behaviour during an update.
+    pub(crate) manner: UpdateBehaviour,
 }
 
-/// The image of the operating system of machines.
+/// Image of the operating system of nodes.
 pub(crate) const MACHINE_OS: &str = "rhel-coreos";
-/// An image that is for several architectures in both releases, as some in reality are.
+/// An image that is multi-architecture in both releases, as some real ones are.
 pub(crate) const ALWAYS_SEVERAL: &str = "cluster-storage-operator";
-/// What runs on every machine, in the namespace of its operator.
+/// The daemon on every node, in the namespace of its operator.
 pub(crate) const DAEMON: &str = "machine-config-daemon";
-/// The version of the component that `kube-apiserver` has.
+/// The component version that `kube-apiserver` reports.
 pub(crate) const KUBERNETES: (&str, &str) = ("kubernetes", "1.31.3");
 
 const fn operator(
@@ -57,15 +57,15 @@ const fn operator(
     level: u32,
     namespace: &'static str,
     image: &'static str,
-) -> About {
-    About {
+) -> OperatorInfo {
+    OperatorInfo {
         name,
         level,
         namespace,
         image,
         adopts: true,
         operands: &[],
-        manner: Manner::Usual,
+        manner: UpdateBehaviour::Usual,
     }
 }
 
@@ -77,9 +77,9 @@ const fn operand(name: &'static str, image: &'static str) -> Operand {
     }
 }
 
-/// All of them, in the order in which they are updated.
-pub(crate) static OPERATORS: [About; 13] = [
-    About {
+/// All cluster operators, in update order.
+pub(crate) static OPERATORS: [OperatorInfo; 13] = [
+    OperatorInfo {
         operands: &[operand("etcd", "etcd")],
         ..operator(
             "etcd",
@@ -88,7 +88,7 @@ pub(crate) static OPERATORS: [About; 13] = [
             "cluster-etcd-operator",
         )
     },
-    About {
+    OperatorInfo {
         operands: &[Operand {
             version: Some(KUBERNETES.0),
             ..operand("kube-apiserver", "hyperkube")
@@ -112,7 +112,7 @@ pub(crate) static OPERATORS: [About; 13] = [
         "openshift-kube-scheduler-operator",
         "cluster-kube-scheduler-operator",
     ),
-    About {
+    OperatorInfo {
         adopts: false,
         ..operator(
             "openshift-apiserver",
@@ -127,7 +127,7 @@ pub(crate) static OPERATORS: [About; 13] = [
         "openshift-authentication-operator",
         "cluster-authentication-operator",
     ),
-    About {
+    OperatorInfo {
         adopts: false,
         ..operator(
             "image-registry",
@@ -136,7 +136,7 @@ pub(crate) static OPERATORS: [About; 13] = [
             "cluster-image-registry-operator",
         )
     },
-    About {
+    OperatorInfo {
         operands: &[operand("router", "haproxy-router")],
         ..operator(
             "ingress",
@@ -145,8 +145,8 @@ pub(crate) static OPERATORS: [About; 13] = [
             "cluster-ingress-operator",
         )
     },
-    About {
-        manner: Manner::Slow,
+    OperatorInfo {
+        manner: UpdateBehaviour::Slow,
         ..operator(
             "monitoring",
             50,
@@ -160,12 +160,12 @@ pub(crate) static OPERATORS: [About; 13] = [
         "openshift-cluster-storage-operator",
         ALWAYS_SEVERAL,
     ),
-    About {
-        manner: Manner::Troubled,
+    OperatorInfo {
+        manner: UpdateBehaviour::Troubled,
         operands: &[operand("coredns", "coredns")],
         ..operator("dns", 70, "openshift-dns-operator", "cluster-dns-operator")
     },
-    About {
+    OperatorInfo {
         adopts: false,
         ..operator(
             "network",
@@ -174,8 +174,8 @@ pub(crate) static OPERATORS: [About; 13] = [
             "cluster-network-operator",
         )
     },
-    About {
-        manner: Manner::Machines,
+    OperatorInfo {
+        manner: UpdateBehaviour::Machines,
         ..operator(
             "machine-config",
             80,
@@ -185,12 +185,12 @@ pub(crate) static OPERATORS: [About; 13] = [
     },
 ];
 
-impl About {
-    /// The images that it uses, as a release calls them.
+impl OperatorInfo {
+    /// The images it uses, by their names in a release.
     pub(crate) fn images(&self) -> Vec<&'static str> {
         let mut images = vec![self.image];
         images.extend(self.operands.iter().map(|it| it.image));
-        if self.manner == Manner::Machines {
+        if self.manner == UpdateBehaviour::Machines {
             images.push(MACHINE_OS);
         }
         images
@@ -203,6 +203,6 @@ impl About {
 }
 
 /// An operator by the name of its ClusterOperator.
-pub(crate) fn find(name: &str) -> Option<&'static About> {
+pub(crate) fn find(name: &str) -> Option<&'static OperatorInfo> {
     OPERATORS.iter().find(|it| it.name == name)
 }

@@ -1,5 +1,5 @@
-//! What the machine-config operator does with a release: the operating system of all machines, and a
-//! daemon on each of them.
+//! The machine-config operator's part of a release: the operating system of all nodes, and a daemon
+//! on each of them.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use kube::{Api, Client, ResourceExt as _};
 use runtime::{Cache, Error};
 use serde_json::{Value, json};
 
-use super::catalog::{About, DAEMON};
+use super::catalog::{DAEMON, OperatorInfo};
 use super::offer::limits;
 use crate::names::{ARCH, OS};
 use crate::operators::{MachineConfig, MachineConfigPool};
 
-/// Who applies the daemon.
+/// Field manager of the daemon.
 const MANAGER: &str = "machine-config-operator";
 
 pub(super) struct Machines {
@@ -29,21 +29,21 @@ pub(super) struct Machines {
     pub(super) pods: Cache<Pod>,
 }
 
-/// How far machines are.
+/// Update progress of nodes.
 pub(super) enum Progress {
-    /// All that count run what they should.
+    /// All required nodes run the release.
     Done,
-    /// They are on their way.
+    /// Nodes are being updated.
     Underway(String),
-    /// They do not get on.
-    Wrong(String),
+    /// The update is stuck.
+    UnrunnablePod(String),
 }
 
 impl Machines {
-    /// Brings machines on their way, and says how far they are.
+    /// Applies configuration and daemon, and returns the progress of nodes.
     pub(super) async fn advance(
         &self,
-        about: &About,
+        about: &OperatorInfo,
         operator: &Deployment,
         versions: &Versions,
         image: &str,
@@ -52,7 +52,8 @@ impl Machines {
             .get(clusteroperator_reporter::OPERATOR)
             .unwrap_or_default();
         for role in ["master", "worker"] {
-            self.aim(&format!("00-{role}"), image, release).await?;
+            self.set_os_image(&format!("00-{role}"), image, release)
+                .await?;
         }
         let daemons = self.run(about, operator).await?;
         let mut pods = self.pods.in_namespace(about.namespace);
@@ -63,14 +64,14 @@ impl Machines {
         Ok(self.required(image))
     }
 
-    /// Has machines of a role run an operating system.
-    async fn aim(&self, name: &str, image: &str, release: &str) -> Result<(), Error> {
+    /// Sets the operating system image of the nodes of a role.
+    async fn set_os_image(&self, name: &str, image: &str, release: &str) -> Result<(), Error> {
         let Some(config) = self.configs.get("", name) else {
             return Ok(());
         };
-        let told = config.annotations().get(RELEASE_VERSION);
-        let is_told = told.is_some_and(|it| it == release);
-        if config.spec.os_image_url.as_deref() == Some(image) && is_told {
+        let annotated = config.annotations().get(RELEASE_VERSION);
+        let is_annotated = annotated.is_some_and(|it| it == release);
+        if config.spec.os_image_url.as_deref() == Some(image) && is_annotated {
             return Ok(());
         }
         let patch = json!({
@@ -86,8 +87,12 @@ impl Machines {
         Ok(())
     }
 
-    /// Has the daemon of this release run on all machines that its image is for.
-    async fn run(&self, about: &About, operator: &Deployment) -> Result<Arc<DaemonSet>, Error> {
+    /// Applies the daemon of this release on all nodes its image supports.
+    async fn run(
+        &self,
+        about: &OperatorInfo,
+        operator: &Deployment,
+    ) -> Result<Arc<DaemonSet>, Error> {
         let image = operator.spec.as_ref().and_then(|it| {
             let spec = it.template.spec.as_ref()?;
             spec.containers.first()?.image.clone()
@@ -113,7 +118,7 @@ impl Machines {
         Ok(Arc::new(written))
     }
 
-    /// Whether the pools that updates wait for run the operating system, and none is in trouble.
+    /// Whether the required pools run the operating system, and none is degraded.
     fn required(&self, image: &str) -> Progress {
         for pool in self.pools.list() {
             let name = pool.name_any();
@@ -123,7 +128,7 @@ impl Machines {
                 conditions.any(|it| it.type_ == kind && it.status == "True")
             };
             if holds("Degraded") {
-                return Progress::Wrong(format!("MachineConfigPool {name} is degraded"));
+                return Progress::UnrunnablePod(format!("MachineConfigPool {name} is degraded"));
             }
             if !pool.labels().contains_key(Pools::REQUIRED) {
                 continue;
@@ -137,7 +142,7 @@ impl Machines {
                 continue;
             }
             if pool.spec.paused {
-                return Progress::Wrong(format!(
+                return Progress::UnrunnablePod(format!(
                     "required MachineConfigPool {name} is paused and cannot sync until it is unpaused"
                 ));
             }
@@ -155,9 +160,9 @@ fn image_of(daemons: &DaemonSet) -> Option<&String> {
     spec.containers.first()?.image.as_ref()
 }
 
-/// The daemon. A program for one architecture is put onto no other: it would not run there, which is what
-/// the migration is for.
-fn daemon(about: &About, image: &str, limits: Option<&[&str]>) -> Value {
+/// The daemon. A single-architecture image is restricted to nodes of its architecture: elsewhere it
+/// would not run, which is why a cluster migrates to a multi-architecture release.
+fn daemon(about: &OperatorInfo, image: &str, limits: Option<&[&str]>) -> Value {
     let mut expressions = vec![json!({ "key": OS, "operator": "In", "values": ["linux"] })];
     if let Some(architectures) = limits {
         expressions.push(json!({ "key": ARCH, "operator": "In", "values": architectures }));

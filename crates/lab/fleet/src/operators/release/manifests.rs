@@ -1,5 +1,5 @@
-//! The manifests of the cluster operators, as the folders of their images have them: with placeholders for
-//! images and versions, which the build of a release replaces.
+//! Manifests of the cluster operators, as in their images: with placeholders for images and
+//! versions, which the release build replaces.
 
 use api::openshift::{ImageStream, annotations};
 use release_migration::build::OperatorFolder;
@@ -7,18 +7,18 @@ use release_migration::payload::{Files, REFERENCES};
 use runtime::Error;
 use serde_json::{Value, json};
 
-use super::catalog::{About, MACHINE_OS, Manner};
+use super::catalog::{MACHINE_OS, OperatorInfo, UpdateBehaviour};
 use super::{MACHINE_OS_VARIABLE, OPERATOR_LABEL};
 
-/// What stands for an image, with its name behind it.
+/// Placeholder of an image, followed by its name.
 const PLACEHOLDER: &str = "placeholder.url.oc.will.replace.this.org/placeholdernamespace";
-/// What stands for the version of the release.
+/// Placeholder of the release version.
 const SNAPSHOT: &str = "0.0.1-snapshot";
-/// The clusters that manifests are for.
+/// The cluster profile of the manifests.
 const PROFILE: &str = "self-managed-high-availability";
 
-/// The folder of an operator.
-pub(super) fn folder(about: &About) -> Result<OperatorFolder, Error> {
+/// The manifest folder of an operator.
+pub(super) fn folder(about: &OperatorInfo) -> Result<OperatorFolder, Error> {
     let mut files = Files::new();
     for (number, what, object) in [
         ("01", "namespace", namespace(about)),
@@ -51,8 +51,8 @@ fn included() -> Value {
     json!({ format!("{}{PROFILE}", annotations::INCLUDE): "true" })
 }
 
-/// What the operator calls images, where it writes them.
-fn references(about: &About) -> Value {
+/// The image references of an operator.
+fn references(about: &OperatorInfo) -> Value {
     let tags = about.images().into_iter().map(|image| {
         json!({ "name": image, "from": { "kind": "DockerImage", "name": placeholder(image) } })
     });
@@ -63,7 +63,7 @@ fn references(about: &About) -> Value {
     })
 }
 
-fn namespace(about: &About) -> Value {
+fn namespace(about: &OperatorInfo) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Namespace",
@@ -71,7 +71,7 @@ fn namespace(about: &About) -> Value {
     })
 }
 
-fn variables(about: &About) -> Vec<Value> {
+fn variables(about: &OperatorInfo) -> Vec<Value> {
     let variable = |name: &str, value: String| json!({ "name": name, "value": value });
     let mut all = vec![variable(
         clusteroperator_reporter::RELEASE_VARIABLE,
@@ -93,14 +93,14 @@ fn variables(about: &About) -> Vec<Value> {
             all.push(variable(&format!("{prefix}_VERSION"), version));
         }
     }
-    if about.manner == Manner::Machines {
+    if about.manner == UpdateBehaviour::Machines {
         all.push(variable(MACHINE_OS_VARIABLE, placeholder(MACHINE_OS)));
     }
     all
 }
 
-/// The operator: one pod, on the control plane if there is one.
-fn deployment(about: &About) -> Value {
+/// The operator's Deployment: one pod, on the control plane if there is one.
+fn deployment(about: &OperatorInfo) -> Value {
     let control_plane = "node-role.kubernetes.io/control-plane";
     json!({
         "apiVersion": "apps/v1",
@@ -139,8 +139,8 @@ fn deployment(about: &About) -> Value {
     })
 }
 
-/// What the operator has to report when it has arrived.
-fn cluster_operator(about: &About) -> Value {
+/// The versions the operator has to report when the update is complete.
+fn cluster_operator(about: &OperatorInfo) -> Value {
     let version = |name: &str, version: String| json!({ "name": name, "version": version });
     let mut versions = vec![version(
         clusteroperator_reporter::OPERATOR,

@@ -1,5 +1,5 @@
-//! Two releases of the same version: one for one architecture, which a cluster begins with, and one for
-//! several, which it can be migrated to.
+//! Two releases of the same version: a single-architecture one, which is installed, and a
+//! multi-architecture one as the target of a migration.
 
 #[cfg(test)]
 mod tests;
@@ -16,22 +16,22 @@ use release_migration::payload::Files;
 use runtime::Error;
 use serde_json::{Value, json};
 
-use super::catalog::{ALWAYS_SEVERAL, About, KUBERNETES, MACHINE_OS, OPERATORS};
+use super::catalog::{ALWAYS_SEVERAL, KUBERNETES, MACHINE_OS, OPERATORS, OperatorInfo};
 use super::{COMPONENTS, RELEASES, VERSION, manifests};
 use crate::operators::kinds::cluster_version;
-use crate::registry::{Component, Shelved};
+use crate::registry::{Component, StaticImage};
 
-/// The architectures of the release for several.
+/// The architectures of the multi-architecture release.
 pub(crate) const SEVERAL: [&str; 4] = ["amd64", "arm64", "ppc64le", "s390x"];
-/// The architecture of the release for one.
+/// The architecture of the single-architecture release.
 const ONE: [&str; 1] = ["amd64"];
-/// Where the release for several is found when a cluster asks for updates.
+/// Update channel of the multi-architecture release.
 const CHANNEL: &str = "stable-4.18";
-/// Who this cluster is; it is never told to anybody.
+/// Fixed ID of the simulated cluster; it is never sent anywhere.
 const CLUSTER_ID: &str = "00000000-0000-4000-8000-6d65646c6579";
 
-/// A release.
-pub(crate) struct Made {
+/// A built release.
+pub(crate) struct BuiltRelease {
     /// `amd64` or `multi`.
     word: &'static str,
     /// Its pull specification.
@@ -47,27 +47,27 @@ pub(crate) struct Made {
 
 /// Both releases.
 pub(crate) struct Offer {
-    /// For one architecture.
-    single: Made,
-    /// For several.
-    multi: Made,
+    /// The single-architecture release.
+    single: BuiltRelease,
+    /// The multi-architecture release.
+    multi: BuiltRelease,
 }
 
 impl Offer {
-    /// Makes both, with images at a registry.
+    /// Builds both releases, with images in this registry.
     pub(crate) fn new(registry: &str) -> Result<Self, Error> {
         Ok(Self {
-            single: Made::new(registry, "x86_64", &ONE)?,
-            multi: Made::new(registry, "multi", &SEVERAL)?,
+            single: BuiltRelease::new(registry, "x86_64", &ONE)?,
+            multi: BuiltRelease::new(registry, "multi", &SEVERAL)?,
         })
     }
 
-    /// The operating system that machines begin with.
+    /// The operating system image of new nodes.
     pub(crate) fn machine_image(&self) -> String {
         self.single.pull(MACHINE_OS)
     }
 
-    /// What a cluster begins with: both releases, and that it is to run the first.
+    /// The initial objects of a cluster: both releases, and the ClusterVersion with the first one.
     pub(crate) fn objects(&self) -> Vec<(ApiResource, Option<&'static str>, Value)> {
         let map = ApiResource::erase::<k8s_openapi::api::core::v1::ConfigMap>(&());
         let mut all: Vec<_> = [&self.single, &self.multi]
@@ -86,24 +86,25 @@ impl Offer {
         all
     }
 
-    /// All images of both, for a registry to serve.
-    pub(crate) fn shelf(self) -> Vec<Shelved> {
+    /// All images of both releases, for a registry to serve.
+    pub(crate) fn shelf(self) -> Vec<StaticImage> {
         let mut shelf = Vec::new();
         for made in [self.single, self.multi] {
             let tag = format!("{VERSION}-{}", made.word);
-            shelf.push(Shelved::new(RELEASES, Some(tag), made.own));
+            shelf.push(StaticImage::new(RELEASES, Some(tag), made.own));
             for (name, component) in made.components {
                 let tag = format!("{VERSION}-{}-{name}", made.word);
-                shelf.push(Shelved::new(COMPONENTS, Some(tag), component));
+                shelf.push(StaticImage::new(COMPONENTS, Some(tag), component));
             }
         }
         shelf
     }
 }
 
-impl Made {
+impl BuiltRelease {
     fn new(registry: &str, word: &'static str, architectures: &[&str]) -> Result<Self, Error> {
-        let names: BTreeSet<&'static str> = OPERATORS.iter().flat_map(About::images).collect();
+        let names: BTreeSet<&'static str> =
+            OPERATORS.iter().flat_map(OperatorInfo::images).collect();
         let mut components = BTreeMap::new();
         for name in names {
             let architectures = if name == ALWAYS_SEVERAL {
@@ -138,7 +139,7 @@ impl Made {
         Ok(made)
     }
 
-    /// Where the image of a component is.
+    /// Pull specification of a component image.
     fn pull(&self, name: &str) -> String {
         let component = self.components.get(name);
         let digest = component.and_then(|it| it.root.as_ref());
@@ -176,7 +177,7 @@ impl Made {
         }
     }
 
-    /// As clusters keep it.
+    /// The release as a ConfigMap.
     fn config_map(&self) -> Value {
         json!({
             "metadata": {
@@ -194,7 +195,7 @@ fn digest(component: &Component) -> Result<&Digest, Error> {
     root.ok_or_else(|| Error::Invalid("an image of no architecture has no digest".to_owned()))
 }
 
-/// The image of a component; it has the same digest at any registry.
+/// The image of a component; its digest does not depend on the registry.
 fn component(name: &str, architectures: &[&str]) -> Result<Component, Error> {
     let program = format!("{name} of {VERSION}\n");
     let files = [(format!("usr/bin/{name}"), program)].into();
@@ -205,8 +206,8 @@ fn broken(error: &std::io::Error) -> Error {
     Error::Invalid(format!("making the images of release {VERSION}: {error}"))
 }
 
-/// The architectures that the image of a component is for, by its pull specification; all, as far as is
-/// known, unless it is that of the release for one.
+/// The architectures of a component image, by its pull specification; `None` (unrestricted) unless
+/// it is that of the single-architecture release.
 pub(super) fn limits(name: &str, image: &str) -> Result<Option<&'static [&'static str]>, Error> {
     let single = component(name, &ONE)?;
     let found = image.rsplit_once('@').map(|(_, digest)| digest);

@@ -1,4 +1,4 @@
-//! The cluster operators: each watches its own pods, looks after what it has to, and reports.
+//! The cluster operators: each watches its own pods, updates its operands, and reports.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,19 +11,19 @@ use kube::{Client, ResourceExt as _};
 use runtime::{Cache, Error, Events, Key, Manager, Next, Queue, Reconcile};
 
 use super::OPERATOR_LABEL;
-use super::catalog::{About, Manner, OPERATORS, find};
+use super::catalog::{OPERATORS, OperatorInfo, UpdateBehaviour, find};
 use super::machines::{Machines, Progress};
 use crate::operators::{MachineConfig, MachineConfigPool};
 use crate::pace::Pace;
 
-/// Operators that report at the same time.
+/// Operators reconciled concurrently.
 const WORKERS: usize = 4;
-/// How long it takes until what an operator looks after is new.
-const USUAL: Duration = Duration::from_secs(20);
-/// The same for one that is slow.
-const SLOW: Duration = Duration::from_mins(3);
-/// How long one that is in trouble is degraded, once its pods are new.
-const TROUBLE: Duration = Duration::from_mins(1);
+/// Time an operator takes to update its operands.
+const OPERAND_UPDATE_TIME: Duration = Duration::from_secs(20);
+/// The same for a slow operator.
+const SLOW_UPDATE_TIME: Duration = Duration::from_mins(3);
+/// How long a troubled operator is degraded after its pods are updated.
+const DEGRADED_TIME: Duration = Duration::from_mins(1);
 
 struct Operators {
     client: Client,
@@ -70,7 +70,7 @@ pub(super) async fn start(manager: &Manager, client: Client, speed: f64) {
             to.add(key(name));
         }
     });
-    // Namespaces of operators have few pods, and other pods are none of their business.
+    // Namespaces of operators have few pods; other namespaces are ignored.
     let to = queue.clone();
     operators.pods.on_change(move |change| {
         let namespace = change.object().and_then(|it| it.namespace());
@@ -102,7 +102,7 @@ fn key(name: &str) -> Key {
 
 fn machines(to: &Queue<Key>) {
     for about in &OPERATORS {
-        if about.manner == Manner::Machines {
+        if about.manner == UpdateBehaviour::Machines {
             to.add(key(about.name));
         }
     }
@@ -133,7 +133,8 @@ impl Reconcile for Operators {
                 .work(about, &deployment, &versions, &before, state)
                 .await?;
         }
-        // Nobody can use what was never all there: an installation is complete when all are available.
+        // An operator becomes available only after its first rollout: an installation is complete
+        // when all are available.
         if before.versions.is_empty() && !state.has_arrived() {
             state.available = Claim::new(false, "Installing", "It is not installed yet");
         }
@@ -143,23 +144,25 @@ impl Reconcile for Operators {
 }
 
 impl Operators {
-    /// The Deployment of an operator, if it is a simulated one: a copy of a real cluster has real ones.
-    fn deployment(&self, about: &About) -> Option<Arc<Deployment>> {
+    /// The Deployment of an operator, if it is simulated: a copied cluster has Deployments of the
+    /// real ones.
+    fn deployment(&self, about: &OperatorInfo) -> Option<Arc<Deployment>> {
         let found = self.deployments.get(about.namespace, about.image)?;
         let labelled = found.labels().get(OPERATOR_LABEL);
         labelled.is_some_and(|it| it == about.name).then_some(found)
     }
 
-    fn own_pods(&self, about: &About) -> Vec<Arc<Pod>> {
+    fn own_pods(&self, about: &OperatorInfo) -> Vec<Arc<Pod>> {
         let mut pods = self.pods.in_namespace(about.namespace);
         pods.retain(|it| it.labels().get("name").is_some_and(|it| it == about.image));
         pods
     }
 
-    /// What an operator does once its own pods are new, for as long as it has not reported that.
+    /// The update of operands once the operator's own pods are updated, until the operator reports
+    /// the version.
     async fn work(
         &self,
-        about: &About,
+        about: &OperatorInfo,
         deployment: &Deployment,
         versions: &Versions,
         before: &ClusterOperatorStatus,
@@ -169,15 +172,15 @@ impl Operators {
             format!("{} {versions}", about.name),
             format!("{} trouble", about.name),
         );
-        if versions.are_in(before) && about.manner != Manner::Machines {
+        if versions.are_in(before) && about.manner != UpdateBehaviour::Machines {
             self.pace.forget(&work);
             self.pace.forget(&trouble);
             return Ok((state, Next::Wait));
         }
-        // What is installed has nothing to move.
+        // A new installation has no operands to update.
         let is_new = before.versions.is_empty();
         match about.manner {
-            Manner::Machines => {
+            UpdateBehaviour::Machines => {
                 let image = variable(deployment, super::MACHINE_OS_VARIABLE);
                 let progress = self
                     .machines
@@ -186,28 +189,28 @@ impl Operators {
                 let state = match progress {
                     Progress::Done => state,
                     Progress::Underway(why) => state.working(versions, &why),
-                    Progress::Wrong(why) => state
+                    Progress::UnrunnablePod(why) => state
                         .working(versions, &why)
                         .degraded("RequiredPoolsFailed", why),
                 };
                 return Ok((state, Next::Wait));
             }
-            Manner::Troubled if !is_new => {
-                if let Some(left) = self.pace.left(&trouble, TROUBLE) {
+            UpdateBehaviour::Troubled if !is_new => {
+                if let Some(left) = self.pace.left(&trouble, DEGRADED_TIME) {
                     let state = state
                         .working(versions, "operands")
                         .degraded("OperandDegraded", "operands do not answer yet");
                     return Ok((state, Next::After(left)));
                 }
             }
-            Manner::Slow | Manner::Troubled | Manner::Usual => {}
+            UpdateBehaviour::Slow | UpdateBehaviour::Troubled | UpdateBehaviour::Usual => {}
         }
         let takes = match about.manner {
             _ if is_new => Duration::ZERO,
-            Manner::Slow => SLOW,
-            // It has waited long enough.
-            Manner::Troubled => Duration::ZERO,
-            Manner::Usual | Manner::Machines => USUAL,
+            UpdateBehaviour::Slow => SLOW_UPDATE_TIME,
+            // The degraded time has passed already.
+            UpdateBehaviour::Troubled => Duration::ZERO,
+            UpdateBehaviour::Usual | UpdateBehaviour::Machines => OPERAND_UPDATE_TIME,
         };
         Ok(match self.pace.left(&work, takes) {
             Some(left) => (state.working(versions, "operands"), Next::After(left)),
@@ -215,7 +218,12 @@ impl Operators {
         })
     }
 
-    async fn report(&self, about: &About, versions: &Versions, state: &State) -> Result<(), Error> {
+    async fn report(
+        &self,
+        about: &OperatorInfo,
+        versions: &Versions,
+        state: &State,
+    ) -> Result<(), Error> {
         let reporter = Reporter::new(self.client.clone(), about.name);
         let written = reporter.report(versions, state).await;
         let written = written.map_err(|error| Error::Invalid(error.to_string()))?;
@@ -232,7 +240,7 @@ impl Operators {
     }
 }
 
-/// A variable of the operator's container, as the release has filled it in.
+/// An environment variable of the operator's container, set by the release.
 fn variable(deployment: &Deployment, name: &str) -> Option<String> {
     let spec = deployment.spec.as_ref()?.template.spec.as_ref()?;
     let mut variables = spec.containers.first()?.env.iter().flatten();

@@ -1,4 +1,4 @@
-//! Answers, as the distribution protocol has them.
+//! Responses of the distribution protocol.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ fn header<'a>(answer: &'a Answer, name: &str) -> &'a str {
 const LATEST: &str = "/v2/containerdisks/fedora/manifests/latest";
 
 #[test]
-fn it_says_that_it_is_a_registry() {
+fn api_version_check_succeeds() {
     for path in ["/v2/", "/v2"] {
         let answer = ask(&library(), path, &[]);
         assert_eq!(answer.status(), StatusCode::OK);
@@ -47,7 +47,7 @@ fn it_says_that_it_is_a_registry() {
 }
 
 #[test]
-fn a_manifest_comes_with_its_type_and_digest() {
+fn manifest_has_type_and_digest_headers() {
     let library = library();
     let whole = ask(&library, LATEST, &[("accept", &media::ACCEPT.join(", "))]);
     assert_eq!(whole.status(), StatusCode::OK);
@@ -77,14 +77,14 @@ fn a_manifest_comes_with_its_type_and_digest() {
 #[case::among_others("text/html, application/vnd.oci.image.index.v1+json;q=0.5", true)]
 #[case::another("application/vnd.docker.distribution.manifest.list.v2+json", false)]
 #[case::not_it("application/vnd.oci.image.index.v1+json;q=0", false)]
-fn what_is_not_accepted_is_not_there(#[case] accept: &str, #[case] found: bool) {
+fn unaccepted_media_type_is_not_found(#[case] accept: &str, #[case] found: bool) {
     let answer = ask(&library(), LATEST, &[("accept", accept)]);
     let expected = if found { 200 } else { 404 };
     assert_eq!(answer.status(), expected);
 }
 
 #[test]
-fn blobs_come_in_parts() {
+fn blobs_support_ranges() {
     let library = library();
     let name = Name::Tag("13".to_owned());
     let repository = "containerdisks/debian";
@@ -119,7 +119,7 @@ fn blobs_come_in_parts() {
 }
 
 #[test]
-fn lists_come_in_pages() {
+fn lists_are_paginated() {
     let library = library();
     let path = "/v2/containerdisks/centos-stream/tags/list";
     let tags = |answer: Answer| {
@@ -163,15 +163,19 @@ fn lists_come_in_pages() {
     400,
     "PAGINATION_NUMBER_INVALID"
 )]
-fn errors_are_those_of_the_protocol(#[case] path: &str, #[case] status: u16, #[case] code: &str) {
+fn errors_follow_the_distribution_protocol(
+    #[case] path: &str,
+    #[case] status: u16,
+    #[case] code: &str,
+) {
     let answer = ask(&library(), path, &[]);
     assert_eq!(answer.status(), status);
-    let said: Value = serde_json::from_slice(&body(answer)).unwrap();
-    assert_eq!(said["errors"][0]["code"], code);
+    let error_body: Value = serde_json::from_slice(&body(answer)).unwrap();
+    assert_eq!(error_body["errors"][0]["code"], code);
 }
 
 #[test]
-fn nothing_is_pushed() {
+fn pushes_are_rejected() {
     let request = Request::put(LATEST).body(()).unwrap();
     let answer = answer(&library(), &request);
     assert_eq!(answer.status(), StatusCode::METHOD_NOT_ALLOWED);

@@ -1,10 +1,10 @@
-//! What the images of applications are.
+//! Platforms of the application images.
 
 use platform::{Document, Matcher, Search, SearchStep, document};
 
 use super::*;
 
-/// The image that a node finds in an index, or nothing.
+/// The image a node selects from an index, or an empty string.
 fn found(repository: &str, node: &str) -> String {
     let apps = shelved().unwrap();
     let app = apps.iter().find(|app| app.repository == repository);
@@ -25,7 +25,7 @@ fn found(repository: &str, node: &str) -> String {
 }
 
 #[test]
-fn nodes_find_what_is_for_them() {
+fn nodes_select_their_platform() {
     let windows = |node: &str| found("apps/windows", node);
     assert_eq!(
         windows("windows(10.0.20348)/amd64"),
@@ -39,8 +39,8 @@ fn nodes_find_what_is_for_them() {
 }
 
 #[test]
-fn they_are_the_same_every_time() {
+fn application_images_are_reproducible() {
     let roots =
-        |apps: Vec<Shelved>| -> Vec<_> { apps.into_iter().map(|it| it.image.root).collect() };
+        |apps: Vec<StaticImage>| -> Vec<_> { apps.into_iter().map(|it| it.image.root).collect() };
     assert_eq!(roots(shelved().unwrap()), roots(shelved().unwrap()));
 }

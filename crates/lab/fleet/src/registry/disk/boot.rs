@@ -1,23 +1,23 @@
-//! The first program of a disk: it tells the firmware that it is done.
+//! The boot program of a disk: it returns success to the firmware.
 
 use super::{Canvas, SECTOR};
 
-/// What a program is for: the name of its architecture in the headers of programs, and its code.
+/// Architecture of a program: its PE machine type, and its code.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::registry) struct Machine {
     pub(in crate::registry) number: u16,
     pub(in crate::registry) code: &'static [u8],
 }
 
-/// Where the second header of a program is.
+/// Offset of the PE header.
 const HEADER: usize = 64;
-/// How many bytes the third header has: PE32+, with sixteen directories.
+/// Size of the optional header: PE32+, with sixteen directories.
 const OPTIONAL: u16 = 240;
-/// How sections are aligned in memory, and in the file.
+/// Section alignment in memory, and in the file.
 const IN_MEMORY: u32 = 0x1000;
 const IN_FILE: u32 = 0x200;
 
-/// An application of UEFI in the form of PE32+.
+/// A UEFI application in PE32+ format.
 pub(super) fn program(machine: Machine) -> Vec<u8> {
     let mut file = b"MZ".to_vec();
     file.resize(60, 0);
@@ -30,7 +30,7 @@ pub(super) fn program(machine: Machine) -> Vec<u8> {
     put32(&mut file, 0); // symbols
     put32(&mut file, 0);
     put16(&mut file, OPTIONAL);
-    // It can be run, has no line numbers and no symbols, and needs large addresses.
+    // Executable, line numbers and symbols stripped, large address aware.
     put16(&mut file, 0x022e);
 
     put16(&mut file, 0x20b); // PE32+
@@ -48,7 +48,7 @@ pub(super) fn program(machine: Machine) -> Vec<u8> {
     put32(&mut file, 2 * IN_MEMORY); // size in memory
     put32(&mut file, IN_FILE); // size of headers
     put32(&mut file, 0); // sum
-    put16(&mut file, 10); // an application of UEFI
+    put16(&mut file, 10); // UEFI application
     put16(&mut file, 0);
     for _ in 0..4 {
         put64(&mut file, 0); // stack and heap
@@ -64,7 +64,7 @@ pub(super) fn program(machine: Machine) -> Vec<u8> {
     put32(&mut file, IN_FILE);
     put64(&mut file, 0); // relocations and line numbers
     put32(&mut file, 0);
-    put32(&mut file, 0x6000_0020); // code that can be read and run
+    put32(&mut file, 0x6000_0020); // readable and executable code
     file.resize(IN_FILE as usize, 0);
     file.extend_from_slice(machine.code);
     file.resize(2 * IN_FILE as usize, 0);
@@ -83,16 +83,16 @@ fn put64(file: &mut Vec<u8>, number: u64) {
     file.extend_from_slice(&number.to_le_bytes());
 }
 
-/// What records of an IPL begin with.
+/// Magic of IPL records.
 const IPL: &[u8; 4] = b"zIPL";
-/// The sectors of the records: which programs there are, what the only one is made of, and it.
+/// Sectors of the program table, the component table and the program.
 const PROGRAMS: u64 = 8;
 const COMPONENTS: u64 = 9;
 const CODE: u64 = 10;
 
-/// What an IPL of s390x from a disk without tracks follows: the first sector names a table of
-/// programs, which names the components of each: parts to load, and where to begin. Numbers have their
-/// highest byte first.
+/// IPL records of s390x for a disk without tracks: the first sector points to a program table,
+/// which points to the components of each program: segments to load, and the entry point. Numbers
+/// are big-endian.
 pub(super) fn ipl(disk: &mut Canvas) {
     let mut first = IPL.to_vec();
     first.extend_from_slice(&1u32.to_be_bytes());
@@ -115,7 +115,7 @@ pub(super) fn ipl(disk: &mut Canvas) {
     components.extend_from_slice(&0x0008_0000_8001_0000u64.to_be_bytes());
     disk.write(COMPONENTS * SECTOR, &components);
 
-    // Where am I? From there, load a state in which the machine waits for nothing: it stops.
+    // Get the current address; from there load a disabled wait state, which stops the CPU.
     let mut code = vec![
         0x0d, 0x10, // basr %r1, 0
         0xb2, 0xb2, 0x10, 0x06, // lpswe 6(%r1)
@@ -126,13 +126,13 @@ pub(super) fn ipl(disk: &mut Canvas) {
     disk.write(CODE * SECTOR, &code);
 }
 
-/// A number of blocks of a disk.
+/// A pointer to blocks of a disk.
 fn pointer(block: u64, blocks: u16) -> [u8; 16] {
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&block.to_be_bytes());
     if blocks > 0 {
         bytes[8..10].copy_from_slice(&512u16.to_be_bytes());
-        // One less than there are.
+        // The count is stored minus one.
         bytes[10..12].copy_from_slice(&(blocks - 1).to_be_bytes());
     }
     bytes

@@ -1,11 +1,11 @@
-//! A disk that is mostly empty.
+//! A sparse disk.
 
 use std::collections::BTreeMap;
 
-/// How many bytes are kept together; also the clusters of the image that is made of it.
+/// Allocation unit in bytes; also the cluster size of the qcow2 image.
 pub(in crate::registry) const CLUSTER: usize = 64 << 10;
 
-/// The bytes of a disk. What was never written is zero and takes no memory.
+/// The bytes of a disk. Unwritten clusters are zero and use no memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::registry) struct Canvas {
     size: u64,
@@ -13,7 +13,7 @@ pub(in crate::registry) struct Canvas {
 }
 
 impl Canvas {
-    /// An empty disk of so many bytes.
+    /// An empty disk of this size.
     pub(in crate::registry) fn new(size: u64) -> Self {
         Self {
             size,
@@ -21,25 +21,25 @@ impl Canvas {
         }
     }
 
-    /// How many bytes it has.
+    /// Size in bytes.
     pub(in crate::registry) fn size(&self) -> u64 {
         self.size
     }
 
-    /// The clusters that hold something, by their number.
+    /// The written clusters, by their number.
     pub(in crate::registry) fn clusters(&self) -> impl Iterator<Item = (u64, &[u8])> {
         self.clusters
             .iter()
             .map(|(at, bytes)| (*at, bytes.as_slice()))
     }
 
-    /// Puts bytes somewhere. Those beyond the end of the disk are lost.
+    /// Writes bytes at an offset. Those beyond the end of the disk are dropped.
     pub(in crate::registry) fn write(&mut self, mut at: u64, mut bytes: &[u8]) {
-        let room = usize::try_from(self.size.saturating_sub(at)).unwrap_or(usize::MAX);
-        bytes = bytes.get(..room).unwrap_or(bytes);
+        let space = usize::try_from(self.size.saturating_sub(at)).unwrap_or(usize::MAX);
+        bytes = bytes.get(..space).unwrap_or(bytes);
         let cluster = CLUSTER as u64;
         while !bytes.is_empty() {
-            // Less than a cluster, so that it fits.
+            // Less than a cluster, so it fits in usize.
             let from = usize::try_from(at % cluster).unwrap_or(0);
             let (now, later) = bytes.split_at(bytes.len().min(CLUSTER - from));
             let into = self
@@ -58,8 +58,8 @@ impl Canvas {
         let mut raw = vec![0; usize::try_from(self.size).unwrap()];
         for (number, bytes) in self.clusters() {
             let at = usize::try_from(number).unwrap() * CLUSTER;
-            let room = (raw.len() - at).min(CLUSTER);
-            raw[at..at + room].copy_from_slice(&bytes[..room]);
+            let space = (raw.len() - at).min(CLUSTER);
+            raw[at..at + space].copy_from_slice(&bytes[..space]);
         }
         raw
     }

@@ -1,4 +1,4 @@
-//! A file system of the firmware with one file in it: FAT16.
+//! The FAT16 file system of the EFI system partition, with one file.
 //!
 //! ```text
 //! boot sector | table | its copy | root folder | clusters: EFI, BOOT, the file
@@ -7,23 +7,23 @@
 use super::{Canvas, SECTOR, low};
 use crate::hash;
 
-/// How many bytes a cluster has: two sectors.
+/// Cluster size in bytes: two sectors.
 const CLUSTER: u64 = 2 * SECTOR;
-/// How many entries the root folder has.
+/// Number of entries in the root directory.
 const ROOT: u64 = 512;
-/// How many bytes an entry of a folder has.
+/// Size of a directory entry in bytes.
 const ENTRY: u64 = 32;
-/// The mark of folders.
+/// Attribute of directories.
 const FOLDER: u8 = 0x10;
-/// The mark of the name of the file system.
+/// Attribute of the volume label.
 const LABEL: u8 = 0x08;
-/// Ends a chain of clusters.
+/// End of a cluster chain.
 const LAST: u16 = 0xffff;
-/// The day of everything: 2026-01-01.
+/// The date of all entries: 2026-01-01.
 const DAY: u16 = (46 << 9) | (1 << 5) | 1;
 
-/// Writes a file system with `\EFI\BOOT\<file>`; `file` is in the form of folders: eight and three
-/// characters, filled up with blanks.
+/// Writes a file system with `\EFI\BOOT\<file>`; `file` is in 8.3 format without the dot, padded
+/// with blanks.
 pub(super) fn write(
     disk: &mut Canvas,
     at: u64,
@@ -34,7 +34,7 @@ pub(super) fn write(
 ) {
     let sectors = size / SECTOR;
     let root_sectors = ROOT * ENTRY / SECTOR;
-    // A few entries more than there are clusters: those of the tables are counted, too.
+    // Slightly more entries than clusters, because the sectors of the tables are counted, too.
     let table_sectors = (sectors / 2 * 2).div_ceil(SECTOR);
     let tables = at + SECTOR;
     let root = tables + 2 * table_sectors * SECTOR;
@@ -44,14 +44,14 @@ pub(super) fn write(
     let mut first = vec![0xeb, 0x3c, 0x90];
     first.extend_from_slice(b"MEDLEY  ");
     first.extend_from_slice(&small(SECTOR));
-    first.push(2); // sectors of a cluster
+    first.push(2); // sectors per cluster
     first.extend_from_slice(&small(1)); // sectors before the tables
     first.push(2); // tables
     first.extend_from_slice(&small(ROOT));
     first.extend_from_slice(&small(sectors));
-    first.push(0xf8); // a disk that stays where it is
+    first.push(0xf8); // fixed disk
     first.extend_from_slice(&small(table_sectors));
-    first.extend_from_slice(&small(32)); // sectors of a track, and heads: nobody asks
+    first.extend_from_slice(&small(32)); // sectors per track, and heads: unused
     first.extend_from_slice(&small(64));
     first.extend_from_slice(&large(at / SECTOR));
     first.extend_from_slice(&large(0)); // sectors, if there are more
@@ -63,8 +63,8 @@ pub(super) fn write(
     disk.write(at + 510, &[0x55, 0xaa]);
 
     let needed = (content.len() as u64).div_ceil(CLUSTER).max(1);
-    // The first two entries are no clusters. Then come the two folders, each in a cluster, and the
-    // file, in a row.
+    // The first two entries are reserved. Then follow the two directories, one cluster each, and
+    // the file in consecutive clusters.
     let mut table: Vec<u16> = vec![0xfff8, LAST, LAST, LAST];
     for next in 5..4 + needed {
         table.push(u16::try_from(next).unwrap_or(LAST));
@@ -88,21 +88,21 @@ pub(super) fn write(
     disk.write(clusters + 2 * CLUSTER, content);
 }
 
-/// An entry of a folder.
+/// A directory entry.
 fn entry(name: &[u8; 11], marks: u8, cluster: u16, size: u64) -> Vec<u8> {
     let mut bytes = name.to_vec();
     bytes.push(marks);
     bytes.extend_from_slice(&[0; 4]);
-    bytes.extend_from_slice(&DAY.to_le_bytes()); // made
-    bytes.extend_from_slice(&DAY.to_le_bytes()); // read
+    bytes.extend_from_slice(&DAY.to_le_bytes()); // created
+    bytes.extend_from_slice(&DAY.to_le_bytes()); // accessed
     bytes.extend_from_slice(&[0; 4]);
-    bytes.extend_from_slice(&DAY.to_le_bytes()); // written
+    bytes.extend_from_slice(&DAY.to_le_bytes()); // modified
     bytes.extend_from_slice(&cluster.to_le_bytes());
     bytes.extend_from_slice(&large(size));
     bytes
 }
 
-/// Sizes here are all far below what these fields hold.
+/// All sizes are far below the maximum of these fields.
 fn small(number: u64) -> [u8; 2] {
     u16::try_from(number).unwrap_or(u16::MAX).to_le_bytes()
 }

@@ -1,26 +1,26 @@
-//! Partition tables as UEFI reads them, with their copy at the end of the disk.
+//! GUID partition tables, with the backup at the end of the disk.
 
 use super::{Canvas, Partition, SECTOR, mbr};
 use crate::hash;
 
-/// The type of the partition of the firmware: C12A7328-F81F-11D2-BA4B-00A0C93EC93B.
+/// Type of the EFI system partition: C12A7328-F81F-11D2-BA4B-00A0C93EC93B.
 pub(super) const FIRMWARE: [u8; 16] = [
     0x28, 0x73, 0x2a, 0xc1, 0x1f, 0xf8, 0xd2, 0x11, 0xba, 0x4b, 0x00, 0xa0, 0xc9, 0x3e, 0xc9, 0x3b,
 ];
-/// The type of partitions with data of Linux: 0FC63DAF-8483-4772-8E79-3D69D8477DE4.
+/// Type of Linux file system partitions: 0FC63DAF-8483-4772-8E79-3D69D8477DE4.
 pub(super) const SYSTEM: [u8; 16] = [
     0xaf, 0x3d, 0xc6, 0x0f, 0x83, 0x84, 0x72, 0x47, 0x8e, 0x79, 0x3d, 0x69, 0xd8, 0x47, 0x7d, 0xe4,
 ];
 
-/// How many partitions a table has room for, and how many bytes each of them takes.
+/// Number of entries in a table, and their size in bytes.
 const ENTRIES: u32 = 128;
 const ENTRY: usize = 128;
-/// How many sectors the entries take.
+/// Number of sectors of the entries.
 const ENTRY_SECTORS: u64 = 32;
-/// How many characters the name of a partition has at most.
+/// Maximum length of a partition name.
 const NAME: usize = 36;
 
-/// Writes both tables, and an old one that says that the disk is taken.
+/// Writes both tables and a protective MBR.
 pub(super) fn write(disk: &mut Canvas, name: &str, partitions: &[Partition]) {
     let last = disk.size() / SECTOR - 1;
     mbr::protect(disk, last);
@@ -45,7 +45,7 @@ pub(super) fn write(disk: &mut Canvas, name: &str, partitions: &[Partition]) {
         bytes.extend_from_slice(b"EFI PART");
         bytes.extend_from_slice(&0x0001_0000u32.to_le_bytes());
         bytes.extend_from_slice(&92u32.to_le_bytes());
-        // The sum over the header, which is taken as zero for it; and a field that is always zero.
+        // The header checksum, computed over zero in its place, and a reserved field.
         bytes.extend_from_slice(&[0; 8]);
         bytes.extend_from_slice(&here.to_le_bytes());
         bytes.extend_from_slice(&there.to_le_bytes());
@@ -68,10 +68,10 @@ pub(super) fn write(disk: &mut Canvas, name: &str, partitions: &[Partition]) {
     disk.write(last * SECTOR, &header(last, 1, copy));
 }
 
-/// A GUID that belongs to a name.
+/// A GUID derived from a name.
 fn identity(name: &str) -> [u8; 16] {
     let mut bytes = hash::of(name.as_bytes()).to_le_bytes();
-    // Version 4, in the variant of RFC 9562: made of random numbers, or what looks like them.
+    // Version 4 in the variant of RFC 9562, which is for random numbers.
     bytes[7] = bytes[7] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
     bytes

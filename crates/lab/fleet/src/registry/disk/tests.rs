@@ -1,4 +1,4 @@
-//! What a firmware would find on a disk, read by the rules of the formats.
+//! Disks as firmware reads them, parsed by the rules of the formats.
 
 use rstest::rstest;
 
@@ -16,7 +16,7 @@ fn place(bytes: &[u8], at: usize, size: usize) -> usize {
     usize::try_from(number(bytes, at, size)).unwrap()
 }
 
-/// The content of the file at a path of names in the form of folders.
+/// The content of the file at a path of 8.3 names.
 fn file(volume: &[u8], path: &[&[u8; 11]]) -> Option<Vec<u8>> {
     let sector = place(volume, 11, 2);
     let cluster = place(volume, 13, 1) * sector;
@@ -26,7 +26,7 @@ fn file(volume: &[u8], path: &[&[u8; 11]]) -> Option<Vec<u8>> {
     let data = root + entries * 32;
     let total = place(volume, 19, 2) * sector;
     assert_eq!(total, volume.len());
-    // So many clusters make it FAT16.
+    // This number of clusters makes it FAT16.
     assert!((4085..65525).contains(&((total - data) / cluster)));
     // Every cluster has its entry in the table.
     assert!(place(volume, 22, 2) * sector >= ((total - data) / cluster + 2) * 2);
@@ -58,7 +58,7 @@ fn file(volume: &[u8], path: &[&[u8; 11]]) -> Option<Vec<u8>> {
 #[rstest]
 #[case(Architecture::Amd64, b"BOOTX64 EFI", 0x8664)]
 #[case(Architecture::Arm64, b"BOOTAA64EFI", 0xaa64)]
-fn uefi_finds_a_program_for_its_machine(
+fn uefi_finds_a_program_for_its_architecture(
     #[case] architecture: Architecture,
     #[case] name: &[u8; 11],
     #[case] machine: u64,
@@ -104,7 +104,7 @@ fn uefi_finds_a_program_for_its_machine(
     assert_eq!(number(&program, header + 4, 2), machine);
     assert_eq!(number(&program, header + 24, 2), 0x20b);
     assert_eq!(number(&program, header + 24 + 68, 2), 10);
-    // The entry is the code.
+    // The entry point is the code.
     let section = header + 24 + place(&program, header + 20, 2);
     assert_eq!(&program[section..section + 5], b".text");
     let code = place(&program, section + 20, 4);
@@ -117,7 +117,7 @@ fn uefi_finds_a_program_for_its_machine(
 }
 
 #[test]
-fn an_ipl_finds_its_way_to_the_code() {
+fn ipl_records_lead_to_the_code() {
     let raw = disk(Architecture::S390x, "a disk").raw();
     let pointer = |at: usize| {
         let bytes: [u8; 8] = raw[at..at + 8].try_into().unwrap();
@@ -130,7 +130,7 @@ fn an_ipl_finds_its_way_to_the_code() {
     assert_eq!(&raw[components..components + 4], b"zIPL");
     let code = pointer(components + 32);
     assert_eq!(&raw[code..code + 2], [0x0d, 0x10]);
-    // A partition that begins behind all this.
+    // A partition behind the IPL records.
     assert_eq!(&raw[510..512], [0x55, 0xaa]);
     assert_eq!(raw[446 + 4], 0x83);
     let start = place(&raw, 446 + 8, 4) * 512;
@@ -139,7 +139,7 @@ fn an_ipl_finds_its_way_to_the_code() {
 }
 
 #[test]
-fn a_disk_is_the_same_every_time_and_like_no_other() {
+fn disks_are_reproducible_and_distinct() {
     let all: Vec<Canvas> = Architecture::ALL
         .into_iter()
         .flat_map(|it| ["a", "b"].map(|name| disk(it, name)))

@@ -1,4 +1,4 @@
-//! Revisions: what is written, and what is read.
+//! Revisions: formatting and parsing.
 
 use proptest::prelude::*;
 use rstest::rstest;
@@ -10,7 +10,7 @@ fn fedora() -> &'static Image {
 }
 
 #[test]
-fn a_revision_says_what_is_new() {
+fn publishing_bumps_the_changed_versions() {
     let mut all = Revisions::first(fedora());
     for what in [
         Publication::One(Architecture::Arm64),
@@ -44,19 +44,19 @@ fn a_revision_says_what_is_new() {
     "2: amd64=1 arm64=1 s390x=1\n2: amd64=1 arm64=1 s390x=1",
     "revision 2 is not greater"
 )]
-fn what_makes_no_sense_is_named(#[case] text: &str, #[case] expected: &str) {
+fn malformed_revisions_are_reported(#[case] text: &str, #[case] expected: &str) {
     let error = Revisions::read(fedora(), text).unwrap_err().to_string();
     assert!(error.contains(expected), "{error}");
     assert!(error.contains("fedora"), "{error}");
 }
 
 #[test]
-fn the_oldest_revisions_are_forgotten() {
+fn oldest_revisions_are_dropped() {
     let mut all = Revisions::first(fedora());
     for _ in 0..100 {
         all.publish(fedora(), Publication::Rebuild).unwrap();
     }
-    assert_eq!(all.newest_first().count(), KEPT);
+    assert_eq!(all.newest_first().count(), MAX_REVISIONS);
     assert_eq!(all.newest().number, 101);
     let more = format!("{}102: amd64=1 arm64=1 s390x=1\n", all.text());
     let error = Revisions::read(fedora(), &more).unwrap_err();
@@ -64,7 +64,7 @@ fn the_oldest_revisions_are_forgotten() {
 }
 
 #[test]
-fn an_image_is_published_for_what_it_is_made_for() {
+fn publishing_checks_the_architecture() {
     let leap = image("opensuse-leap").unwrap();
     let mut all = Revisions::first(leap);
     let error = all
@@ -78,12 +78,12 @@ fn an_image_is_published_for_what_it_is_made_for() {
 }
 
 #[test]
-fn what_makes_no_sense_stays_as_it_was() {
-    let mut told = Vec::new();
+fn malformed_revisions_keep_the_previous_content() {
+    let mut errors = Vec::new();
     let mut read = |data: &[(&str, &str)], before: Option<&Holdings>| {
         let data = data.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
         Holdings::read(&data.collect(), before, |error| {
-            told.push(error.to_string());
+            errors.push(error.to_string());
         })
     };
     let second = "2: amd64=1 arm64=2 s390x=1";
@@ -94,13 +94,16 @@ fn what_makes_no_sense_stays_as_it_was() {
     );
     assert_eq!(good, bad);
     assert_eq!(bad.of(fedora()).unwrap().newest().number, 2);
-    assert_eq!(told.len(), 2, "{told:?}");
-    assert!(told[1].contains("no image \"vista\""), "{told:?}");
+    assert_eq!(errors.len(), 2, "{errors:?}");
+    assert!(
+        errors[1].contains("image \"vista\" not found"),
+        "{errors:?}"
+    );
 }
 
 proptest! {
     #[test]
-    fn what_was_written_is_read_again(what in prop::collection::vec(0..5u8, 0..40)) {
+    fn revisions_survive_serialization(what in prop::collection::vec(0..5u8, 0..40)) {
         let mut all = Revisions::first(fedora());
         for what in what {
             let what = match what {
@@ -114,7 +117,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_that_is_written_does_harm(text in "[0-9a-z=:. \n]{0,200}") {
+    fn arbitrary_text_does_not_panic(text in "[0-9a-z=:. \n]{0,200}") {
         let _ = Revisions::read(fedora(), &text);
     }
 }

@@ -1,4 +1,4 @@
-//! Images, read with the rules that importers go by.
+//! Images, read by the rules of importers.
 
 use std::io::Read as _;
 
@@ -11,7 +11,7 @@ use crate::registry::catalog::{IMAGES, image};
 use crate::registry::holdings::{Publication, Revisions};
 
 fn published(image: &'static Image, revision: &Revision) -> Published {
-    publish(image, revision, |recipe| Ok(recipe.make()?.facts)).unwrap()
+    publish(image, revision, |recipe| Ok(recipe.make()?.metadata)).unwrap()
 }
 
 fn read(published: &Published, digest: &Digest) -> Document {
@@ -27,7 +27,7 @@ fn config_of(published: &Published, manifest: &Manifest) -> platform::ImageConfi
     read_config(&found.unwrap().1).unwrap()
 }
 
-/// The manifest for an architecture, as importers find it.
+/// The manifest for an architecture, as importers select it.
 fn choose(published: &Published, architecture: Architecture) -> Option<Manifest> {
     let mut search = Search::new(Matcher::architecture("linux", architecture.name()));
     let root = published.root.clone()?;
@@ -51,7 +51,7 @@ fn choose(published: &Published, architecture: Architecture) -> Option<Manifest>
 }
 
 #[rstest]
-fn importers_find_what_an_image_is_made_for_and_nothing_else(
+fn importers_find_exactly_the_images_architectures(
     #[values(0, 1, 2, 3, 4)] image: usize,
     #[values(Architecture::Amd64, Architecture::Arm64, Architecture::S390x)]
     architecture: Architecture,
@@ -77,7 +77,7 @@ fn importers_find_what_an_image_is_made_for_and_nothing_else(
         .read_to_end(&mut tar)
         .unwrap();
     diff_id.verify(&tar).unwrap();
-    // A folder, then the disk, whose digest is the label.
+    // The directory, then the disk, whose digest is the label.
     assert!(tar.starts_with(b"disk/\0"));
     assert!(tar[512..].starts_with(b"disk/disk.img\0"));
     let size = std::str::from_utf8(&tar[512 + 124..512 + 135]).unwrap();
@@ -88,7 +88,7 @@ fn importers_find_what_an_image_is_made_for_and_nothing_else(
 }
 
 #[test]
-fn only_what_is_new_changes() {
+fn only_published_architectures_change() {
     let image = image("fedora").unwrap();
     let mut revisions = Revisions::first(image);
     let before = published(image, revisions.newest());
@@ -108,7 +108,7 @@ fn only_what_is_new_changes() {
 }
 
 #[test]
-fn what_is_built_again_has_new_digests_and_the_old_disks() {
+fn rebuild_changes_digests_but_not_disks() {
     let image = image("centos-stream9").unwrap();
     let mut revisions = Revisions::first(image);
     let before = published(image, revisions.newest());
@@ -124,7 +124,7 @@ fn what_is_built_again_has_new_digests_and_the_old_disks() {
 }
 
 #[test]
-fn images_have_the_forms_that_images_have() {
+fn images_cover_all_structures() {
     let index = |name: &str| {
         let image = image(name).unwrap();
         let published = published(image, Revisions::first(image).newest());

@@ -1,4 +1,4 @@
-//! What is found under a name, before and after something new is published.
+//! Lookup by name, before and after a new revision.
 
 use super::*;
 use crate::registry::catalog::{Architecture, image};
@@ -18,7 +18,7 @@ fn tag(library: &Library, name: &str) -> Option<Document> {
 }
 
 #[test]
-fn old_revisions_are_there_until_they_are_forgotten() {
+fn old_revisions_are_served_until_dropped() {
     let fedora = image("fedora").unwrap();
     let mut revisions = Revisions::first(fedora);
     let library = Library::new(holdings("fedora", &revisions), Vec::new());
@@ -41,7 +41,7 @@ fn old_revisions_are_there_until_they_are_forgotten() {
         library.tags(FEDORA).unwrap(),
         ["latest", "latest-1", "latest-2"]
     );
-    for _ in 0..crate::registry::KEPT {
+    for _ in 0..crate::registry::MAX_REVISIONS {
         revisions.publish(fedora, Publication::Rebuild).unwrap();
     }
     library.hold(holdings("fedora", &revisions));
@@ -49,14 +49,14 @@ fn old_revisions_are_there_until_they_are_forgotten() {
     assert!(tag(&library, "latest-1").is_none());
     let kept = library.made.lock().published.len();
     assert!(library.document(FEDORA, &by_digest).unwrap().is_none());
-    assert!(kept <= crate::registry::KEPT);
+    assert!(kept <= crate::registry::MAX_REVISIONS);
     let made = library.made.lock();
-    assert!(made.published.len() <= crate::registry::KEPT);
-    assert!(made.layers.len() <= LAYERS);
+    assert!(made.published.len() <= crate::registry::MAX_REVISIONS);
+    assert!(made.layers.len() <= CACHED_LAYERS);
 }
 
 #[test]
-fn a_restart_changes_no_digest() {
+fn restart_keeps_digests() {
     let revisions = Revisions::first(image("fedora").unwrap());
     let one = Library::new(holdings("fedora", &revisions), Vec::new());
     let other = Library::new(holdings("fedora", &revisions), Vec::new());
@@ -64,7 +64,7 @@ fn a_restart_changes_no_digest() {
 }
 
 #[test]
-fn things_are_in_their_repository_and_nowhere_else() {
+fn content_is_scoped_to_its_repository() {
     let revisions = Revisions::first(image("fedora").unwrap());
     let library = Library::new(holdings("fedora", &revisions), Vec::new());
     let found = tag(&library, "latest").unwrap();

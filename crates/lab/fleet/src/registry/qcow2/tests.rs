@@ -1,4 +1,4 @@
-//! QEMU reads what is written here.
+//! QEMU reads the generated images.
 
 use std::process::Command;
 
@@ -8,12 +8,12 @@ use super::*;
 use crate::registry::catalog::Architecture;
 use crate::registry::disk::disk;
 
-/// Calls qemu-img, which has to be content.
+/// Runs qemu-img, which has to succeed.
 fn qemu_img(arguments: &[&str]) -> String {
     let output = Command::new("qemu-img").args(arguments).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{arguments:?}: {output:?}");
-    said
+    text
 }
 
 fn read_back(image: &[u8]) -> Vec<u8> {
@@ -21,8 +21,8 @@ fn read_back(image: &[u8]) -> Vec<u8> {
     let path = |name: &str| folder.path().join(name).display().to_string();
     let (from, to) = (path("disk.qcow2"), path("disk.raw"));
     std::fs::write(&from, image).unwrap();
-    let said = qemu_img(&["check", "-f", "qcow2", &from]);
-    assert!(said.contains("No errors were found"), "{said}");
+    let text = qemu_img(&["check", "-f", "qcow2", &from]);
+    assert!(text.contains("No errors were found"), "{text}");
     qemu_img(&["convert", "-f", "qcow2", "-O", "raw", &from, &to]);
     std::fs::read(&to).unwrap()
 }

@@ -32,7 +32,7 @@ fn every_image_has_a_template_that_points_to_it() {
 }
 
 #[test]
-fn there_is_a_virtual_machine_for_every_architecture_of_an_image() {
+fn every_architecture_has_a_virtual_machine_template() {
     let all = machine_templates();
     let names: Vec<&str> = all
         .iter()

@@ -1,4 +1,4 @@
-//! Whatever comes and goes, decisions keep to the rules, as a model without any cleverness has them.
+//! Properties: decisions agree with a naive model under any sequence of changes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -128,7 +128,7 @@ fn real_pod(index: usize, it: &SomePod) -> Arc<PodInfo> {
     )
 }
 
-/// Whether a pod may be on a node, given where all others are.
+/// Whether a pod may be on a node, given the placement of all others.
 fn may(
     nodes: &[SomeNode],
     placed: &BTreeMap<usize, (SomePod, usize)>,
@@ -167,9 +167,9 @@ fn may(
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// A pod gets a node exactly when there is one it may have, and then one of those.
+    /// A pod gets a node exactly when there is a feasible one, and then a feasible one.
     #[test]
-    fn decisions_keep_to_the_rules(
+    fn decisions_agree_with_the_model(
         mut nodes in prop::collection::vec(some_node(), 1..6),
         steps in prop::collection::vec(step(), 1..40),
     ) {
@@ -205,9 +205,9 @@ proptest! {
         }
     }
 
-    /// However pods come, go and come back, what is counted is what is there.
+    /// After any sequence of additions and removals the counters match the placed pods.
     #[test]
-    fn what_is_counted_is_what_is_there(
+    fn counters_match_placed_pods(
         nodes in prop::collection::vec(some_node(), 1..4),
         steps in prop::collection::vec((some_pod(), 0..6usize, 0..4usize, any::<bool>()), 0..40),
     ) {
@@ -215,7 +215,7 @@ proptest! {
         let mut cluster = cluster(&all);
         let mut there: BTreeMap<usize, (SomePod, usize)> = BTreeMap::new();
         for (it, which, at, comes) in steps {
-            // A node that is not there yet may have pods, too.
+            // Pods may be placed on nodes that are not known yet.
             if comes {
                 cluster.place(&real_pod(which, &it), &format!("n{at}"));
                 there.insert(which, (it, at));

@@ -1,4 +1,4 @@
-//! What the scheduler decides, case by case.
+//! Scheduling decisions, case by case.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use super::{asking, cluster, node, pod, put};
 use crate::scheduler::cluster::Cluster;
 use crate::scheduler::decide::decide;
 use crate::scheduler::pod::PodInfo;
-use crate::scheduler::preempt::displace;
+use crate::scheduler::preempt::preempt_pods;
 use crate::scheduler::queue::Waiting;
-use crate::scheduler::reason::{Hope, Reason, Unfit};
+use crate::scheduler::reason::{ChangeKind, Reason, UnschedulableReason};
 use crate::scheduler::resources::{Resources, of_pod};
 use crate::scheduler::volumes::Source;
 
@@ -44,7 +44,7 @@ fn nothing() -> Value {
     {"name": "a", "resources": {"requests": {"cpu": "100m"}}}], "overhead": {"cpu": "250m", "memory": "1Ki"}}), 350, 1024)]
 #[case::the_whole_pod(json!({"containers": [
     {"name": "a", "resources": {"requests": {"cpu": "100m"}}}], "resources": {"requests": {"cpu": "3"}}}), 3000, 0)]
-fn pods_ask_for(#[case] spec: Value, #[case] cpu: i64, #[case] memory: i64) {
+fn pod_requests_are_summed(#[case] spec: Value, #[case] cpu: i64, #[case] memory: i64) {
     let spec: PodSpec = serde_json::from_value(spec).expect("a spec");
     let expected = Resources {
         cpu,
@@ -70,7 +70,7 @@ fn zones() -> Cluster {
 }
 
 #[test]
-fn pods_apart_by_host_are_on_different_hosts_until_none_is_left() {
+fn anti_affinity_separates_pods_by_host() {
     let mut cluster = zones();
     let spec = affinity("podAntiAffinity", "kubernetes.io/hostname", "web");
     let mut hosts = Vec::new();
@@ -90,7 +90,7 @@ fn pods_apart_by_host_are_on_different_hosts_until_none_is_left() {
 }
 
 #[test]
-fn who_wants_to_be_apart_is_left_alone_by_others_too() {
+fn anti_affinity_is_symmetric() {
     let mut cluster = zones();
     let shy = pod(
         "shy",
@@ -113,7 +113,7 @@ fn who_wants_to_be_apart_is_left_alone_by_others_too() {
 }
 
 #[test]
-fn pods_together_follow_the_first_which_may_be_anywhere() {
+fn affinity_follows_the_first_pod() {
     let mut cluster = zones();
     let spec = affinity("podAffinity", "zone", "db");
     let first = pod("db0", &json!({ "app": "db" }), &spec);
@@ -123,8 +123,8 @@ fn pods_together_follow_the_first_which_may_be_anywhere() {
         assert_eq!(put(&mut cluster, &next).expect("room").node[..1], zone);
     }
     let stranger = pod("s", &nothing(), &affinity("podAffinity", "zone", "nobody"));
-    let unfit = put(&mut cluster, &stranger).expect_err("nobody is there");
-    assert!(unfit.hopes_for(Hope::PodCame));
+    let unfit = put(&mut cluster, &stranger).expect_err("no matching pod");
+    assert!(unfit.is_resolved_by(ChangeKind::PodCame));
     assert!(
         unfit
             .to_string()
@@ -134,7 +134,7 @@ fn pods_together_follow_the_first_which_may_be_anywhere() {
 }
 
 #[test]
-fn spread_pods_differ_by_the_skew_at_most() {
+fn topology_spread_respects_max_skew() {
     let mut cluster = zones();
     let spec = json!({ "topologySpreadConstraints": [{
         "maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
@@ -161,7 +161,7 @@ fn spread_pods_differ_by_the_skew_at_most() {
 }
 
 #[test]
-fn siblings_spread_and_wishes_count() {
+fn siblings_spread_and_preferences_count() {
     let mut cluster = zones();
     let preferred = json!({ "affinity": { "nodeAffinity": {
         "preferredDuringSchedulingIgnoredDuringExecution": [
@@ -184,7 +184,7 @@ fn siblings_spread_and_wishes_count() {
 }
 
 #[test]
-fn each_node_says_its_first_reason() {
+fn each_node_reports_its_first_reason() {
     let taint = json!({ "spec": { "taints": [{ "key": "k", "effect": "NoExecute" }] } });
     let full =
         json!({ "status": { "allocatable": { "cpu": "1", "memory": "1Gi", "pods": "10" } } });
@@ -213,7 +213,7 @@ fn each_node_says_its_first_reason() {
 }
 
 #[test]
-fn a_pod_that_names_its_node_goes_there_or_nowhere() {
+fn named_node_is_the_only_candidate() {
     let mut cluster = zones();
     let named = |name: &str| {
         json!({ "affinity": { "nodeAffinity": {
@@ -233,9 +233,9 @@ fn a_pod_that_names_its_node_goes_there_or_nowhere() {
 }
 
 #[test]
-fn without_nodes_that_is_what_is_said() {
+fn missing_nodes_are_reported() {
     let unfit = decide(&mut Cluster::default(), &pod("p", &nothing(), &nothing())).expect_err("no");
-    assert_eq!(unfit, Unfit::NoNodes);
+    assert_eq!(unfit, UnschedulableReason::NoNodes);
     assert_eq!(unfit.to_string(), "no nodes available to schedule pods");
 }
 
@@ -246,7 +246,7 @@ fn ranked(name: &str, priority: i32, cpu: &str) -> Arc<PodInfo> {
 }
 
 #[test]
-fn the_least_important_leave_and_no_more_than_needed() {
+fn preemption_picks_the_fewest_and_least_important_victims() {
     let mut cluster = zones();
     for (name, priority, cpu, node) in [
         ("a", 5, "3", "a1"),
@@ -258,7 +258,7 @@ fn the_least_important_leave_and_no_more_than_needed() {
         cluster.place(&ranked(name, priority, cpu), node);
     }
     let victims = |cluster: &mut Cluster, pod: &PodInfo| {
-        displace(cluster, pod).map(|found| {
+        preempt_pods(cluster, pod).map(|found| {
             let names = found.victims.iter().map(|pod| pod.uid.clone());
             (found.node, names.collect::<Vec<_>>())
         })
@@ -293,7 +293,7 @@ fn the_least_important_leave_and_no_more_than_needed() {
         "it does not want to"
     );
     let still: usize = cluster.nodes().map(|node| node.pods.len()).sum();
-    assert_eq!(still, 5, "deciding displaces nobody");
+    assert_eq!(still, 5, "deciding preempts no pod");
 }
 
 fn claim(class: Option<&str>, more: &Value) -> Arc<PersistentVolumeClaim> {
@@ -377,11 +377,11 @@ fn pods_wait_for_their_claims(
             .contains(&format!("0/3 nodes are available: {why}.")),
         "{unfit}"
     );
-    assert!(unfit.hopes_for(Hope::Volume));
+    assert!(unfit.is_resolved_by(ChangeKind::Volume));
 }
 
 #[test]
-fn a_claim_gets_the_smallest_volume_that_is_large_enough() {
+fn claim_gets_the_smallest_sufficient_volume() {
     let volumes = [
         volume("tiny", "1Gi", "a1"),
         volume("huge", "9Gi", "a2"),
@@ -395,7 +395,7 @@ fn a_claim_gets_the_smallest_volume_that_is_large_enough() {
     let found = decide(&mut cluster, &pod("q", &nothing(), &using())).expect("still a2");
     assert_eq!(found.supplies[0].source, Source::Existing("huge".into()));
 
-    // One that was given to the claim before, by a scheduler that did not get further, goes first.
+    // A volume reserved for the claim by an earlier, interrupted scheduler goes first.
     cluster.volumes.promised.clear();
     let mut given = PersistentVolume::clone(&volumes[1]);
     let reference = json!({ "namespace": "ns", "name": "data", "uid": "c" });
@@ -409,7 +409,7 @@ fn a_claim_gets_the_smallest_volume_that_is_large_enough() {
 }
 
 #[test]
-fn what_is_provisioned_is_provisioned_where_it_was_decided() {
+fn provisioning_follows_the_selected_node() {
     let chosen = |node: &str| {
         let more = json!({ "metadata": { "annotations": { "volume.kubernetes.io/selected-node": node } } });
         claim(Some("made"), &more)
@@ -425,7 +425,7 @@ fn what_is_provisioned_is_provisioned_where_it_was_decided() {
 }
 
 #[test]
-fn a_bound_volume_decides() {
+fn bound_volume_restricts_nodes() {
     let bound = json!({ "metadata": { "annotations": { "pv.kubernetes.io/bind-completed": "yes" } }, "spec": { "volumeName": "disk" } });
     let mut cluster = with_volumes(
         &[claim(Some("late"), &bound)],
@@ -443,8 +443,8 @@ fn a_bound_volume_decides() {
     );
 }
 
-fn unfit(reason: Reason) -> Unfit {
-    Unfit::Nodes {
+fn unfit(reason: Reason) -> UnschedulableReason {
+    UnschedulableReason::Nodes {
         nodes: 1,
         reasons: [(reason, 1)].into(),
         hopeless: 0,
@@ -452,7 +452,7 @@ fn unfit(reason: Reason) -> Unfit {
 }
 
 #[test]
-fn the_most_important_pod_comes_first_and_equals_in_order() {
+fn queue_is_ordered_by_priority_then_arrival() {
     let mut waiting = Waiting::default();
     for (name, priority) in [("a", 0), ("b", 10), ("c", 0), ("d", 10)] {
         waiting.add(pod(name, &nothing(), &json!({ "priority": priority })));
@@ -465,15 +465,20 @@ fn the_most_important_pod_comes_first_and_equals_in_order() {
 }
 
 #[rstest]
-#[case(Reason::Taint, &[Hope::Node])]
-#[case(Reason::TooManyPods, &[Hope::Node, Hope::PodGone])]
-#[case(Reason::Together, &[Hope::Node, Hope::PodCame])]
-#[case(Reason::NoVolume, &[Hope::Node, Hope::Volume])]
-fn a_pod_is_tried_again_when_what_it_hopes_for_changes(
+#[case(Reason::Taint, &[ChangeKind::Node])]
+#[case(Reason::TooManyPods, &[ChangeKind::Node, ChangeKind::PodGone])]
+#[case(Reason::Together, &[ChangeKind::Node, ChangeKind::PodCame])]
+#[case(Reason::NoVolume, &[ChangeKind::Node, ChangeKind::Volume])]
+fn unschedulable_pod_is_requeued_by_relevant_changes(
     #[case] reason: Reason,
-    #[case] hopes: &[Hope],
+    #[case] hopes: &[ChangeKind],
 ) {
-    for change in [Hope::Node, Hope::PodGone, Hope::PodCame, Hope::Volume] {
+    for change in [
+        ChangeKind::Node,
+        ChangeKind::PodGone,
+        ChangeKind::PodCame,
+        ChangeKind::Volume,
+    ] {
         let now = Instant::now();
         let mut waiting = Waiting::default();
         let pod = pod("p", &nothing(), &nothing());
@@ -491,14 +496,14 @@ fn a_pod_is_tried_again_when_what_it_hopes_for_changes(
 }
 
 #[test]
-fn tries_are_not_too_often_and_never_end() {
+fn retries_back_off_and_never_end() {
     let now = Instant::now();
     let mut waiting = Waiting::default();
     let pod = pod("p", &nothing(), &nothing());
     waiting.add(Arc::clone(&pod));
     waiting.pop();
     waiting.unschedulable(&pod.key, unfit(Reason::Taint), now);
-    waiting.changed(Hope::Node, now);
+    waiting.changed(ChangeKind::Node, now);
     assert!(waiting.pop().is_none(), "not at once");
     assert_eq!(waiting.flush(now), Some(now + Duration::from_secs(1)));
     waiting.flush(now + Duration::from_secs(1));

@@ -1,4 +1,4 @@
-//! Which volume a claim gets.
+//! Volumes of claims.
 
 use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -33,7 +33,7 @@ fn class(rest: &Value) -> StorageClass {
 }
 
 #[test]
-fn a_volume_is_what_its_claim_and_class_say() {
+fn volume_follows_claim_and_class() {
     let class = class(&json!({ "reclaimPolicy": "Delete", "mountOptions": ["noatime"] }));
     let volume = volume(&claim(&json!({})), &class, None, None).unwrap();
     assert_eq!(
@@ -67,7 +67,7 @@ fn a_volume_is_what_its_claim_and_class_say() {
 #[case::node("node", Some(("kubernetes.io/hostname", "n1")))]
 #[case::zone("zone", Some(("topology.kubernetes.io/zone", "z1")))]
 #[case::anywhere("anywhere", None)]
-fn a_class_may_keep_volumes_near_their_node(
+fn topology_parameter_restricts_volumes(
     #[case] topology: &str,
     #[case] expected: Option<(&str, &str)>,
 ) {
@@ -88,20 +88,20 @@ fn a_class_may_keep_volumes_near_their_node(
 #[case::nothing(json!({}), Source::Empty)]
 #[case::claim(json!({ "dataSource": { "kind": "PersistentVolumeClaim", "name": "a" } }), Source::Claim("a".to_owned()))]
 #[case::snapshot(json!({ "dataSourceRef": { "apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s" } }), Source::Snapshot("s".to_owned()))]
-#[case::populator(json!({ "dataSourceRef": { "apiGroup": "cdi.kubevirt.io", "kind": "VolumeImportSource", "name": "i" } }), Source::Foreign)]
-#[case::elsewhere(json!({ "dataSourceRef": { "kind": "PersistentVolumeClaim", "name": "a", "namespace": "other" } }), Source::Foreign)]
-fn claims_say_what_they_begin_with(#[case] spec: Value, #[case] expected: Source) {
+#[case::populator(json!({ "dataSourceRef": { "apiGroup": "cdi.kubevirt.io", "kind": "VolumeImportSource", "name": "i" } }), Source::OptionalKinds)]
+#[case::elsewhere(json!({ "dataSourceRef": { "kind": "PersistentVolumeClaim", "name": "a", "namespace": "other" } }), Source::OptionalKinds)]
+fn data_sources_of_claims_are_resolved(#[case] spec: Value, #[case] expected: Source) {
     let claim = claim(&spec);
     assert_eq!(
         is_asked(&claim),
-        expected != Source::Foreign,
+        expected != Source::OptionalKinds,
         "populators are left alone"
     );
     assert_eq!(source(&claim), expected);
 }
 
 #[test]
-fn a_copy_is_at_least_as_large_as_what_it_copies() {
+fn clone_is_at_least_as_large_as_its_source() {
     let origin = |size: &str| Origin {
         attribute: ("sourceVolume", "pvc-c0".to_owned()),
         size: size.parse().ok(),

@@ -1,4 +1,4 @@
-//! Which volumes go.
+//! Volumes to be deleted.
 
 use k8s_openapi::api::core::v1::PersistentVolume;
 use serde_json::json;
@@ -19,7 +19,7 @@ use super::{Step, step};
     Step::Delete
 )]
 #[case::of_another_driver("example.com/disk", "Delete", "Released", false, Step::Nothing)]
-fn volumes_go_when_nobody_claims_them(
+fn released_volumes_are_reclaimed(
     #[case] driver: &str,
     #[case] policy: &str,
     #[case] phase: &str,

@@ -1,4 +1,4 @@
-//! How claims get more.
+//! Expansion of claims.
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
@@ -19,7 +19,7 @@ fn claim(asks: &str, has: &str, phase: &str) -> PersistentVolumeClaim {
 #[case::the_same("5Gi", "5120Mi", "Bound", None)]
 #[case::less("1Gi", "5Gi", "Bound", None)]
 #[case::not_bound("6Gi", "5Gi", "Pending", None)]
-fn only_more_is_wanted(
+fn only_larger_requests_expand(
     #[case] asks: &str,
     #[case] has: &str,
     #[case] phase: &str,
@@ -30,7 +30,7 @@ fn only_more_is_wanted(
 }
 
 #[test]
-fn the_status_says_what_goes_on_and_then_what_is() {
+fn status_reports_expansion_progress() {
     let claim = claim("6Gi", "5Gi", "Bound");
     let size = Quantity("6Gi".to_owned());
     let during = begun(claim.status.as_ref().unwrap(), &size);

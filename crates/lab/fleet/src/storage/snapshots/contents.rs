@@ -1,4 +1,4 @@
-//! Looks after contents, as the helper of a driver does: takes snapshots and deletes them.
+//! Content controller, as a driver's sidecar: takes and deletes snapshots.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use super::{decide, failed};
 use crate::storage::names::{CONTENT_BOUND, SNAPSHOT_LEAVING, annotation, has_finalizer};
 use crate::storage::{Context, provision};
 
-/// How long it takes to take a snapshot.
-const TAKES: Duration = Duration::from_secs(1);
+/// Time to take a snapshot.
+const SNAPSHOT_TIME: Duration = Duration::from_secs(1);
 
 pub(super) struct Contents {
     context: Context,
@@ -54,7 +54,10 @@ impl Reconcile for Contents {
             return Ok(Next::Wait);
         }
         if content.spec.source.volume_handle.is_some()
-            && let Some(left) = self.context.pace.left(&format!("snapshot {key}"), TAKES)
+            && let Some(left) = self
+                .context
+                .pace
+                .left(&format!("snapshot {key}"), SNAPSHOT_TIME)
         {
             return Ok(Next::After(left));
         }
@@ -76,7 +79,7 @@ impl Contents {
         Api::all(self.context.client.clone())
     }
 
-    /// What the driver says of a snapshot that is taken, or was there before.
+    /// The status of a content whose snapshot has been taken or was pre-provisioned.
     fn taken(&self, content: &VolumeSnapshotContent) -> VolumeSnapshotContentStatus {
         let source = &content.spec.source;
         let volume = source.volume_handle.as_deref().unwrap_or_default();
@@ -98,7 +101,7 @@ impl Contents {
             .api()
             .replace(&key.name, &PostParams::default(), content)
             .await
-            .or_absent()
+            .not_found_as_none()
             .map_err(failed("update", "snapshot content", key))?;
         if let Some(written) = written {
             self.context.caches.contents.saw(&written).await;
@@ -106,7 +109,7 @@ impl Contents {
         Ok(())
     }
 
-    /// Lets a content go when its snapshot is gone or on its way out.
+    /// Releases a content when its snapshot is gone or being deleted.
     async fn release(&self, key: &Key, content: &VolumeSnapshotContent) -> Result<Next, Error> {
         let of = &content.spec.volume_snapshot_ref;
         let snapshot = self.context.caches.snapshots.get(

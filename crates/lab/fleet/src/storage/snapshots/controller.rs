@@ -1,4 +1,4 @@
-//! Looks after snapshots: gives them contents, tells what becomes of those, lets them go.
+//! Snapshot controller: creates contents, reports their state, and releases snapshots.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,8 +19,8 @@ use crate::storage::names::{
 };
 use crate::storage::{Context, provision};
 
-/// When to try again what could not be done.
-const RETRY: Duration = Duration::from_secs(5);
+/// Delay before a failed operation is retried.
+const RETRY_DELAY: Duration = Duration::from_secs(5);
 
 pub(super) struct Snapshots {
     context: Context,
@@ -62,7 +62,7 @@ impl Reconcile for Snapshots {
                 );
                 let status = decide::trouble(&snapshot, text, Time(Timestamp::now()));
                 self.report(key, &snapshot, status).await?;
-                Next::After(RETRY)
+                Next::After(RETRY_DELAY)
             }
         };
         self.protect_claim(key, &snapshot).await?;
@@ -79,7 +79,7 @@ impl Snapshots {
         Api::all(self.context.client.clone())
     }
 
-    /// Gives a snapshot its finalizers, and the class it did not name.
+    /// Adds the finalizers of a snapshot, and the default class if it names none.
     async fn protect(
         &self,
         key: &Key,
@@ -121,7 +121,7 @@ impl Snapshots {
         Ok(written)
     }
 
-    /// The driver of the volume a snapshot is made of.
+    /// The driver of the snapshotted volume.
     fn source_driver(&self, snapshot: &VolumeSnapshot) -> Option<String> {
         let namespace = snapshot.metadata.namespace.as_deref()?;
         let caches = &self.context.caches;
@@ -134,7 +134,7 @@ impl Snapshots {
         Some(volume.spec.as_ref()?.csi.as_ref()?.driver.clone())
     }
 
-    /// The content behind a snapshot, made if need be. The inner error says why there is none.
+    /// The content of a snapshot, created if necessary. The inner error says why there is none.
     async fn content(
         &self,
         snapshot: &VolumeSnapshot,
@@ -212,13 +212,13 @@ impl Snapshots {
                 self.events.normal(snapshot, "CreatingSnapshot", text);
                 Ok(Some(Arc::new(created)))
             }
-            // It was made before, by somebody who did not live to see it.
+            // It was created by an earlier attempt that did not record it.
             Err(kube::Error::Api(status)) if status.code == 409 => Ok(None),
             Err(error) => Err(failed("create", "snapshot content", &key)(error)),
         }
     }
 
-    /// Has a content that was there before say which snapshot it belongs to.
+    /// Binds a pre-provisioned content to its snapshot.
     async fn bind(
         &self,
         snapshot: &VolumeSnapshot,
@@ -277,7 +277,7 @@ impl Snapshots {
         Ok(())
     }
 
-    /// Keeps the claim a snapshot is made of until that is done.
+    /// Keeps the snapshotted claim until the snapshot is taken.
     async fn protect_claim(&self, key: &Key, snapshot: &VolumeSnapshot) -> Result<(), Error> {
         let Some(name) = decide::claim_name(snapshot) else {
             return Ok(());
@@ -296,7 +296,7 @@ impl Snapshots {
                     && other.metadata.deletion_timestamp.is_none()
             });
         let has = has_finalizer(&claim.metadata, CLAIM_AS_SOURCE);
-        // Nothing is added to what leaves already.
+        // Finalizers must not be added to an object that is being deleted.
         if busy == has || (busy && claim.metadata.deletion_timestamp.is_some()) {
             return Ok(());
         }
@@ -312,7 +312,7 @@ impl Snapshots {
         let written = claims
             .replace(name, &PostParams::default(), &claim)
             .await
-            .or_absent()
+            .not_found_as_none()
             .map_err(failed("protect", "the claim of snapshot", key))?;
         if let Some(written) = written {
             caches.claims.saw(&written).await;
@@ -320,7 +320,7 @@ impl Snapshots {
         Ok(())
     }
 
-    /// Lets a snapshot go when nothing is made from it and nothing is behind it any more.
+    /// Releases a snapshot when no claim is being restored from it and its content is gone.
     async fn release(&self, key: &Key, snapshot: &Arc<VolumeSnapshot>) -> Result<Next, Error> {
         let caches = &self.context.caches;
         self.protect_claim(key, snapshot).await?;
@@ -357,7 +357,7 @@ impl Snapshots {
         Ok(Next::Wait)
     }
 
-    /// Tells a content that its snapshot leaves.
+    /// Annotates a content whose snapshot is being deleted.
     async fn announce(&self, content: &VolumeSnapshotContent) -> Result<(), Error> {
         if annotation(&content.metadata, SNAPSHOT_LEAVING) == Some("yes") {
             return Ok(());
@@ -368,7 +368,7 @@ impl Snapshots {
             .contents()
             .patch(&key.name, &PatchParams::default(), &Patch::Merge(&patch))
             .await
-            .or_absent()
+            .not_found_as_none()
             .map_err(failed("annotate", "snapshot content", &key))?;
         if let Some(written) = written {
             self.context.caches.contents.saw(&written).await;
@@ -391,12 +391,12 @@ impl Snapshots {
         self.contents()
             .delete(&key.name, &params)
             .await
-            .or_absent()
+            .not_found_as_none()
             .map_err(failed("delete", "snapshot content", &key))?;
         self.context
             .caches
             .contents
-            .saw_deletion(&content.metadata)
+            .wait_for_deletion(&content.metadata)
             .await;
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! What snapshots and contents should say.
+//! Desired state of snapshots and contents.
 
 use std::sync::Arc;
 
@@ -14,24 +14,24 @@ use super::kinds::{
 };
 use crate::storage::names::{CONTENT_BOUND, DEFAULT_SNAPSHOT_CLASS, DRIVER, annotation};
 
-/// The claim a snapshot is made of.
+/// The claim that a snapshot is taken of.
 pub(super) fn claim_name(snapshot: &VolumeSnapshot) -> Option<&String> {
     snapshot.spec.source.persistent_volume_claim_name.as_ref()
 }
 
-/// The content behind a snapshot: the one it names, or the one that is made for it.
+/// The content of a snapshot: the one it names, or the one created for it.
 pub(super) fn content_name(snapshot: &VolumeSnapshot) -> Option<String> {
     let named = snapshot.spec.source.volume_snapshot_content_name.clone();
     named.or_else(|| Some(format!("snapcontent-{}", snapshot.metadata.uid.as_deref()?)))
 }
 
-/// Whether volumes can be made from a snapshot.
+/// Whether claims can be restored from a snapshot.
 pub(super) fn is_ready(snapshot: &VolumeSnapshot) -> bool {
     let status = snapshot.status.as_ref();
     status.and_then(|status| status.ready_to_use) == Some(true)
 }
 
-/// The class a snapshot is made with. An error says why there is none.
+/// The class of a snapshot, or why there is none.
 pub(super) fn class<'a>(
     snapshot: &VolumeSnapshot,
     classes: &'a [Arc<VolumeSnapshotClass>],
@@ -56,7 +56,7 @@ pub(super) fn class<'a>(
     }
 }
 
-/// The content that is made for a snapshot of a volume.
+/// The content created for a snapshot of a volume.
 pub(super) fn content(
     snapshot: &VolumeSnapshot,
     volume: &PersistentVolume,
@@ -96,7 +96,7 @@ pub(super) fn content(
     })
 }
 
-/// How a content names its snapshot.
+/// The reference of a content to its snapshot.
 pub(super) fn reference(snapshot: &VolumeSnapshot) -> ObjectReference {
     ObjectReference {
         api_version: Some("snapshot.storage.k8s.io/v1".to_owned()),
@@ -109,7 +109,7 @@ pub(super) fn reference(snapshot: &VolumeSnapshot) -> ObjectReference {
     }
 }
 
-/// Whether a content belongs to a snapshot, or is meant to.
+/// Whether a content belongs to a snapshot, or is reserved for it.
 pub(super) fn belongs(content: &VolumeSnapshotContent, snapshot: &VolumeSnapshot) -> bool {
     let of = &content.spec.volume_snapshot_ref;
     of.name == snapshot.metadata.name
@@ -117,26 +117,26 @@ pub(super) fn belongs(content: &VolumeSnapshotContent, snapshot: &VolumeSnapshot
         && (of.uid.as_deref().is_none_or(str::is_empty) || of.uid == snapshot.metadata.uid)
 }
 
-/// What a snapshot says with a content behind it.
+/// The status of a snapshot with a content.
 pub(super) fn status(content: &VolumeSnapshotContent) -> VolumeSnapshotStatus {
-    let said = content.status.clone().unwrap_or_default();
-    let created = said.creation_time.map(i128::from);
+    let current = content.status.clone().unwrap_or_default();
+    let created = current.creation_time.map(i128::from);
     let created = created.and_then(|nanoseconds| Timestamp::from_nanosecond(nanoseconds).ok());
-    // Times are written in whole seconds; what is compared must be, too.
+    // Stored times are truncated to seconds, so the compared one has to be, too.
     let whole = created.and_then(|time| Timestamp::from_second(time.as_second()).ok());
-    let size = said
+    let size = current
         .restore_size
         .map(|bytes| Amount::from_i64(bytes, Format::BinarySi));
     VolumeSnapshotStatus {
         bound_volume_snapshot_content_name: content.metadata.name.clone(),
         creation_time: whole.map(Time),
-        error: said.error,
-        ready_to_use: Some(said.ready_to_use.unwrap_or(false)),
+        error: current.error,
+        ready_to_use: Some(current.ready_to_use.unwrap_or(false)),
         restore_size: size.map(|size| Quantity(size.canonical())),
     }
 }
 
-/// What a snapshot says when something is wrong. The same trouble keeps its time.
+/// The status of a snapshot with an error. The same error keeps its time.
 pub(super) fn trouble(
     snapshot: &VolumeSnapshot,
     message: String,
@@ -144,11 +144,11 @@ pub(super) fn trouble(
 ) -> VolumeSnapshotStatus {
     let mut status = snapshot.status.clone().unwrap_or_default();
     status.ready_to_use = Some(false);
-    let said = status
+    let current = status
         .error
         .as_ref()
         .and_then(|error| error.message.as_ref());
-    if said != Some(&message) {
+    if current != Some(&message) {
         status.error = Some(SnapshotError {
             message: Some(message),
             time: Some(now),
@@ -157,7 +157,7 @@ pub(super) fn trouble(
     status
 }
 
-/// Whether this driver looks after a content.
+/// Whether the content belongs to this driver.
 pub(super) fn is_ours(content: &VolumeSnapshotContent) -> bool {
     content.spec.driver == DRIVER
 }

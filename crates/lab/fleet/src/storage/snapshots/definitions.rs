@@ -1,15 +1,15 @@
-//! The definitions of the kinds of snapshots, with their rules.
+//! The CRDs of snapshots, with their validation rules.
 
 use serde_json::{Value, json};
 
-/// The names of the definitions.
+/// Names of the CRDs.
 pub(in crate::storage) const NAMES: [&str; 3] = [
     "volumesnapshots.snapshot.storage.k8s.io",
     "volumesnapshotcontents.snapshot.storage.k8s.io",
     "volumesnapshotclasses.snapshot.storage.k8s.io",
 ];
 
-/// All definitions.
+/// All CRDs.
 pub(in crate::storage) fn all() -> [Value; 3] {
     [snapshots(), contents(), classes()]
 }
@@ -244,7 +244,7 @@ fn definition(
         "kind": "CustomResourceDefinition",
         "metadata": {
             "name": format!("{plural}.snapshot.storage.k8s.io"),
-            // Names under k8s.io are for those who have them reviewed; these kinds were.
+            // Groups under k8s.io require an approval annotation; these kinds have been reviewed.
             "annotations": { "api-approved.kubernetes.io": "https://github.com/kubernetes-csi/external-snapshotter/pull/814" },
         },
         "spec": {

@@ -1,4 +1,4 @@
-//! The kinds of snapshots, as far as they are used here.
+//! The snapshot kinds, with the fields used here.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use kube::CustomResource;
 use kube::core::ClusterResourceScope;
 use serde::{Deserialize, Serialize};
 
-/// A wish to keep what a volume holds now.
+/// A request to snapshot a volume.
 #[derive(CustomResource, Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[kube(
     group = "snapshot.storage.k8s.io",
@@ -23,58 +23,58 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct VolumeSnapshotSpec {
-    /// What to keep.
+    /// Source of the snapshot.
     pub source: SnapshotSource,
-    /// How.
+    /// Snapshot class.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub volume_snapshot_class_name: Option<String>,
 }
 
-/// What is snapshotted: a claim, or something that was snapshotted before.
+/// Source of a snapshot: a claim, or a pre-provisioned content.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SnapshotSource {
     /// A claim in the namespace of the snapshot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub persistent_volume_claim_name: Option<String>,
-    /// A content that exists.
+    /// An existing content.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub volume_snapshot_content_name: Option<String>,
 }
 
-/// What has become of a snapshot.
+/// Status of a snapshot.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VolumeSnapshotStatus {
-    /// What is behind it.
+    /// Name of its content.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bound_volume_snapshot_content_name: Option<String>,
     /// When it was taken.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub creation_time: Option<Time>,
-    /// What went wrong last.
+    /// The last error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<SnapshotError>,
-    /// Whether volumes can be made from it.
+    /// Whether volumes can be restored from it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready_to_use: Option<bool>,
-    /// How large such volumes have to be.
+    /// Minimum size of restored volumes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restore_size: Option<Quantity>,
 }
 
-/// What went wrong, and when.
+/// An error and its time.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct SnapshotError {
-    /// What.
+    /// Error message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// When.
+    /// Time of the error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<Time>,
 }
 
-/// What is behind a snapshot.
+/// The snapshot in the storage system.
 #[derive(CustomResource, Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[kube(
     group = "snapshot.storage.k8s.io",
@@ -86,26 +86,26 @@ pub struct SnapshotError {
 )]
 #[serde(rename_all = "camelCase")]
 pub struct VolumeSnapshotContentSpec {
-    /// `Delete` or `Retain`, when its snapshot is gone.
+    /// `Delete` or `Retain`, applied when its snapshot is deleted.
     pub deletion_policy: String,
-    /// Who made it.
+    /// Name of the driver.
     pub driver: String,
-    /// What it was made of.
+    /// Source of the content.
     pub source: ContentSource,
     /// `Filesystem` or `Block`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source_volume_mode: Option<String>,
-    /// The class it was made with.
+    /// Snapshot class.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub volume_snapshot_class_name: Option<String>,
     /// The snapshot it belongs to.
     pub volume_snapshot_ref: ContentRef,
 }
 
-/// The snapshot a content belongs to.
+/// Reference to the snapshot of a content.
 pub type ContentRef = ObjectReference;
 
-/// What a content was made of: a volume, or it was there before.
+/// Source of a content: a volume, or an existing snapshot of the driver.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ContentSource {
@@ -117,28 +117,28 @@ pub struct ContentSource {
     pub snapshot_handle: Option<String>,
 }
 
-/// What has become of a content.
+/// Status of a content.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VolumeSnapshotContentStatus {
-    /// When it was made, in nanoseconds since 1970.
+    /// Creation time, in nanoseconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub creation_time: Option<i64>,
-    /// What went wrong last.
+    /// The last error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<SnapshotError>,
-    /// Whether volumes can be made from it.
+    /// Whether volumes can be restored from it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready_to_use: Option<bool>,
-    /// How large such volumes have to be, in bytes.
+    /// Minimum size of restored volumes, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restore_size: Option<i64>,
-    /// What the driver calls it.
+    /// Handle of the snapshot in the driver.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub snapshot_handle: Option<String>,
 }
 
-/// How snapshots are made. It has no spec: its fields are at the top.
+/// A class of snapshots. It has no spec: its fields are at the top level.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VolumeSnapshotClass {
@@ -148,14 +148,14 @@ pub struct VolumeSnapshotClass {
     /// Always the kind.
     #[serde(default = "class_kind")]
     pub kind: String,
-    /// What every object has.
+    /// Standard object metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// Who makes them.
+    /// Name of the driver.
     pub driver: String,
     /// `Delete` or `Retain`.
     pub deletion_policy: String,
-    /// What the driver is to be told.
+    /// Parameters of the driver.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parameters: Option<BTreeMap<String, String>>,
 }

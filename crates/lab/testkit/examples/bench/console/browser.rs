@@ -1,4 +1,4 @@
-//! A browser, as far as the server notices: it signs in by the link and asks for pages.
+//! A minimal browser: signs in by the link and requests pages.
 
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 
-/// Somebody who is signed in.
+/// A signed-in session.
 pub(super) struct Browser {
     client: Client<HttpConnector, Full<Bytes>>,
     /// Host and port.
@@ -20,7 +20,7 @@ pub(super) struct Browser {
 }
 
 impl Browser {
-    /// Signs in by the link of the welcome.
+    /// Signs in by the link that `medley up` prints.
     pub(super) async fn sign_in(output: &str) -> anyhow::Result<Self> {
         let mut lines = output.lines().map(str::trim);
         let link = lines.find(|line| line.contains("/sign-in/link?code="));
@@ -52,7 +52,7 @@ impl Browser {
         })
     }
 
-    /// Reads a page to its end; how long that took, in milliseconds.
+    /// Reads a whole page; returns the latency in milliseconds.
     pub(super) async fn get(&self, path: &str) -> anyhow::Result<f64> {
         let request = Request::builder()
             .uri(format!("http://{}{path}", self.authority))
@@ -70,7 +70,7 @@ impl Browser {
             "{path} was answered with {status}"
         );
         let page = String::from_utf8_lossy(&page);
-        // A page that says why it shows nothing is fast, and not what is measured.
+        // An error page is fast, but must not count.
         ensure!(
             !page.contains("class=\"unseen\""),
             "{path} shows nothing: {page}"

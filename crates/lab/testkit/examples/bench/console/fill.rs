@@ -1,4 +1,4 @@
-//! `medley up` with a large mixed fleet, machines, pods, images and a plan for review.
+//! `medley up` with a large mixed fleet, virtual machines, pods, images and a plan for review.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -20,14 +20,14 @@ use crate::fleet as deployments;
 use crate::report::Report;
 use crate::target::Target;
 
-/// The longest wait for anything.
-const LIMIT: Duration = Duration::from_mins(30);
-/// How often is looked for machines: they are many.
-const PAUSE: Duration = Duration::from_secs(2);
+/// Timeout of each step.
+const STEP_TIMEOUT: Duration = Duration::from_mins(30);
+/// Poll interval for virtual machines: listing them is expensive.
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// Architectures of images.
 const ARCHITECTURE: [&str; 3] = ["amd64", "arm64", "s390x"];
 
-/// Pools: name, architecture, what else they say, and of a hundred nodes how many.
+/// Pools: name, architecture, further fields, and their share in percent.
 const POOLS: [(&str, &str, &str, usize); 8] = [
     ("skylake", "amd64", "cpu: {generation: skylake}", 24),
     ("icelake", "amd64", "cpu: {generation: icelake}", 20),
@@ -39,7 +39,7 @@ const POOLS: [(&str, &str, &str, usize); 8] = [
     ("win", "amd64", "os: windows, windowsBuild: 10.0.20348", 3),
 ];
 
-/// Machines: name, architecture, model, and of a hundred how many.
+/// Virtual machines: name, architecture, CPU model, and their share in percent.
 const MACHINES: [(&str, &str, &str, usize); 6] = [
     ("match", "amd64", "cpuModel: best-match-model", 50),
     ("shop", "amd64", "cpuModel: host-model", 20),
@@ -58,7 +58,7 @@ fn fleet(size: Size) -> String {
         } else {
             format!(", {more}")
         };
-        // A String takes everything.
+        // Writing to a String does not fail.
         let _ = writeln!(
             text,
             "- {{name: {name}, count: {}, arch: {architecture}, roles: [worker], capacity: {{cpu: 64, memory: 256Gi, pods: 110, devices.kubevirt.io/kvm: 1000}}{more}}}",
@@ -81,9 +81,9 @@ fn fleet(size: Size) -> String {
     text
 }
 
-/// Starts it, and waits until everything is there.
+/// Starts it, and waits until all objects exist.
 pub(super) async fn up(binary: &Path, size: Size, report: &mut Report) -> anyhow::Result<Target> {
-    let target = Target::up(binary, &fleet(size), LIMIT).await?;
+    let target = Target::up(binary, &fleet(size), STEP_TIMEOUT).await?;
     report.column(target.name);
     report.less_is_better(
         &format!("{} nodes ready", size.nodes),
@@ -102,7 +102,7 @@ pub(super) async fn up(binary: &Path, size: Size, report: &mut Report) -> anyhow
         "s",
         started.elapsed().as_secs_f64(),
     );
-    // Every machine has a pod of its own.
+    // Every virtual machine has a launcher pod.
     let deployed = deployments::Size {
         nodes: size.nodes,
         pods: size.pods.saturating_sub(wanted),
@@ -115,8 +115,8 @@ pub(super) async fn up(binary: &Path, size: Size, report: &mut Report) -> anyhow
 
 async fn machines(client: &Client, wanted: usize) -> anyhow::Result<()> {
     let api: Api<VirtualMachineInstance> = Api::all(client.clone());
-    wait_until("all machines run", LIMIT, async || {
-        tokio::time::sleep(PAUSE).await;
+    wait_until("all machines run", STEP_TIMEOUT, async || {
+        tokio::time::sleep(POLL_INTERVAL).await;
         let all = api.list(&ListParams::default()).await;
         let all = all.context("listing machines")?;
         let running = all.iter().filter(|it| it.phase() == "Running").count();
@@ -125,7 +125,8 @@ async fn machines(client: &Client, wanted: usize) -> anyhow::Result<()> {
     .await
 }
 
-/// Wants images that nobody has: what is shown of them is as much, and nothing is imported.
+/// Requests images that do not exist: the console shows as much about them, and nothing is
+/// imported.
 async fn images(client: &Client, images: usize) -> anyhow::Result<()> {
     let kind = hyperconverged(HyperConvergedVersion::V1);
     let home = names::VIRTUALIZATION_NAMESPACE;
@@ -139,8 +140,8 @@ async fn images(client: &Client, images: usize) -> anyhow::Result<()> {
         .await
         .context("asking for images")?;
     let crons: Api<DataImportCron> = Api::all(client.clone());
-    wait_until("all images are kept", LIMIT, async || {
-        tokio::time::sleep(PAUSE).await;
+    wait_until("all images are kept", STEP_TIMEOUT, async || {
+        tokio::time::sleep(POLL_INTERVAL).await;
         let all = crons.list(&ListParams::default()).await;
         let all = all.context("listing images")?;
         Ok((all.items.len() >= images * ARCHITECTURE.len()).then_some(()))
@@ -166,18 +167,18 @@ fn template(number: usize) -> Value {
     })
 }
 
-/// Has a plan made.
+/// Creates a plan.
 async fn plan(client: &Client) -> anyhow::Result<()> {
     const NAME: &str = "load-aware-rebalancing";
     let configs: Api<VirtPlatformConfig> = Api::all(client.clone());
-    wait_until("there is a configuration", LIMIT, async || {
+    wait_until("there is a configuration", STEP_TIMEOUT, async || {
         Ok(configs.get_opt(NAME).await?)
     })
     .await?;
     let patch = Patch::Merge(json!({ "spec": { "action": "DryRun" } }));
     let params = PatchParams::default();
     configs.patch(NAME, &params, &patch).await?;
-    wait_until("there is a plan", LIMIT, async || {
+    wait_until("there is a plan", STEP_TIMEOUT, async || {
         let config = configs.get(NAME).await?;
         let items = config.status.map(|it| it.items).unwrap_or_default();
         Ok((!items.is_empty()).then_some(()))

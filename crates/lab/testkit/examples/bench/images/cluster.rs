@@ -1,4 +1,4 @@
-//! The large cluster: its nodes, and the images that are wanted.
+//! The large cluster: its nodes and images.
 
 use api::ssp::ARCHITECTURES;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 /// Architectures of nodes and images.
 pub(super) const ARCHITECTURE: [&str; 3] = ["amd64", "arm64", "s390x"];
 
-/// A node; the first three run the cluster.
+/// A node; the first three are the control plane.
 pub(super) fn node(number: usize) -> Value {
     let role = if number < 3 {
         "control-plane"

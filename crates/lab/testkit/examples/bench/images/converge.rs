@@ -1,8 +1,8 @@
-//! A large cluster: how long it takes from what is wanted to everything that follows from it, and what
-//! it costs afterwards.
+//! A large cluster: time from the request of images until all derived objects exist, and the cost
+//! afterwards.
 //!
-//! The controllers run in the process of the benchmark; the server runs in a process of its own, and has
-//! every object on the disk before it says so.
+//! The controllers run in the benchmark's process; the API server runs in its own process and
+//! writes every object to disk before it answers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -27,16 +27,16 @@ use crate::idle;
 use crate::report::Report;
 use crate::target::Target;
 
-/// Where Medley keeps what is its own.
+/// Namespace of Medley.
 const NAMESPACE: &str = "medley-system";
-/// How soon everything has to be there, in seconds.
-const SOON: f64 = 10.0;
-/// The longest wait for it.
-const LIMIT: Duration = Duration::from_mins(10);
-/// Clients that make nodes.
+/// Budget of the convergence, in seconds.
+const BUDGET_SECONDS: f64 = 10.0;
+/// Timeout of the convergence.
+const TIMEOUT: Duration = Duration::from_mins(10);
+/// Clients that create nodes.
 const CLIENTS: usize = 16;
 
-/// Measures so many images, each for three architectures, in a cluster of so many nodes.
+/// Measures this number of images, each for three architectures, in a cluster of this many nodes.
 pub(super) async fn measure(
     target: &Target,
     images: usize,
@@ -72,7 +72,7 @@ pub(super) async fn measure(
     want(&client, images).await?;
     until(&manager, images).await?;
     report.at_most(
-        SOON,
+        BUDGET_SECONDS,
         &format!("converge, {images} images"),
         "s",
         started.elapsed().as_secs_f64(),
@@ -87,7 +87,7 @@ pub(super) async fn measure(
     Ok(())
 }
 
-/// Has all nodes join.
+/// Creates all nodes.
 async fn join(target: &Target, nodes: usize) -> anyhow::Result<()> {
     let clients = try_join_all((0..CLIENTS).map(|_| target.client())).await?;
     let work = clients.into_iter().enumerate().map(|(first, client)| {
@@ -105,7 +105,7 @@ async fn join(target: &Target, nodes: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Wants so many images.
+/// Requests the images.
 async fn want(client: &Client, images: usize) -> anyhow::Result<()> {
     let kind = hyperconverged(HyperConvergedVersion::V1);
     let home = names::VIRTUALIZATION_NAMESPACE;
@@ -121,14 +121,14 @@ async fn want(client: &Client, images: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Waits until there is a DataImportCron and a DataSource for each architecture of each image, and a
-/// DataSource that points at the right one.
+/// Waits until there are a DataImportCron and a DataSource for each architecture of each image, and
+/// a DataSource that points to the right one.
 async fn until(manager: &Manager, images: usize) -> anyhow::Result<()> {
     let crons = manager.cache::<DataImportCron>();
     let sources = manager.cache::<DataSource>();
     let all = images * ARCHITECTURE.len();
     let named = all + images;
-    wait_until("everything is there", LIMIT, async || {
+    wait_until("everything is there", TIMEOUT, async || {
         Ok((crons.len() >= all && sources.len() >= named).then_some(()))
     })
     .await?;
@@ -137,7 +137,7 @@ async fn until(manager: &Manager, images: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The versions of all that the layers write.
+/// The resource versions of all objects the controllers write.
 async fn versions(client: &Client) -> anyhow::Result<BTreeMap<String, String>> {
     let mut all = BTreeMap::new();
     let kind = hyperconverged(HyperConvergedVersion::V1);

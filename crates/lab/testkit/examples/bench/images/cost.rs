@@ -1,4 +1,4 @@
-//! What a program costs: time, memory, and files on its way.
+//! Cost of a program: time, memory and temporary files.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _};
@@ -9,24 +9,24 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 
-/// How often is looked.
+/// Sampling interval.
 const EVERY: Duration = Duration::from_millis(10);
 
 const MIB: f64 = 1_048_576.0;
 
-/// What some programs cost, one after the other.
+/// Cost of programs run in sequence.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Cost {
-    /// From the start of the first to the end of the last.
+    /// From the start of the first to the end of the last, in seconds.
     pub(super) seconds: f64,
-    /// The most memory of any, in MiB.
+    /// Maximum memory of any program, in MiB.
     pub(super) memory: f64,
-    /// The most that was in the folder besides the result, in MiB.
+    /// Maximum size of files besides the result, in MiB.
     pub(super) scratch: f64,
 }
 
 impl Cost {
-    /// Runs a program on the way to a result; it may use the folder that it is in.
+    /// Runs a program that contributes to a result; it may use the result's directory.
     pub(super) fn add(&mut self, command: &mut Command, result: &Path) -> anyhow::Result<()> {
         let started = Instant::now();
         let (mut child, log) = start(command)?;
@@ -44,7 +44,7 @@ impl Cost {
         }
     }
 
-    /// The shortest time and the most of everything else.
+    /// The shortest time, and the maximum of the other values.
     pub(super) fn best(all: &[Self]) -> Self {
         let start = Self {
             seconds: f64::INFINITY,
@@ -58,7 +58,7 @@ impl Cost {
     }
 }
 
-/// How long a program runs.
+/// Run time of a program.
 pub(super) fn time(command: &mut Command) -> anyhow::Result<Duration> {
     let started = Instant::now();
     let (mut child, log) = start(command)?;
@@ -68,7 +68,7 @@ pub(super) fn time(command: &mut Command) -> anyhow::Result<Duration> {
     Ok(time)
 }
 
-/// Starts a program; what it complains of goes to a file that nobody sees.
+/// Starts a program with its standard error in an unnamed file.
 fn start(command: &mut Command) -> anyhow::Result<(Child, File)> {
     let log = tempfile::tempfile().context("making a log")?;
     let child = command
@@ -82,13 +82,13 @@ fn start(command: &mut Command) -> anyhow::Result<(Child, File)> {
 
 fn failed(command: &Command, status: ExitStatus, mut log: File) -> String {
     let mut text = String::new();
-    // Without its words, there is still how it ended.
+    // Without the log there is still the exit status.
     let _ = log.rewind().and_then(|()| log.read_to_string(&mut text));
     let last = text.lines().last().unwrap_or_default();
     format!("{command:?} ended with {status}: {last}")
 }
 
-/// The most resident memory that a process had so far, in MiB; nothing of one that has ended.
+/// Peak resident memory of a process, in MiB; 0 if it has ended.
 fn highest(id: u32) -> f64 {
     let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -96,8 +96,9 @@ fn highest(id: u32) -> f64 {
     number.and_then(|it| it.parse().ok()).unwrap_or(0.0) / 1024.0
 }
 
-/// What files beside a result and below take, in MiB. Files may go while it is looked. The result is left
-/// out, whether finished or not: how much room it has while it is written is up to the file system.
+/// Size of files next to a result and below, in MiB. Files may disappear while they are counted.
+/// The result is excluded, finished or not: its allocation while it is written is up to the file
+/// system.
 fn beside(result: &Path) -> f64 {
     let mut bytes = 0;
     let mut folders: Vec<PathBuf> = result.parent().map(Path::to_owned).into_iter().collect();
@@ -114,12 +115,12 @@ fn beside(result: &Path) -> f64 {
     mebibytes(bytes)
 }
 
-/// Whether a file is the result, or what there is of it so far.
+/// Whether a file is the result, or its unfinished form.
 fn is_of(result: &Path, path: &Path) -> bool {
     path == result || path.with_extension("") == result
 }
 
-/// Exact for less than 4 TiB, which nothing here is.
+/// Exact below 4 TiB, which all sizes here are.
 fn mebibytes(bytes: u64) -> f64 {
     f64::from(u32::try_from(bytes / 1024).unwrap_or(u32::MAX)) * 1024.0 / MIB
 }

@@ -1,5 +1,5 @@
-//! Deciding for a large cluster, without one: what is decided is carried out on objects in memory, until nothing
-//! is left to do. What a look then costs is what it costs whenever anything changes.
+//! Decisions for a large cluster, without an API server: they are applied to objects in memory
+//! until the state is stable. The cost of a further pass is the cost of any change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -11,7 +11,7 @@ use api::ssp::{GOLDEN_NAMESPACE, SSP};
 use golden_images::action::{Action, Kind};
 use golden_images::architectures::{self, Architectures};
 use golden_images::cdi::cron::{Claim, Storage};
-use golden_images::cdi::poll::{Found, Polled, When};
+use golden_images::cdi::poll::{Found, PollResult, When};
 use golden_images::cdi::{cron, data_source};
 use golden_images::policy::{Override, Policy};
 use golden_images::{hco, ssp};
@@ -25,42 +25,50 @@ use serde_json::{Value, json};
 use super::cluster::{ARCHITECTURE, node, template};
 use crate::report::Report;
 
-/// Rounds before it is said that there is no end.
-const MOST: usize = 20;
+/// Maximum number of passes to a stable state.
+const MAX_PASSES: usize = 20;
 
-/// Measures decisions for so many images, each for three architectures, and so many nodes.
+/// Measures decisions for this number of images, each for three architectures, and nodes.
 pub(super) fn measure(images: usize, nodes: usize, report: &mut Report) -> anyhow::Result<()> {
-    let mut world = World::new(images, nodes)?;
+    let mut cluster_objects = ClusterObjects::new(images, nodes)?;
     let started = Instant::now();
-    let first = world.look()?;
+    let first = cluster_objects.run_pass()?;
     report.less_is_better(
         &format!("decide, {images} new images"),
         "ms",
         started.elapsed().as_secs_f64() * 1e3,
     );
-    world.carry_out(first)?;
+    cluster_objects.carry_out(first)?;
     let mut turns = 1;
     loop {
-        anyhow::ensure!(turns < MOST, "there is no end");
-        world.import();
-        let decided = world.look()?;
+        anyhow::ensure!(turns < MAX_PASSES, "there is no end");
+        cluster_objects.import();
+        let decided = cluster_objects.run_pass()?;
         if decided.is_empty() {
             break;
         }
-        world.carry_out(decided)?;
+        cluster_objects.carry_out(decided)?;
         turns += 1;
     }
     let wanted = images * ARCHITECTURE.len();
-    anyhow::ensure!(world.crons.len() == wanted, "{} crons", world.crons.len());
     anyhow::ensure!(
-        world.volumes.len() == wanted,
+        cluster_objects.crons.len() == wanted,
+        "{} crons",
+        cluster_objects.crons.len()
+    );
+    anyhow::ensure!(
+        cluster_objects.volumes.len() == wanted,
         "{} imports",
-        world.volumes.len()
+        cluster_objects.volumes.len()
     );
     let sources = wanted + images;
-    anyhow::ensure!(world.ready() == sources, "{} are ready", world.ready());
+    anyhow::ensure!(
+        cluster_objects.ready() == sources,
+        "{} are ready",
+        cluster_objects.ready()
+    );
     let started = Instant::now();
-    let again = world.look()?;
+    let again = cluster_objects.run_pass()?;
     report.less_is_better(
         &format!("decide, {nodes} nodes, settled"),
         "ms",
@@ -70,8 +78,8 @@ pub(super) fn measure(images: usize, nodes: usize, report: &mut Report) -> anyho
     Ok(())
 }
 
-/// All there is.
-struct World {
+/// The objects in memory.
+struct ClusterObjects {
     images: Images,
     nodes: Vec<Value>,
     policy: Policy,
@@ -80,11 +88,11 @@ struct World {
     sources: BTreeMap<Named, DataSource>,
     volumes: BTreeMap<Named, DataVolume>,
     claims: BTreeMap<Named, Claim>,
-    polled: BTreeMap<Named, Polled>,
+    polled: BTreeMap<Named, PollResult>,
     now: Timestamp,
 }
 
-/// What is to be done.
+/// The decided changes.
 #[derive(Default)]
 struct Decided {
     hco: Option<hco::Decision>,
@@ -106,7 +114,7 @@ fn read<T: DeserializeOwned>(value: Value) -> anyhow::Result<T> {
     serde_json::from_value(value).context("reading an object")
 }
 
-impl World {
+impl ClusterObjects {
     fn new(images: usize, nodes: usize) -> anyhow::Result<Self> {
         let templates: Vec<Value> = (0..images).map(template).collect();
         Ok(Self {
@@ -131,15 +139,15 @@ impl World {
         })
     }
 
-    /// One look of every layer at everything.
-    fn look(&self) -> anyhow::Result<Decided> {
-        let architectures = architectures::decide(&architectures::Facts {
+    /// One pass of every controller over all objects.
+    fn run_pass(&self) -> anyhow::Result<Decided> {
+        let architectures = architectures::decide(&architectures::ArchitectureInputs {
             nodes: &self.nodes,
             placement: None,
             wanted: Override::default(),
         });
         let mut decided = Decided::default();
-        let layer = hco::decide(&hco::Facts {
+        let layer = hco::decide(&hco::HcoInputs {
             images: &self.images,
             built_in: &[],
             architectures: &architectures,
@@ -166,7 +174,7 @@ impl World {
         };
         for (name, cron) in &self.crons {
             let source = named(&cron.spec.managed_data_source);
-            let decision = cron::decide(&cron::Facts {
+            let decision = cron::decide(&cron::CronInputs {
                 cron,
                 polled: self.polled.get(name),
                 hindered: None,
@@ -208,7 +216,7 @@ impl World {
         };
         let crons: Vec<DataImportCron> = self.crons.values().cloned().collect();
         let sources: Vec<DataSource> = self.sources.values().cloned().collect();
-        ssp::decide(&ssp::Facts {
+        ssp::decide(&ssp::SspInputs {
             ssp,
             crons: &crons,
             sources: &sources,
@@ -224,7 +232,7 @@ impl World {
     }
 
     fn source_layer(&self, source: &DataSource) -> data_source::Decision {
-        data_source::decide(&data_source::Facts {
+        data_source::decide(&data_source::DataSourceInputs {
             source,
             sources: &|name| self.sources.get(name),
             claims: &|name| {
@@ -261,7 +269,7 @@ impl World {
                     ..Found::default()
                 });
                 let at = self.now;
-                self.polled.insert(name.clone(), Polled { at, answer });
+                self.polled.insert(name.clone(), PollResult { at, answer });
             }
             for action in decision.actions {
                 self.act(action)?;
@@ -297,7 +305,7 @@ impl World {
                     self.claims.insert(name.clone(), claim);
                     self.volumes.insert(name, read(object)?);
                 }
-                other => anyhow::bail!("nobody makes a {other:?} here"),
+                other => anyhow::bail!("unexpected create of {other:?}"),
             },
             Action::Patch { kind, patch, .. } => match kind {
                 Kind::DataImportCron => patched(&mut self.crons, &name, &patch)?,
@@ -309,14 +317,14 @@ impl World {
                     merge_patch(&mut object, &patch).map_err(anyhow::Error::msg)?;
                     claim.metadata = read(object["metadata"].take())?;
                 }
-                other => anyhow::bail!("nobody changes a {other:?} here"),
+                other => anyhow::bail!("unexpected change of {other:?}"),
             },
             Action::Delete { kind, of, .. } => anyhow::bail!("{kind:?} {of:?} is deleted"),
         }
         Ok(())
     }
 
-    /// All imports that have begun succeed.
+    /// Completes all imports in progress.
     fn import(&mut self) {
         for (name, volume) in &mut self.volumes {
             let status = volume.status.get_or_insert_default();
@@ -327,7 +335,7 @@ impl World {
         }
     }
 
-    /// DataSources that can be cloned.
+    /// Number of DataSources that can be cloned.
     fn ready(&self) -> usize {
         let is_ready = |source: &&DataSource| {
             let conditions = source.status.iter().flat_map(|status| &status.conditions);
@@ -345,7 +353,7 @@ fn named(name: &str) -> Named {
     }
 }
 
-/// Objects by the DataImportCron that they are labelled with.
+/// Objects by their DataImportCron label.
 fn by_cron<'a, T: Clone + 'a>(
     objects: impl Iterator<Item = &'a T>,
     meta: fn(&T) -> &ObjectMeta,

@@ -1,4 +1,4 @@
-//! The disk that is imported: made here, the same every time.
+//! The imported disk: generated, the same every time.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -9,17 +9,17 @@ use std::process::Command;
 use anyhow::{Context as _, ensure};
 use sha2::{Digest as _, Sha256};
 
-/// Bytes that are made at once.
+/// Bytes generated at once.
 const CHUNK: usize = 1 << 20;
 
-/// How the disk is packed.
+/// Compression of the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Layer {
     /// As `docker build` does.
     Gzip,
     /// As `buildah` can.
     Zstd,
-    /// Clusters are compressed already, as in images for download.
+    /// Compressed clusters, as in images for download.
     Clusters,
 }
 
@@ -42,7 +42,7 @@ impl Layer {
     }
 }
 
-/// Makes a raw disk of which a quarter is empty, a quarter cannot be compressed, and the rest can.
+/// Creates a raw disk: a quarter empty, a quarter incompressible, the rest compressible.
 pub(super) fn raw(path: &Path, size: u64) -> anyhow::Result<PathBuf> {
     let mut file = File::create(path).context("making a disk")?;
     let mut dice = 0x2545_f491_4f6c_dd1d_u64;
@@ -64,7 +64,7 @@ pub(super) fn raw(path: &Path, size: u64) -> anyhow::Result<PathBuf> {
                     word.copy_from_slice(&roll().to_le_bytes());
                 }
             }
-            // Words of a small vocabulary: this becomes a third, as programs and texts do.
+            // Words of a small vocabulary, which compress to a third, as programs and texts do.
             _ => {
                 for word in chunk.chunks_exact_mut(8) {
                     let number = roll() % 4096;
@@ -120,7 +120,7 @@ pub(super) fn layer(raw: &Path, layer: Layer, folder: &Path) -> anyhow::Result<P
     Ok(Packed { file, diff_id })
 }
 
-/// Writes an archive with the disk in it, and returns the hash of the archive.
+/// Writes an archive with the disk, and returns its hash.
 fn archive(image: &Path, out: &mut impl Write) -> anyhow::Result<Sha256> {
     let mut file = File::open(image).context("reading the image")?;
     let size = file.seek(SeekFrom::End(0)).context("reading the image")?;

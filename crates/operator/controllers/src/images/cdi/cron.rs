@@ -5,17 +5,17 @@ use std::collections::BTreeSet;
 use api::cdi::{DataImportCron, Source, annotations, labels};
 use golden_images::action::{Action, Kind, annotation, label, name_of};
 use golden_images::cdi::access;
-use golden_images::cdi::cron::{Claim, Decision, Facts, decide};
+use golden_images::cdi::cron::{Claim, CronInputs, Decision, decide};
 use golden_images::cdi::failure::Failure;
-use golden_images::cdi::poll::{self, Polled, When};
+use golden_images::cdi::poll::{self, PollResult, When};
 use jiff::Timestamp;
 use runtime::{Error, Key, Next, Reconcile};
 use serde_json::json;
 
 use super::Context;
-use super::asking::Heard;
+use super::polling::PollState;
 
-/// Keeps a DataImportCron until what goes with it is gone.
+/// Keeps a DataImportCron until its dependent objects are deleted.
 const FINALIZER: &str = "cdi.kubevirt.io/dataImportCronFinalizer";
 
 pub(super) struct Controller(pub(super) Context);
@@ -27,9 +27,9 @@ impl Reconcile for Controller {
 
     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
         let Self(context) = self;
-        let Some(cron) = context.world.crons.find(key) else {
+        let Some(cron) = context.view.crons.find(key) else {
             context.report.forget_cron(key);
-            context.asking.forget(key);
+            context.polling.forget(key);
             return Ok(Next::Wait);
         };
         let leaves = cron.metadata.deletion_timestamp.is_some();
@@ -40,11 +40,11 @@ impl Reconcile for Controller {
         if !leaves && cron.spec.cleans_up() && !holds {
             let mut all = cron.metadata.finalizers.clone().unwrap_or_default();
             all.push(FINALIZER.to_owned());
-            // The change of the object brings us back.
+            // The watch event of this write requeues the object.
             return self.set_finalizers(&cron, &all).await;
         }
-        let heard = context.asking.hear(&cron);
-        let decision = self.decide(&cron, &heard).await?;
+        let state = context.polling.state(&cron);
+        let decision = self.decide(&cron, &state).await?;
         context.actions.carry_out(&decision.actions).await?;
         let of = name_of(&cron.metadata);
         if decision.status_changed && !leaves {
@@ -52,7 +52,7 @@ impl Reconcile for Controller {
             let kind = Kind::DataImportCron;
             context.actions.write_status(kind, &of, status).await?;
         }
-        context.asking.noted(&cron, &heard).await?;
+        context.polling.acknowledge(&cron, &state).await?;
         context.report.cron(&cron, &decision);
         if decision.finished {
             let all = cron.metadata.finalizers.iter().flatten();
@@ -62,7 +62,7 @@ impl Reconcile for Controller {
         Ok(match decision.poll {
             When::Never => Next::Wait,
             When::Now => {
-                context.asking.ask(&cron).await?;
+                context.polling.ask(&cron).await?;
                 Next::Wait
             }
             When::At(then) => Next::at(then),
@@ -80,20 +80,20 @@ impl Controller {
         let action = Action::Patch {
             kind: Kind::DataImportCron,
             of: name_of(&cron.metadata),
-            // Others have theirs: what was not looked at is not overwritten.
+            // Other controllers may have added finalizers: fail if the object changed.
             patch: json!({ "metadata": {
                 "finalizers": all,
                 "resourceVersion": cron.metadata.resource_version,
             } }),
-            why: "what goes with it has to go first",
+            why: "dependent objects have to be deleted first",
         };
         self.0.actions.carry_out(&[action]).await?;
         Ok(Next::Wait)
     }
 
-    /// Gathers, and decides.
-    async fn decide(&self, cron: &DataImportCron, heard: &Heard) -> Result<Decision, Error> {
-        let world = &self.0.world;
+    /// Gathers the inputs and decides.
+    async fn decide(&self, cron: &DataImportCron, state: &PollState) -> Result<Decision, Error> {
+        let view = &self.0.view;
         let namespace = cron.metadata.namespace.as_deref().unwrap_or_default();
         let name = cron.metadata.name.as_deref().unwrap_or_default();
         let managed = &cron.spec.managed_data_source;
@@ -102,49 +102,49 @@ impl Controller {
             label(meta, labels::DATA_IMPORT_CRON) == Some(name)
                 || named.starts_with(managed.as_str())
         };
-        let imports = world.volumes.in_namespace(namespace).into_iter();
+        let imports = view.volumes.in_namespace(namespace).into_iter();
         let imports: Vec<_> = imports.filter(|it| own(&it.metadata)).collect();
         let imports: Vec<_> = imports.iter().map(|it| (**it).clone()).collect();
-        let claims = world.claims.in_namespace(namespace).into_iter();
+        let claims = view.claims.in_namespace(namespace).into_iter();
         let claims = claims.filter(|it| own(&it.metadata));
         let claims: Vec<Claim> = claims.map(|it| Claim::from(&*it)).collect();
-        let mut snapshots = world.snapshots(namespace).await?;
+        let mut snapshots = view.snapshots(namespace).await?;
         snapshots.retain(|it| own(&it.metadata));
         let metas = claims.iter().map(|it| &it.metadata);
         let metas = metas.chain(snapshots.iter().map(|it| &it.metadata));
         let busy: BTreeSet<String> = metas
             .filter_map(|meta| meta.name.clone())
-            .filter(|it| world.is_busy(namespace, it))
+            .filter(|it| view.is_busy(namespace, it))
             .collect();
-        let source = world.sources.get(namespace, managed);
+        let source = view.sources.get(namespace, managed);
         let rival = source.as_ref().and_then(|source| {
             let named = label(&source.metadata, labels::DATA_IMPORT_CRON)?;
-            let other = world.crons.get(namespace, named)?;
+            let other = view.crons.get(namespace, named)?;
             let same = named != name && other.spec.managed_data_source == *managed;
             same.then(|| named.to_owned())
         });
-        let polled = heard.polled.as_ref().filter(|it| is_news(cron, it));
+        let polled = state.polled.as_ref().filter(|it| is_current(cron, it));
         let denied = self.denied(cron).await?;
-        Ok(decide(&Facts {
+        Ok(decide(&CronInputs {
             cron,
             polled,
-            hindered: heard.hindered.as_ref(),
+            hindered: state.hindered.as_ref(),
             denied: denied.as_ref(),
             source: source.as_deref(),
             rival: rival.as_deref(),
             imports: &imports,
             claims: &claims,
             snapshots: &snapshots,
-            storage: &world.storage(cron),
-            nodes: &world.architectures(),
+            storage: &view.storage(cron),
+            nodes: &view.architectures(),
             busy: &busy,
-            policy: &world.policy().await?,
-            seed: world.seed,
+            policy: &view.policy().await?,
+            seed: view.seed,
             now: Timestamp::now(),
         }))
     }
 
-    /// Why the volume of another namespace may not be copied, if it is one and that is so.
+    /// Why a volume of another namespace may not be copied, if it is one and RBAC forbids it.
     async fn denied(&self, cron: &DataImportCron) -> Result<Option<Failure>, Error> {
         let Some(of) = poll::elsewhere(cron) else {
             return Ok(None);
@@ -153,9 +153,9 @@ impl Controller {
         let account = cron.spec.service_account_name.as_deref();
         let account = account.filter(|it| !it.is_empty());
         let who = access::service_account(namespace, account.unwrap_or(access::ACCOUNT));
-        let client = self.0.world.manager.client();
+        let client = self.0.view.manager.client();
         let rights = access::rights(&Source::of_pvc(&of.namespace, &of.name));
-        if runtime::access::may_any(&client, &who, rights).await? {
+        if runtime::access::is_allowed_any(&client, &who, rights).await? {
             return Ok(None);
         }
         let user = who.user.unwrap_or_default();
@@ -163,9 +163,9 @@ impl Controller {
     }
 }
 
-/// Whether an answer counts. Who removes the time of the last poll wants the registry to be asked
-/// anew, and not to be told what it said before.
-fn is_news(cron: &DataImportCron, polled: &Polled) -> bool {
+/// Whether to use a result. Users remove the annotation with the time of the last poll to force a poll; results from
+/// before do not count then.
+fn is_current(cron: &DataImportCron, polled: &PollResult) -> bool {
     let written = annotation(&cron.metadata, annotations::LAST_CRON_TIME);
     let status = cron.status.as_ref();
     let last = status.and_then(|it| it.last_execution_timestamp.as_ref());

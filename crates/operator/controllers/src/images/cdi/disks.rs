@@ -1,66 +1,65 @@
-//! The disks that imports in this process leave in a folder: they go when nothing stands for them any
-//! more, neither a volume nor a snapshot.
+//! Garbage collection of the disks that in-process imports write to a folder: deleted with the last volume or snapshot
+//! that refers to them.
 
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use golden_images::action::Kind;
-use runtime::{Error, ForeignChange, Key, Manager, Next, Queue, Reconcile};
+use runtime::{Error, Key, Manager, Next, OptionalKindChange, Queue, Reconcile};
 use tracing::warn;
 
-use super::world::World;
+use super::view::ImportView;
 use crate::images::actions::gvk;
 
-/// Where the disk of a volume is, and what belongs to it. Names of objects are no paths: none of them
-/// leads elsewhere.
+/// The folder of a volume's disk. Object names contain no slashes, so they cannot lead out of `root`.
 pub(super) fn folder(root: &Path, of: &Key) -> PathBuf {
     root.join(&of.namespace).join(&of.name)
 }
 
-struct Sweeper {
-    world: World,
+struct DiskCollector {
+    view: ImportView,
     root: PathBuf,
 }
 
-/// Starts to look after a folder; what is in it already is looked at first.
-pub(super) fn start(manager: &Manager, world: &World, root: PathBuf) {
+/// Starts the garbage collector, which first checks the disks in the folder.
+pub(super) fn start(manager: &Manager, view: &ImportView, root: PathBuf) {
     let queue: Queue<Key> = Queue::new();
-    for key in there(&root) {
+    for key in volumes_in(&root) {
         queue.add(key);
     }
-    let told = queue.clone();
-    world.volumes.on_change(move |change| {
+    let enqueue = queue.clone();
+    view.volumes.on_change(move |change| {
         if let (Some(old), None) = (&change.old, &change.new) {
-            told.add(Key::of(&old.metadata));
+            enqueue.add(Key::of(&old.metadata));
         }
     });
-    let told = queue.clone();
-    world.claims.on_change(move |change| {
+    let enqueue = queue.clone();
+    view.claims.on_change(move |change| {
         if let (Some(old), None) = (&change.old, &change.new) {
-            told.add(Key::of(&old.metadata));
+            enqueue.add(Key::of(&old.metadata));
         }
     });
-    let told = queue.clone();
+    let enqueue = queue.clone();
     manager
-        .foreign()
-        .on_change(move |change: &ForeignChange<'_>| {
-            if let ForeignChange::Object { kind, key, change } = change
+        .optional_kinds()
+        .on_change(move |change: &OptionalKindChange<'_>| {
+            if let OptionalKindChange::Object { kind, key, change } = change
                 && **kind == gvk(Kind::Snapshot)
                 && change.new.is_none()
             {
-                told.add((*key).clone());
+                enqueue.add((*key).clone());
             }
         });
-    let sweeper = Sweeper {
-        world: world.clone(),
+    let collector = DiskCollector {
+        view: view.clone(),
         root,
     };
-    manager.start(sweeper, &queue, 1);
+    manager.start(collector, &queue, 1);
 }
 
-/// The volumes that have something in a folder.
-fn there(root: &Path) -> Vec<Key> {
+/// Volumes with files in a folder.
+fn volumes_in(root: &Path) -> Vec<Key> {
     let names = |folder: &Path| -> Vec<String> {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
         entries
@@ -76,23 +75,23 @@ fn there(root: &Path) -> Vec<Key> {
         .collect()
 }
 
-impl Reconcile for Sweeper {
+impl Reconcile for DiskCollector {
     fn name(&self) -> &'static str {
         "medley-images-cdi-disks"
     }
 
     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
-        let world = &self.world;
-        if world.volumes.find(key).is_some()
-            || world.claims.find(key).is_some()
-            || world.snapshot(key).await?.is_some()
+        let view = &self.view;
+        if view.volumes.find(key).is_some()
+            || view.claims.find(key).is_some()
+            || view.snapshot(key).await?.is_some()
         {
             return Ok(Next::Wait);
         }
         let folder = folder(&self.root, key);
         match fs::remove_dir_all(&folder) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
-                warn!(%error, folder = %folder.display(), "a disk that nobody wants stays");
+                warn!(%error, folder = %folder.display(), "cannot delete an unused disk");
             }
             _ => {}
         }

@@ -1,6 +1,6 @@
-//! Who carries out an import: a pod, or this process.
+//! Running imports, in a pod or in this process.
 
-mod here;
+mod in_process;
 pub(super) mod pods;
 
 use std::sync::Arc;
@@ -15,100 +15,97 @@ use runtime::{Error, Key, Manager, Queue};
 
 use super::Folder;
 use super::registries::Registries;
-use super::world::World;
-use here::Here;
+use super::view::ImportView;
+use in_process::InProcess;
 use pods::Pods;
 
-/// Carries out imports; clones are the same one. DataVolumes whose import got on are put into a queue.
+/// Runs imports, shared by clones. Enqueues the DataVolume when its import progresses.
 #[derive(Clone)]
 pub(super) enum Executor {
-    /// This process.
-    Here(Here),
-    /// Pods.
+    /// In this process.
+    InProcess(InProcess),
+    /// In pods.
     Pods(Box<Pods>),
 }
 
-/// An import to be carried out.
+/// One attempt of an import.
 #[derive(Debug, Clone)]
 pub(super) struct Task {
-    /// The DataVolume.
     pub(super) volume: Arc<DataVolume>,
-    /// Where its disk comes from.
+    /// Source of the disk.
     pub(super) origin: Origin,
-    /// Its claim.
     pub(super) claim: Arc<PersistentVolumeClaim>,
-    /// How many bytes of disk that has room for.
-    pub(super) room: Option<u64>,
-    /// Which try it is.
+    /// Bytes that the claim can hold after the filesystem overhead.
+    pub(super) capacity: Option<u64>,
+    /// Number of the attempt.
     pub(super) attempt: u32,
-    /// The architecture that the node must have, if a node pulls.
+    /// Required architecture of the node, if a node pulls the image.
     pub(super) node: Option<String>,
-    /// What is done with a disk for another architecture.
+    /// What to do with a disk for another architecture.
     pub(super) sniffing: Sniffing,
 }
 
 impl Executor {
-    /// This process, with disks in a folder.
-    pub(super) fn here(
+    /// Imports in this process, with disks in a folder.
+    pub(super) fn in_process(
         manager: &Manager,
         registries: Registries,
         folder: &Folder,
         volumes: &Queue<Key>,
     ) -> Self {
-        Self::Here(Here::new(manager, registries, folder, volumes))
+        Self::InProcess(InProcess::new(manager, registries, folder, volumes))
     }
 
-    /// Pods of an image.
+    /// Imports in pods of an image.
     pub(super) fn pods(
         manager: &Manager,
-        world: World,
+        view: ImportView,
         image: &str,
         addresses: &AddressPolicy,
         volumes: &Queue<Key>,
     ) -> Self {
         Self::Pods(Box::new(Pods::new(
-            manager, world, image, addresses, volumes,
+            manager, view, image, addresses, volumes,
         )))
     }
 
-    /// Waits until it is known which imports there are.
+    /// Waits until running imports are known.
     pub(super) async fn synced(&self) {
         match self {
-            Self::Here(_) => {}
+            Self::InProcess(_) => {}
             Self::Pods(pods) => pods.synced().await,
         }
     }
 
-    /// How far the import of a DataVolume is, if it was started.
-    pub(super) fn look(&self, volume: &DataVolume) -> Option<Importer> {
+    /// Progress of the import of a DataVolume, if it was started.
+    pub(super) fn state(&self, volume: &DataVolume) -> Option<Importer> {
         match self {
-            Self::Here(here) => here.look(volume),
-            Self::Pods(pods) => pods.look(volume),
+            Self::InProcess(in_process) => in_process.state(volume),
+            Self::Pods(pods) => pods.state(volume),
         }
     }
 
-    /// Starts an import.
     pub(super) async fn start(&self, task: Task) -> Result<(), Error> {
         match self {
-            Self::Here(here) => here.start(task),
+            Self::InProcess(in_process) => in_process.start(task),
             Self::Pods(pods) => pods.start(&task).await?,
         }
         Ok(())
     }
 
-    /// Removes what is left of an import that has ended; the disk stays. Says whether anything was
-    /// removed: some pods are to be kept.
+    /// Removes the importer of an ended import, not the disk. Returns whether anything was removed: an annotation can
+    /// retain pods.
     pub(super) async fn remove(&self, volume: &DataVolume) -> Result<bool, Error> {
         match self {
-            Self::Here(here) => Ok(here.remove(&Key::of(&volume.metadata))),
+            Self::InProcess(in_process) => Ok(in_process.remove(&Key::of(&volume.metadata))),
             Self::Pods(pods) => pods.remove(volume).await,
         }
     }
 
-    /// Ends the import of a DataVolume that is gone. Pods go with it by themselves.
+    /// Stops the import of a deleted DataVolume. Pods are garbage collected with their owner.
     pub(super) fn forget(&self, key: &Key) {
-        if let Self::Here(here) = self {
-            here.remove(key);
+        if let Self::InProcess(in_process) = self {
+            in_process.remove(key);
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Asking registries and web servers: once for all DataImportCrons that ask the same.
+//! Polling registries and web servers, once for all DataImportCrons with the same source.
 //!
 //! ```text
-//! cron: "is it time?" --ask--> queue of questions --> registry, web server --> answer --> all crons that asked
+//! cron is due --ask--> queue of requests --> registry, web server --> result --> all crons of that source
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use api::cdi::DataImportCron;
 use golden_images::cdi::failure::Failure;
-use golden_images::cdi::poll::{Image, Manifest, Polled, Question, question, questions};
+use golden_images::cdi::poll::{Image, Manifest, PollResult, Question, question, questions};
 use golden_images::list::normal;
 use importer::{Inspection, choose, inspect, look};
 use jiff::{SignedDuration, Timestamp};
@@ -18,46 +18,46 @@ use parking_lot::Mutex;
 use platform::Source;
 use runtime::{Error, Key, Manager, Next, Queue, Reconcile};
 
-use super::registries::{Reached, Registries};
+use super::registries::{Registries, SourceAccess};
 use super::report::Report;
-use super::world::World;
+use super::view::ImportView;
 
-/// Registries asked at the same time.
+/// Concurrent requests.
 const WORKERS: usize = 4;
-/// Where an image says what its disk holds: images of containerdisks do.
+/// Label with the checksum of the disk, which the images of containerdisks have.
 const CONTENT_LABEL: &str = "shasum";
-/// What container disks are images for.
+/// OS of containerdisk images.
 const OS: &str = "linux";
 
-/// A question in the queue.
+/// Key of the work queue.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Asked(Question);
+struct PollRequest(Question);
 
-impl fmt::Display for Asked {
+impl fmt::Display for PollRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} for {}", self.0.url, self.0.namespace)
     }
 }
 
-/// What came of a question.
+/// Result of a poll.
 #[derive(Debug, Clone)]
-struct Answer {
+struct CachedPoll {
     at: Timestamp,
     image: Result<Arc<Image>, Failure>,
 }
 
-/// Questions and their answers; clones share them.
+/// Requests and their results; clones share them.
 #[derive(Clone)]
 pub(super) struct Polls {
-    queue: Queue<Asked>,
-    answers: Arc<Mutex<HashMap<Question, Answer>>>,
+    queue: Queue<PollRequest>,
+    answers: Arc<Mutex<HashMap<Question, CachedPoll>>>,
 }
 
 impl Polls {
-    /// Starts to answer questions.
+    /// Starts the worker.
     pub(super) fn start(
         manager: &Manager,
-        world: &World,
+        view: &ImportView,
         registries: Registries,
         report: &Report,
         crons: &Queue<Key>,
@@ -67,7 +67,7 @@ impl Polls {
             answers: Arc::default(),
         };
         let poller = Poller {
-            world: world.clone(),
+            view: view.clone(),
             registries,
             report: report.clone(),
             answers: Arc::clone(&polls.answers),
@@ -77,18 +77,18 @@ impl Polls {
         polls
     }
 
-    /// Has the registry of a DataImportCron asked; those who ask the same are told, too.
+    /// Polls the source of a DataImportCron; all crons of that source get the result.
     pub(super) fn ask(&self, cron: &DataImportCron) {
         if let Some(question) = question(cron) {
-            self.queue.add(Asked(question));
+            self.queue.add(PollRequest(question));
         }
     }
 
-    /// What the registry of a DataImportCron said last.
-    pub(super) fn answer(&self, cron: &DataImportCron) -> Option<Polled> {
+    /// The last result for a DataImportCron.
+    pub(super) fn answer(&self, cron: &DataImportCron) -> Option<PollResult> {
         let answer = self.answers.lock().get(&question(cron)?).cloned()?;
         let image = answer.image;
-        Some(Polled {
+        Some(PollResult {
             at: answer.at,
             answer: image.and_then(|image| image.pick(cron.spec.architecture())),
         })
@@ -96,42 +96,42 @@ impl Polls {
 }
 
 struct Poller {
-    world: World,
+    view: ImportView,
     registries: Registries,
     report: Report,
-    answers: Arc<Mutex<HashMap<Question, Answer>>>,
+    answers: Arc<Mutex<HashMap<Question, CachedPoll>>>,
     crons: Queue<Key>,
 }
 
-impl Reconcile<Asked> for Poller {
+impl Reconcile<PollRequest> for Poller {
     fn name(&self) -> &'static str {
         "medley-images-cdi-poll"
     }
 
-    async fn reconcile(&self, Asked(question): &Asked) -> Result<Next, Error> {
-        let image = self.look(question).await;
-        self.report.polled(image.as_ref().err());
-        let answer = Answer {
+    async fn reconcile(&self, PollRequest(question): &PollRequest) -> Result<Next, Error> {
+        let image = self.poll(question).await;
+        self.report.count_poll(image.as_ref().err());
+        let answer = CachedPoll {
             at: self.now(question),
             image: image.map(Arc::new),
         };
-        let crons = self.world.crons.list();
-        let asking = questions(crons.iter().map(|it| &**it));
+        let crons = self.view.crons.list();
+        let polling = questions(crons.iter().map(|it| &**it));
         {
             let mut answers = self.answers.lock();
             answers.insert(question.clone(), answer);
-            answers.retain(|known, _| asking.contains_key(known));
+            answers.retain(|known, _| polling.contains_key(known));
         }
-        for cron in asking.get(question).into_iter().flatten() {
+        for cron in polling.get(question).into_iter().flatten() {
             self.crons.add(Key::new(&cron.namespace, &cron.name));
         }
-        // Who wants to know again says so.
+        // Crons ask again when they are due.
         Ok(Next::Wait)
     }
 }
 
 impl Poller {
-    /// The time of an answer: objects keep whole seconds, and no two answers may have the same.
+    /// Time of a result: timestamps of the API have a resolution of one second, and a result is recognised by its time.
     fn now(&self, question: &Question) -> Timestamp {
         let before = self.answers.lock().get(question).map(|it| it.at);
         let after = before.and_then(|it| it.checked_add(SignedDuration::from_secs(1)).ok());
@@ -142,11 +142,11 @@ impl Poller {
         }
     }
 
-    async fn look(&self, question: &Question) -> Result<Image, Failure> {
+    async fn poll(&self, question: &Question) -> Result<Image, Failure> {
         let reached = self.registries.reach(question).await?;
         let failed = |error: importer::Error| error.failure();
         if let Source::Web(address) = &reached.source {
-            // One that has not changed since the last time costs an empty answer.
+            // An unchanged file costs a 304 response.
             let found = look(&reached.client, address, &reached.keyring, &reached.web).await;
             return found.map_err(failed)?.image();
         }
@@ -157,14 +157,13 @@ impl Poller {
     }
 }
 
-async fn open(reached: &Reached, source: &Source) -> Result<oci::Image, importer::Error> {
+async fn open(reached: &SourceAccess, source: &Source) -> Result<oci::Image, importer::Error> {
     let keyring = Arc::clone(&reached.keyring);
     Ok(oci::Image::open(source, &reached.client, keyring).await?)
 }
 
-/// The manifest of every architecture. Where there are several for one (variants), the one counts that
-/// an importer would take.
-async fn platforms(reached: &Reached, found: &Inspection) -> Result<Image, importer::Error> {
+/// The manifest of every architecture; of several variants, the one that an importer would choose.
+async fn platforms(reached: &SourceAccess, found: &Inspection) -> Result<Image, importer::Error> {
     let linux = || found.platforms.iter().filter(|it| it.platform.os == OS);
     let architectures: BTreeSet<String> = linux()
         .map(|it| normal(&it.platform.architecture))
@@ -177,7 +176,7 @@ async fn platforms(reached: &Reached, found: &Inspection) -> Result<Image, impor
         if entries.len() > 1
             && let Some(reference) = reached.source.reference()
         {
-            // What the tag stood for a moment ago, which is all in the cache.
+            // Pinned to the digest seen above, in case the tag moves meanwhile; the manifests are cached.
             let pinned = Source::Registry(reference.with_digest(found.digest.clone()));
             let image = open(reached, &pinned).await?;
             let chosen = choose(&image, &found.image, &architecture).await?;

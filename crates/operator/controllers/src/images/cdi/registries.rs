@@ -1,5 +1,4 @@
-//! How registries and web servers are reached: with the credentials, certificates and headers that an
-//! image or a file names.
+//! Access to registries and web servers, with the credentials, certificates and headers that a source names.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,31 +12,30 @@ use oci::{Client, Keyring, Roots, Routes, Settings, Tls};
 use parking_lot::Mutex;
 use platform::{AddressPolicy, Source};
 
-use super::world::World;
+use super::view::ImportView;
 
-/// Clients with certificates of their own that are kept.
-const MOST: usize = 64;
+/// Cached clients with certificates of their own; beyond this the cache is cleared.
+const MAX_CACHED_CLIENTS: usize = 64;
 
-/// Clients of registries and web servers; clones share them, and what they remember.
+/// Clients of registries and web servers, with their caches; shared by clones.
 #[derive(Clone)]
 pub(super) struct Registries {
-    world: World,
+    view: ImportView,
     addresses: AddressPolicy,
     for_images: Arc<Mutex<Clients>>,
-    /// Web servers have to prove who they are, whatever registries need not.
+    /// Clients for files: the insecure registries of CDI's configuration do not apply to web servers.
     for_files: Arc<Mutex<Clients>>,
 }
 
-/// Clients by the certificates that they believe, and of whom; most need none. All are for these
-/// registries without proof.
+/// Clients by trusted certificates and host; most sources need none. All skip verification for the same registries.
 #[derive(Default)]
 struct Clients {
     insecure: Vec<String>,
     by_certificates: HashMap<(String, Vec<u8>), Client>,
 }
 
-/// An image or a file that can be asked for.
-pub(super) struct Reached {
+/// Access to an image or a file.
+pub(super) struct SourceAccess {
     pub(super) source: Source,
     pub(super) client: Client,
     pub(super) keyring: Arc<Keyring>,
@@ -45,24 +43,24 @@ pub(super) struct Reached {
 }
 
 impl Registries {
-    /// `addresses` is the administrator's: sources are named by tenants.
-    pub(super) fn new(world: World, addresses: &AddressPolicy) -> Self {
+    /// `addresses` is the administrator's policy: tenants name the sources.
+    pub(super) fn new(view: ImportView, addresses: &AddressPolicy) -> Self {
         Self {
-            world,
+            view,
             addresses: addresses.clone(),
             for_images: Arc::default(),
             for_files: Arc::default(),
         }
     }
 
-    /// How the image or the file of a question is reached.
-    pub(super) async fn reach(&self, question: &Question) -> Result<Reached, Failure> {
+    /// Resolves the credentials, certificates and headers of a source.
+    pub(super) async fn reach(&self, question: &Question) -> Result<SourceAccess, Failure> {
         let source: Source = question
             .url
             .parse()
             .map_err(|error| Failure::new(Reason::ImportFailed, told(&error)))?;
-        // An archive or a folder would be one of this process, not of the tenant that names it: it is refused
-        // here, before a secret is read for it, and by the client as well.
+        // A local archive or folder would be one of this process, not of the tenant that names it. It is rejected here
+        // before any secret is read, and again by the client.
         let fits = match source {
             Source::Registry(_) => question.web.is_none(),
             Source::Web(_) => question.web.is_some(),
@@ -82,10 +80,10 @@ impl Registries {
         let client = if is_file {
             self.client(&self.for_files, Vec::new(), certificates, host.as_deref())?
         } else {
-            let insecure = self.world.insecure().await.map_err(unavailable)?;
+            let insecure = self.view.insecure().await.map_err(unavailable)?;
             self.client(&self.for_images, insecure, certificates, host.as_deref())?
         };
-        Ok(Reached {
+        Ok(SourceAccess {
             source,
             client,
             keyring: Arc::new(keyring),
@@ -96,13 +94,13 @@ impl Registries {
         })
     }
 
-    /// What is known of a file, with the headers that are in secrets.
+    /// Options of a file, with the headers from secrets.
     async fn web(&self, namespace: &str, web: &Web) -> Result<WebOptions, Failure> {
         let mut lines = web.headers.clone();
         for name in &web.secret_headers {
             let secret = self.secret(namespace, name).await?;
             for value in secret.data.unwrap_or_default().into_values() {
-                // What is no text is no header: nothing is sent that somebody did not mean.
+                // A value that is not UTF-8 cannot be a header; send none.
                 let line = String::from_utf8(value.0).unwrap_or_default();
                 lines.push(line.trim_end().to_owned());
             }
@@ -112,14 +110,14 @@ impl Registries {
             .map_err(|why| Failure::new(Reason::ImportFailed, why))
     }
 
-    /// A secret that has to be there.
+    /// A secret; an error if it does not exist.
     async fn secret(&self, namespace: &str, name: &str) -> Result<Secret, Failure> {
-        let secrets: Api<Secret> = Api::namespaced(self.world.manager.client(), namespace);
+        let secrets: Api<Secret> = Api::namespaced(self.view.manager.client(), namespace);
         let secret = secrets.get_opt(name).await.map_err(unavailable)?;
         secret.ok_or_else(|| {
             Failure::new(
                 Reason::PullUnauthorized,
-                format!("secret {namespace}/{name} is not there"),
+                format!("secret {namespace}/{name} not found"),
             )
         })
     }
@@ -152,17 +150,17 @@ impl Registries {
         }
     }
 
-    /// All certificates of the config map, in PEM.
+    /// All certificates of the ConfigMap, as PEM.
     async fn certificates(&self, question: &Question) -> Result<Vec<u8>, Failure> {
         let Some(name) = &question.certificates else {
             return Ok(Vec::new());
         };
         let namespace = &question.namespace;
-        let maps: Api<ConfigMap> = Api::namespaced(self.world.manager.client(), namespace);
+        let maps: Api<ConfigMap> = Api::namespaced(self.view.manager.client(), namespace);
         let Some(map) = maps.get_opt(name).await.map_err(unavailable)? else {
             return Err(Failure::new(
                 Reason::ImportFailed,
-                format!("config map {namespace}/{name} with certificates is not there"),
+                format!("ConfigMap {namespace}/{name} with certificates not found"),
             ));
         };
         let mut all = Vec::new();
@@ -175,7 +173,7 @@ impl Registries {
         Ok(all)
     }
 
-    /// A client that believes these certificates of a host; one that is there already if there is one.
+    /// A cached or new client that trusts these certificates for a host.
     fn client(
         &self,
         clients: &Mutex<Clients>,
@@ -188,11 +186,11 @@ impl Registries {
             None => (String::new(), Vec::new()),
         };
         let mut clients = clients.lock();
-        if clients.insecure != insecure || clients.by_certificates.len() > MOST {
+        if clients.insecure != insecure || clients.by_certificates.len() > MAX_CACHED_CLIENTS {
             for client in clients.by_certificates.values() {
                 client.set_routes(routes(&insecure));
             }
-            if clients.by_certificates.len() > MOST {
+            if clients.by_certificates.len() > MAX_CACHED_CLIENTS {
                 clients.by_certificates.clear();
             }
             clients.insecure = insecure;
@@ -222,7 +220,7 @@ fn routes(insecure: &[String]) -> Routes {
     all.fold(Routes::direct(), Routes::with_insecure)
 }
 
-/// The cluster did not answer: as good as no registry.
+/// An unavailable API server counts like an unavailable registry.
 fn unavailable(error: impl std::error::Error) -> Failure {
     Failure::new(Reason::ImportFailed, told(&error))
 }

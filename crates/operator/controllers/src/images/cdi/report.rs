@@ -1,4 +1,4 @@
-//! What is told of imports: events, and metrics that vanish with their object.
+//! Events of imports, and metrics that vanish with their object.
 
 use api::cdi::{DataImportCron, DataVolume};
 use golden_images::cdi::cron::{self, OUTDATED};
@@ -28,7 +28,7 @@ struct Outcome {
     result: &'static str,
 }
 
-/// Tells; clones tell the same.
+/// Events and metrics, shared by clones.
 #[derive(Clone)]
 pub(super) struct Report {
     events: Events,
@@ -42,25 +42,22 @@ impl Report {
     pub(super) fn new(manager: &Manager) -> Self {
         let metrics = manager.metrics();
         Self {
-            events: crate::words::events(manager, COMPONENT),
+            events: crate::reasons::events(manager, COMPONENT),
             outdated: metrics.adopted_gauges(
                 OUTDATED,
                 &["namespace", "cron_name", "pending"],
-                "Whether the last import of a DataImportCron is not the newest",
+                "1 if the last import of a DataImportCron is outdated",
             ),
             progress: metrics.gauges(
                 "images_import_progress_percent",
-                "How far the import of a DataVolume is",
+                "Progress of the import of a DataVolume",
             ),
-            polls: metrics.counter(
-                "images_polls",
-                "How often a registry was asked for an image, and what came of it",
-            ),
-            imports: metrics.counter("images_imports", "How many imports ended, and how"),
+            polls: metrics.counter("images_polls", "Polls of image sources, by result"),
+            imports: metrics.counter("images_imports", "Ended imports, by result"),
         }
     }
 
-    /// Tells what was decided about a DataImportCron.
+    /// Emits the events of a decision on a DataImportCron.
     pub(super) fn cron(&self, cron: &DataImportCron, decision: &cron::Decision) {
         for event in &decision.events {
             if event.warning {
@@ -81,12 +78,12 @@ impl Report {
         self.outdated.set(&key, series);
     }
 
-    /// Takes back what was told of a DataImportCron.
+    /// Removes the metrics of a DataImportCron.
     pub(super) fn forget_cron(&self, key: &Key) {
         self.outdated.forget(key);
     }
 
-    /// Tells how a DataVolume goes on.
+    /// Emits the event of a phase transition of a DataVolume.
     pub(super) fn volume(&self, volume: &DataVolume, before: Option<&str>, after: Option<&str>) {
         if before == after {
             return;
@@ -106,13 +103,13 @@ impl Report {
         self.events.normal(volume, reason, message);
     }
 
-    /// Tells that a volume cannot be had.
-    pub(super) fn refused(&self, volume: &DataVolume, reason: &str, message: &str) {
+    /// Emits a warning for a claim that cannot be created.
+    pub(super) fn warn_unavailable(&self, volume: &DataVolume, reason: &str, message: &str) {
         self.events.warning(volume, reason, message);
     }
 
-    /// Tells that an importer ended.
-    pub(super) fn ended(&self, volume: &DataVolume, failure: Option<&Failure>) {
+    /// Counts an ended import, and emits a warning if it failed.
+    pub(super) fn count_import(&self, volume: &DataVolume, failure: Option<&Failure>) {
         let result = failure.map_or("Succeeded", |it| it.reason.as_str());
         self.imports.get_or_create(&Outcome { result }).inc();
         if let Some(failure) = failure {
@@ -121,7 +118,7 @@ impl Report {
         }
     }
 
-    /// Tells how far an importer is.
+    /// Updates the progress of an import.
     pub(super) fn progress(&self, key: &Key, importer: Option<&Importer>) {
         let parts = match importer.map(|it| &it.state) {
             Some(State::Running(parts)) => parts.unwrap_or_default(),
@@ -134,8 +131,8 @@ impl Report {
         self.progress.set(key, [(labels, f64::from(parts) / 100.0)]);
     }
 
-    /// Tells that a registry was asked.
-    pub(super) fn polled(&self, failure: Option<&Failure>) {
+    /// Counts a poll.
+    pub(super) fn count_poll(&self, failure: Option<&Failure>) {
         let result = failure.map_or("Succeeded", |it| it.reason.as_str());
         self.polls.get_or_create(&Outcome { result }).inc();
     }

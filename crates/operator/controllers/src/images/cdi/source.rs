@@ -2,7 +2,7 @@
 
 use api::cdi::{DataSourceRef, Named, Source};
 use golden_images::action::{Action, Kind, name_of, named};
-use golden_images::cdi::data_source::{Facts, Labels, decide};
+use golden_images::cdi::data_source::{DataSourceInputs, Labels, decide};
 use jiff::Timestamp;
 use runtime::{Error, Key, Next, Reconcile};
 
@@ -17,28 +17,28 @@ impl Reconcile for Controller {
 
     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
         let Self(context) = self;
-        let world = &context.world;
-        let Some(source) = world.sources.find(key) else {
+        let view = &context.view;
+        let Some(source) = view.sources.find(key) else {
             return Ok(Next::Wait);
         };
         if source.metadata.deletion_timestamp.is_some() {
             return Ok(Next::Wait);
         }
         let none = Labels::new();
-        // One hop: what it points to, and what one of both stands for.
+        // Follows one pointer at most, as CDI does, and then its volume or snapshot.
         let target = source.spec.source.data_source.as_ref();
-        let target = target.and_then(|to| world.sources.get(&key.namespace, &to.name));
+        let target = target.and_then(|to| view.sources.get(&key.namespace, &to.name));
         let stands_for = target.as_ref().unwrap_or(&source);
-        let of = behind(&stands_for.spec.source, &key.namespace);
+        let of = own_referent(&stands_for.spec.source, &key.namespace);
         let at = of.as_ref().map(|it| Key::new(&it.namespace, &it.name));
-        let claim = at.as_ref().and_then(|at| world.claims.find(at));
-        let volume = at.as_ref().and_then(|at| world.volumes.find(at));
+        let claim = at.as_ref().and_then(|at| view.claims.find(at));
+        let volume = at.as_ref().and_then(|at| view.volumes.find(at));
         let snapshot = match &at {
-            Some(at) => world.snapshot(at).await?,
+            Some(at) => view.snapshot(at).await?,
             None => None,
         };
         let is = |name: &Named| of.as_ref() == Some(name);
-        let decision = decide(&Facts {
+        let decision = decide(&DataSourceInputs {
             source: &source,
             sources: &|name| {
                 let target = target.as_deref();
@@ -80,8 +80,8 @@ impl Reconcile for Controller {
     }
 }
 
-/// The volume or snapshot that a source stands for by itself.
-fn behind(source: &Source, home: &str) -> Option<Named> {
+/// The volume or snapshot that a source names itself.
+fn own_referent(source: &Source, home: &str) -> Option<Named> {
     let of = match source.which()? {
         DataSourceRef::Pvc(of) | DataSourceRef::Snapshot(of) => of,
         DataSourceRef::DataSource(_) => return None,

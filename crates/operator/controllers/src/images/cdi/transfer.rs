@@ -1,4 +1,4 @@
-//! Copies of what is in another namespace: made there by the storage, and handed over.
+//! Clones across namespaces: created next to the original by the storage, then rebound to the target claim.
 
 use api::cdi::{DataVolume, Source};
 use golden_images::action::{Action, Kind, name_of, named};
@@ -15,7 +15,7 @@ use super::COMPONENT;
 use super::volume::Controller;
 
 impl Controller {
-    /// What there is of a copy in the namespace of its original.
+    /// State of a clone in the namespace of its original.
     pub(super) async fn transfer(
         &self,
         volume: &DataVolume,
@@ -24,17 +24,17 @@ impl Controller {
         there: &str,
     ) -> Result<Transfer, Error> {
         let Self(context) = self;
-        let world = &context.world;
-        let interim = world.claims.get(there, &copy::interim_name(volume));
+        let view = &context.view;
+        let interim = view.claims.get(there, &copy::interim_name(volume));
         let interim = interim.filter(|it| it.metadata.deletion_timestamp.is_none());
         let spec = interim.as_ref().and_then(|it| it.spec.as_ref());
         let name = spec.and_then(|it| it.volume_name.clone());
         let name = name.filter(|it| !it.is_empty());
-        let found = name.as_ref().and_then(|it| world.persistent.get("", it));
+        let found = name.as_ref().and_then(|it| view.persistent.get("", it));
         let holder = found.as_ref().and_then(|it| it.spec.as_ref());
         let holder = holder.and_then(|it| it.claim_ref.as_ref());
         let own = own.and_then(|it| it.metadata.uid.as_ref());
-        // Asked once, before anything is there.
+        // The access review is needed only before the first object is created.
         let denied = if interim.is_none() && own.is_none() {
             self.denied(volume, original, there).await?
         } else {
@@ -42,15 +42,15 @@ impl Controller {
         };
         Ok(Transfer {
             interim: self.state(volume, interim.as_deref(), true),
-            // A volume counts once it is bound to somebody.
+            // A PersistentVolume counts once a claim is bound to it.
             volume: name.filter(|_| holder.is_some()),
             is_handed_over: own.is_some() && holder.and_then(|it| it.uid.as_ref()) == own,
             denied,
         })
     }
 
-    /// Why the service account of a namespace may not copy something, if it may not. Who made the
-    /// DataVolume was asked about when it was made; that it was made says nothing.
+    /// Why the service account of the namespace may not clone a source. Admission checks the user who creates a
+    /// DataVolume, but it may have been bypassed.
     async fn denied(
         &self,
         volume: &DataVolume,
@@ -59,22 +59,22 @@ impl Controller {
     ) -> Result<Option<String>, Error> {
         let home = name_of(&volume.metadata).namespace;
         let who = access::service_account(&home, access::ACCOUNT);
-        let client = self.0.world.manager.client();
-        if runtime::access::may_any(&client, &who, access::rights(original)).await? {
+        let client = self.0.view.manager.client();
+        if runtime::access::is_allowed_any(&client, &who, access::rights(original)).await? {
             return Ok(None);
         }
         let user = who.user.unwrap_or_default();
         Ok(Some(access::denial(&user, there)))
     }
 
-    /// Makes a volume that of a claim, unless it has changed meanwhile.
+    /// Binds a PersistentVolume to another claim, unless it changed since it was read.
     pub(super) async fn hand_over(
         &self,
         name: &str,
         claim: &PersistentVolumeClaim,
     ) -> Result<(), Error> {
-        let world = &self.0.world;
-        let Some(found) = world.persistent.get("", name) else {
+        let view = &self.0.view;
+        let Some(found) = view.persistent.get("", name) else {
             return Ok(());
         };
         let mut patch = copy::hand_over(&claim.metadata);
@@ -83,22 +83,22 @@ impl Controller {
             .resource_version
             .clone()
             .map_or(Value::Null, Value::String);
-        let volumes: Api<PersistentVolume> = Api::all(world.manager.client());
+        let volumes: Api<PersistentVolume> = Api::all(view.manager.client());
         let params = PatchParams {
             field_manager: Some(COMPONENT.to_owned()),
             ..PatchParams::default()
         };
         let written = volumes.patch(name, &params, &Patch::Merge(&patch)).await;
         let written = written.map_err(Error::api(format!("handing over volume {name}")))?;
-        world.persistent.saw(&written).await;
+        view.persistent.saw(&written).await;
         Ok(())
     }
 
-    /// Removes claims that were made for a DataVolume of this name and are not for the one there is.
+    /// Deletes interim claims of an earlier DataVolume of this name.
     pub(super) async fn sweep(&self, key: &Key, volume: Option<&DataVolume>) -> Result<(), Error> {
         let Self(context) = self;
         let uid = volume.and_then(|it| it.metadata.uid.as_deref());
-        let left = context.world.interim_of(key).into_iter().filter(|claim| {
+        let left = context.view.interim_of(key).into_iter().filter(|claim| {
             let of = copy::made_for(&claim.metadata).map(|(_, uid)| uid);
             of != uid && claim.metadata.deletion_timestamp.is_none()
         });
@@ -106,12 +106,12 @@ impl Controller {
         context.actions.carry_out(&left).await
     }
 
-    /// Removes the claim that was made for a copy.
+    /// Deletes the interim claim of a clone.
     pub(super) async fn clean(&self, volume: &DataVolume, there: &str) -> Result<(), Error> {
         let action = Action::Delete {
             kind: Kind::Claim,
             of: named(there, &copy::interim_name(volume)),
-            why: "its volume is handed over",
+            why: "its volume is bound to the target claim",
         };
         self.0.actions.carry_out(&[action]).await
     }
@@ -121,11 +121,11 @@ fn delete(meta: &kube::core::ObjectMeta) -> Action {
     Action::Delete {
         kind: Kind::Claim,
         of: name_of(meta),
-        why: "nobody waits for the copy",
+        why: "the clone is not needed any more",
     }
 }
 
-/// Whether a copy has to be looked at again by itself: rights change without a word.
-pub(super) fn waits_for_rights(transfer: Option<&Transfer>) -> bool {
+/// Whether to poll for permission to clone: RBAC changes cause no watch event.
+pub(super) fn awaits_permission(transfer: Option<&Transfer>) -> bool {
     transfer.is_some_and(|it| it.denied.is_some() && it.interim == Claim::Missing)
 }

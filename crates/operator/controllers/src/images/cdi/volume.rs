@@ -1,30 +1,30 @@
-//! The controller of DataVolumes: those that import an image or a file, and those that are copies.
+//! The controller of DataVolumes that import an image or a file, or clone a volume.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use api::cdi::{DataVolume, DataVolumeStatus, Source};
 use golden_images::action::{Action, Kind, Wanted, annotation, label, metadata_patch, name_of};
-use golden_images::cdi::claim::{self, Storage, binds_at_once, is_of, room};
+use golden_images::cdi::claim::{self, Storage, binds_immediately, is_of, room};
 use golden_images::cdi::copy::Step;
-use golden_images::cdi::data_volume::{Claim, Facts, Report, Run, State, decide};
+use golden_images::cdi::data_volume::{Claim, ImportInputs, Report, Run, State, decide};
 use golden_images::cdi::failure::{Failure, Trouble};
 use golden_images::cdi::origin::Origin;
 use golden_images::cdi::{copy, size::Overhead};
-use golden_images::conditions::{self, Said};
+use golden_images::conditions::{self, ConditionUpdate};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use runtime::{Error, Key, Next, Reconcile};
 
 use super::Context;
 use super::executor::Task;
-use super::transfer::waits_for_rights;
+use super::transfer::awaits_permission;
 
-/// Files in an archive instead of a disk: CDI unpacks them into a volume.
+/// Content type for which CDI unpacks an archive of files into a volume instead of writing a disk.
 const ARCHIVE: &str = "archive";
-/// When to look again whether a copy is allowed that was not.
-const RIGHTS: Duration = Duration::from_mins(1);
-/// The condition that tells of the importer.
+/// Retry interval of a clone that RBAC forbids.
+const PERMISSION_RETRY_INTERVAL: Duration = Duration::from_mins(1);
+/// Condition with the state of the importer.
 const RUNNING: &str = "Running";
 
 pub(super) struct Controller(pub(super) Context);
@@ -36,7 +36,7 @@ impl Reconcile for Controller {
 
     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {
         let Self(context) = self;
-        let found = context.world.volumes.find(key);
+        let found = context.view.volumes.find(key);
         let volume = found.filter(|it| it.metadata.deletion_timestamp.is_none());
         let Some(volume) = volume else {
             context.executor.forget(key);
@@ -45,7 +45,7 @@ impl Reconcile for Controller {
             return Ok(Next::Wait);
         };
         self.sweep(key, Some(&volume)).await?;
-        let claim = context.world.claims.find(key);
+        let claim = context.view.claims.find(key);
         let claim = claim.filter(|it| it.metadata.deletion_timestamp.is_none());
         let is_over = volume
             .status
@@ -55,17 +55,19 @@ impl Reconcile for Controller {
             && !is_of(claim, &volume)
             && !is_over
         {
-            let message = format!("PersistentVolumeClaim {key} is there already, and not its own");
+            let message = format!(
+                "PersistentVolumeClaim {key} already exists and is not owned by the DataVolume"
+            );
             context
                 .report
-                .refused(&volume, "ErrResourceExists", &message);
+                .warn_unavailable(&volume, "ErrResourceExists", &message);
             return Ok(Next::Wait);
         }
         if volume.spec.content_type.as_deref() == Some(ARCHIVE) && !is_over {
-            let message = "contentType archive is not supported; kubevirt, a disk, is";
+            let message = "contentType archive is not supported; kubevirt is accepted";
             context
                 .report
-                .refused(&volume, "UnsupportedContentType", message);
+                .warn_unavailable(&volume, "UnsupportedContentType", message);
             return Ok(Next::Wait);
         }
         if let Some(origin) = Origin::of(&volume) {
@@ -73,14 +75,14 @@ impl Reconcile for Controller {
         } else if copy::is_copy(&volume) {
             self.copy(&volume, claim).await
         } else {
-            // Uploads, blank disks and other sources are somebody else's.
+            // Uploads, blank disks and other sources are left to CDI.
             Ok(Next::Wait)
         }
     }
 }
 
 impl Controller {
-    /// How it is with a claim of a DataVolume. What is beside its original has no consumer.
+    /// State of a DataVolume's claim. A claim next to the original has no consumer.
     pub(super) fn state(
         &self,
         volume: &DataVolume,
@@ -96,10 +98,10 @@ impl Controller {
         }
         let spec = claim.spec.as_ref();
         let class = spec.and_then(|it| it.storage_class_name.as_deref());
-        let class = class.and_then(|it| self.0.world.classes.get("", it));
+        let class = class.and_then(|it| self.0.view.classes.get("", it));
         let mode = class.and_then(|it| it.volume_binding_mode.clone());
         let waits = mode.as_deref() == Some("WaitForFirstConsumer");
-        if waits && (beside || !binds_at_once(volume)) {
+        if waits && (beside || !binds_immediately(volume)) {
             Claim::WaitsForConsumer
         } else {
             Claim::Pending
@@ -115,13 +117,13 @@ impl Controller {
         let Self(context) = self;
         let key = Key::of(&volume.metadata);
         let of = name_of(&volume.metadata);
-        let policy = context.world.policy().await?;
-        let importer = context.executor.look(volume);
-        let mut decision = decide(&Facts {
+        let policy = context.view.policy().await?;
+        let importer = context.executor.state(volume);
+        let mut decision = decide(&ImportInputs {
             volume,
             claim: self.state(volume, claim.as_deref(), false),
             importer: importer.as_ref(),
-            nodes: &context.world.architectures(),
+            nodes: &context.view.architectures(),
             policy: &policy,
             now: Timestamp::now(),
         });
@@ -131,24 +133,24 @@ impl Controller {
                 kind: Kind::DataVolume,
                 of: of.clone(),
                 patch,
-                why: "its import got on",
+                why: "its import progressed",
             });
         }
         if let (Some(found), Some(claim)) = (&decision.claim, &claim) {
-            actions.extend(remembered(claim, found));
+            actions.extend(describe_claim(claim, found));
         }
         if decision.run == Run::MakeClaim {
             match self.claim(volume, None).await? {
                 Ok(object) => actions.push(object),
                 Err(failure) => {
-                    refuse(volume, &mut decision.status, &failure);
+                    set_running_condition(volume, &mut decision.status, &failure);
                     decision.status_changed = volume.status.as_ref() != Some(&decision.status);
                 }
             }
         }
         let (kind, status) = (Kind::DataVolume, &decision.status);
-        // What was imported is described before it is said to be there; what went wrong is said before
-        // it is counted. Whoever looks in between sees nothing that makes no sense.
+        // Describe the claim before reporting success, and report a failure before counting it: readers in between see
+        // a consistent state.
         let described = decision.claim.is_some();
         if described {
             context.actions.carry_out(&actions).await?;
@@ -167,15 +169,15 @@ impl Controller {
             (Run::Remove, Some(importer)) => {
                 match &importer.state {
                     State::Failed(failure) if is_new(volume, importer.attempt) => {
-                        context.report.ended(volume, Some(failure));
+                        context.report.count_import(volume, Some(failure));
                     }
                     State::Succeeded(_) if before != Some("Succeeded") => {
-                        context.report.ended(volume, None);
+                        context.report.count_import(volume, None);
                     }
                     _ => {}
                 }
                 if context.executor.remove(volume).await? {
-                    // What follows is a matter of time, or nothing.
+                    // Requeue: the next attempt depends on time alone, and no watch event has to follow.
                     context.queues.volumes.add(key);
                 }
                 Ok(Next::Wait)
@@ -188,7 +190,7 @@ impl Controller {
                 let task = Task {
                     volume: Arc::clone(volume),
                     origin,
-                    room: room(&claim, overhead),
+                    capacity: room(&claim, overhead),
                     claim,
                     attempt: *attempt,
                     node: node.clone(),
@@ -210,7 +212,7 @@ impl Controller {
         let Self(context) = self;
         let of = name_of(&volume.metadata);
         let source = copy::source_of(volume);
-        let source = source.and_then(|it| context.world.sources.get(&it.namespace, &it.name));
+        let source = source.and_then(|it| context.view.sources.get(&it.namespace, &it.name));
         let original = copy::original(volume, source.as_deref()).ok();
         let there = original.as_ref();
         let there = there.and_then(|it| copy::elsewhere(it, volume));
@@ -221,7 +223,7 @@ impl Controller {
             ),
             _ => None,
         };
-        let mut decision = copy::decide(&copy::Facts {
+        let mut decision = copy::decide(&copy::CloneInputs {
             volume,
             source: source.as_deref(),
             claim: self.state(volume, claim.as_deref(), false),
@@ -238,8 +240,11 @@ impl Controller {
             }
             Some(Step::Clean) => self.clean(volume, &there).await?,
             Some(step) => {
-                if let Err(failure) = self.make(volume, original.as_ref(), &there, &step).await? {
-                    refuse(volume, &mut decision.status, &failure);
+                if let Err(failure) = self
+                    .create_claim(volume, original.as_ref(), &there, &step)
+                    .await?
+                {
+                    set_running_condition(volume, &mut decision.status, &failure);
                     decision.status_changed = volume.status.as_ref() != Some(&decision.status);
                 }
             }
@@ -248,15 +253,15 @@ impl Controller {
             let (kind, status) = (Kind::DataVolume, &decision.status);
             context.actions.write_status(kind, &of, status).await?;
         }
-        Ok(if waits_for_rights(transfer.as_ref()) {
-            Next::After(RIGHTS)
+        Ok(if awaits_permission(transfer.as_ref()) {
+            Next::After(PERMISSION_RETRY_INTERVAL)
         } else {
             Next::Wait
         })
     }
 
-    /// Makes the claim of a copy: its own, or the one beside the original.
-    async fn make(
+    /// Creates the claim of a clone: the target, or the interim one next to the original.
+    async fn create_claim(
         &self,
         volume: &DataVolume,
         original: Option<&Source>,
@@ -282,21 +287,21 @@ impl Controller {
         Ok(Ok(()))
     }
 
-    /// The claim of a DataVolume, to be made.
+    /// The claim of a DataVolume.
     async fn claim(
         &self,
         volume: &DataVolume,
         from: Option<&Source>,
     ) -> Result<Result<Action, Failure>, Error> {
-        let world = &self.0.world;
-        let asked = volume.spec.pvc.as_ref().or(volume.spec.storage.as_ref());
-        let class = asked.and_then(|it| it.storage_class_name.clone());
-        let class = class.or_else(|| world.default_class());
-        let profile = class.as_deref().and_then(|it| world.profiles.get("", it));
+        let view = &self.0.view;
+        let requested = volume.spec.pvc.as_ref().or(volume.spec.storage.as_ref());
+        let class = requested.and_then(|it| it.storage_class_name.clone());
+        let class = class.or_else(|| view.default_class());
+        let profile = class.as_deref().and_then(|it| view.profiles.get("", it));
         let storage = Storage {
             class: class.as_deref(),
             profile: profile.as_deref(),
-            overhead: world.overhead(class.as_deref()).await?,
+            overhead: view.overhead(class.as_deref()).await?,
         };
         let size = match from {
             Some(from) => self.size(from, volume).await?,
@@ -310,7 +315,7 @@ impl Controller {
         }))
     }
 
-    /// How big the original of a copy is.
+    /// Size of the original of a clone.
     async fn size(&self, from: &Source, volume: &DataVolume) -> Result<Option<String>, Error> {
         let home = volume.metadata.namespace.as_deref().unwrap_or_default();
         let at = |of: &api::cdi::Named| {
@@ -318,7 +323,7 @@ impl Controller {
             Key::new(given.unwrap_or(home), &of.name)
         };
         if let Some(of) = &from.snapshot {
-            let snapshot = self.0.world.snapshot(&at(of)).await?;
+            let snapshot = self.0.view.snapshot(&at(of)).await?;
             let advised = api::cdi::annotations::ADVISED_RESTORE_SIZE;
             return Ok(snapshot.and_then(|it| {
                 let advised = annotation(&it.metadata, advised).map(str::to_owned);
@@ -327,7 +332,7 @@ impl Controller {
             }));
         }
         let claim = from.pvc.as_ref();
-        let claim = claim.and_then(|of| self.0.world.claims.find(&at(of)));
+        let claim = claim.and_then(|of| self.0.view.claims.find(&at(of)));
         Ok(claim.and_then(|it| {
             let capacity = it.status.as_ref()?.capacity.as_ref()?;
             Some(capacity.get("storage")?.0.clone())
@@ -337,30 +342,31 @@ impl Controller {
     async fn overhead(&self, claim: &PersistentVolumeClaim) -> Result<Overhead, Error> {
         let class = claim.spec.as_ref();
         let class = class.and_then(|it| it.storage_class_name.as_deref());
-        self.0.world.overhead(class).await
+        self.0.view.overhead(class).await
     }
 }
 
-/// Whether this failure has not been counted yet.
+/// Whether this failed attempt has not been counted yet.
 fn is_new(volume: &DataVolume, attempt: u32) -> bool {
     Trouble::read(&volume.metadata).is_none_or(|it| it.failures < attempt)
 }
 
-/// The claim cannot be made: the status says why, and says it once.
-fn refuse(volume: &DataVolume, status: &mut DataVolumeStatus, failure: &Failure) {
+/// Reports in the condition [`RUNNING`] why the claim cannot be created; an unchanged reason keeps its transition time.
+fn set_running_condition(volume: &DataVolume, status: &mut DataVolumeStatus, failure: &Failure) {
     let before = volume.status.as_ref();
     let before = before.and_then(|it| conditions::get(&it.conditions, RUNNING));
     status.conditions.retain(|it| it.kind != RUNNING);
     status.conditions.extend(before.cloned());
     let (reason, message) = (failure.reason.as_str(), failure.message.clone());
-    Said::new(RUNNING, false, reason, message).put(&mut status.conditions, Timestamp::now());
+    ConditionUpdate::new(RUNNING, false, reason, message)
+        .put(&mut status.conditions, Timestamp::now());
     status
         .conditions
         .sort_by(|one, other| one.kind.cmp(&other.kind));
 }
 
-/// What the claim has to know of what was imported into it; what it says already stays.
-fn remembered(claim: &PersistentVolumeClaim, found: &Report) -> Option<Action> {
+/// Patch that records the result of the import on the claim; existing values stay.
+fn describe_claim(claim: &PersistentVolumeClaim, found: &Report) -> Option<Action> {
     let mut labels = Wanted::new();
     for (name, value) in &found.labels {
         if label(&claim.metadata, name).is_none() {

@@ -1,12 +1,12 @@
-//! What is told of a HyperConverged: events when its images become right or wrong, and metrics under
-//! the names of upstream, which vanish with their object.
+//! Events of a HyperConverged when its templates become valid or invalid, and metrics with upstream's names, which
+//! vanish with their object.
 
 use api::hco::HyperConvergedStatus;
 use golden_images::hco::metrics::{ANNOTATED, ENABLED, LABELS, SUPPORTED};
 use golden_images::hco::{ACCEPTED, Decision};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use runtime::metrics::Gauges;
-use runtime::{Events, Foreign, Key, Manager};
+use runtime::{Events, Key, Manager, OptionalKinds};
 use serde_json::Value;
 
 use super::COMPONENT;
@@ -15,7 +15,7 @@ use crate::images::cluster::Converged;
 /// Labels of a sample.
 type Labels = Vec<(&'static str, String)>;
 
-/// Tells.
+/// Events and metrics of HyperConvergeds.
 pub(super) struct Report {
     events: Events,
     gauges: [(&'static str, Gauges<Labels>); 3],
@@ -28,24 +28,29 @@ impl Report {
             (
                 SUPPORTED,
                 &LABELS[..],
-                "1 if a template that names architectures names one that a node has",
+                "1 if a template that names architectures names one of a node",
             ),
             (ANNOTATED, &LABELS, "1 if a template names architectures"),
             (
                 ENABLED,
                 &[],
-                "1 if there are images for every architecture, where nodes have several",
+                "1 if images of all architectures are enabled, where nodes have several",
             ),
         ];
         Self {
-            events: crate::words::events(manager, COMPONENT),
+            events: crate::reasons::events(manager, COMPONENT),
             gauges: gauges
                 .map(|(name, labels, help)| (name, metrics.adopted_gauges(name, labels, help))),
         }
     }
 
-    /// Tells what was decided.
-    pub(super) fn decided(&self, foreign: &Foreign, found: &Converged, decision: &Decision) {
+    /// Emits the events of a decision and updates the metrics.
+    pub(super) fn report_decision(
+        &self,
+        foreign: &OptionalKinds,
+        found: &Converged,
+        decision: &Decision,
+    ) {
         let key = Key::of(&found.object.metadata);
         for (name, gauges) in &self.gauges {
             let samples = decision.samples.iter().filter(|it| it.name == *name);
@@ -73,7 +78,7 @@ impl Report {
         }
     }
 
-    /// Takes back everything that was told of a HyperConverged.
+    /// Removes the metrics of a HyperConverged.
     pub(super) fn forget(&self, key: &Key) {
         for (_, gauges) in &self.gauges {
             gauges.forget(key);
@@ -81,7 +86,7 @@ impl Report {
     }
 }
 
-/// What a status says about images.
+/// The condition about images in a status.
 fn accepted(status: &HyperConvergedStatus) -> Option<Condition> {
     let all = status.rest.get("conditions").and_then(Value::as_array)?;
     let own = all.iter().find(|it| it["type"] == ACCEPTED)?;

@@ -1,4 +1,4 @@
-//! What there is around an SSP.
+//! Inputs of the decision on an SSP.
 
 use std::collections::BTreeMap;
 
@@ -7,20 +7,20 @@ use api::hco::MACHINES_KEY;
 use api::ssp::SSP;
 use golden_images::action::{Kind, name_of};
 use golden_images::architectures::Architectures;
-use golden_images::ssp::{Facts, Labels, Problem, Volumes};
+use golden_images::ssp::{Labels, Problem, SspInputs, Volumes};
 use jiff::Timestamp;
 use kube::Resource;
 use runtime::{Cache, Error, kind_of};
 use serde_json::{Value, json};
 
-use super::Layer;
+use super::SspController;
 use crate::images::actions::gvk;
-use crate::images::cluster::{Kept, is_listed};
+use crate::images::cluster::{PolicyInputs, is_listed};
 
-/// Everything that is looked at for an SSP.
-pub(super) struct World {
+/// Everything that an SSP depends on.
+pub(super) struct GatheredSsp {
     pub(super) ssp: SSP,
-    pub(super) kept: Kept,
+    pub(super) kept: PolicyInputs,
     pub(super) architectures: Architectures,
     crons: Vec<DataImportCron>,
     sources: Vec<DataSource>,
@@ -29,10 +29,10 @@ pub(super) struct World {
     templates: Vec<Value>,
 }
 
-impl World {
-    /// What a decision is made of.
-    pub(super) fn facts(&self, now: Timestamp) -> Facts<'_> {
-        Facts {
+impl GatheredSsp {
+    /// The inputs, borrowed.
+    pub(super) fn facts(&self, now: Timestamp) -> SspInputs<'_> {
+        SspInputs {
             ssp: &self.ssp,
             crons: &self.crons,
             sources: &self.sources,
@@ -47,9 +47,9 @@ impl World {
     }
 }
 
-impl Layer {
-    /// Gathers; the inner error is a kind that is not installed.
-    pub(super) async fn gather(&self, ssp: &SSP) -> Result<Result<World, Problem>, Error> {
+impl SspController {
+    /// Reads the inputs; the inner error is a kind that is not installed.
+    pub(super) async fn gather(&self, ssp: &SSP) -> Result<Result<GatheredSsp, Problem>, Error> {
         let missing = |kind: Kind| Ok(Err(Problem::NotInstalled(kind.type_of().1.to_owned())));
         if !is_listed(&self.foreign, &self.crons).await? {
             return missing(Kind::DataImportCron);
@@ -63,7 +63,7 @@ impl Layer {
         let snapshots = self.foreign.open(&kind_of::<VolumeSnapshot>()).await?;
         let home = ssp.metadata.namespace.clone().unwrap_or_default();
         let (bundle, templates) = match self.foreign.open(&gvk(Kind::Template)).await? {
-            // Without the kind, there is nothing that would look for DataSources by itself.
+            // Without the CRD no controller populates DataSources.
             None => (Vec::new(), Vec::new()),
             Some(cache) => (
                 self.cluster.built_in(&home, MACHINES_KEY)?,
@@ -74,7 +74,7 @@ impl Layer {
         let converged = self.cluster.hyperconverged_for(&home).await?;
         let placement = converged.and_then(|it| it.images.placement);
         let architectures = self.cluster.architectures(placement.as_ref(), &kept.policy);
-        Ok(Ok(World {
+        Ok(Ok(GatheredSsp {
             ssp: ssp.clone(),
             architectures,
             kept,

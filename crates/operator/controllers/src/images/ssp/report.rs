@@ -1,4 +1,4 @@
-//! What is told of an SSP: its status, that of the policy, and events.
+//! Status of an SSP and of the policy, and events.
 
 use api::golden::GoldenImagePolicy;
 use api::ssp::SSP;
@@ -8,12 +8,12 @@ use golden_images::ssp::{Decision, status};
 use jiff::Timestamp;
 use runtime::{Error, Events, Manager, kind_of};
 
-use super::gather::World;
-use super::{COMPONENT, Layer};
+use super::gather::GatheredSsp;
+use super::{COMPONENT, SspController};
 use crate::images::cluster::ssp_kind;
 use crate::status::write;
 
-/// Tells.
+/// Events of SSPs.
 pub(super) struct Report {
     events: Events,
 }
@@ -21,12 +21,12 @@ pub(super) struct Report {
 impl Report {
     pub(super) fn new(manager: &Manager) -> Self {
         Self {
-            events: crate::words::events(manager, COMPONENT),
+            events: crate::reasons::events(manager, COMPONENT),
         }
     }
 
-    /// Tells what came and went. Labels and annotations that were put right are nothing to tell.
-    pub(super) fn carried_out(&self, ssp: &SSP, actions: &[Action]) {
+    /// Emits events for created and deleted objects; corrected labels and annotations are not worth one.
+    pub(super) fn emit_action_events(&self, ssp: &SSP, actions: &[Action]) {
         for action in actions {
             let of = action.of();
             let named = |kind: &golden_images::action::Kind| {
@@ -34,7 +34,7 @@ impl Report {
             };
             match action {
                 Action::Create { kind, .. } => {
-                    let message = format!("made {}", named(kind));
+                    let message = format!("created {}", named(kind));
                     self.events.normal(ssp, "Created", message);
                 }
                 Action::Delete { kind, why, .. } => {
@@ -53,8 +53,8 @@ impl Report {
         }
     }
 
-    /// Tells what became wrong.
-    fn decided(&self, ssp: &SSP, decided: &api::ssp::SspStatus) {
+    /// Emits events for new problems.
+    fn emit_new_problems(&self, ssp: &SSP, decided: &api::ssp::SspStatus) {
         let before = status::degraded(ssp.status.as_ref()).and_then(|it| it.message);
         let Some(wrong) = status::degraded(Some(decided)) else {
             return;
@@ -67,9 +67,9 @@ impl Report {
     }
 }
 
-impl Layer {
-    /// Writes the status of an SSP if it is another, and tells what became wrong.
-    pub(super) async fn tell(&self, ssp: &SSP, decision: &Decision) -> Result<(), Error> {
+impl SspController {
+    /// Writes the status of an SSP if it changed, and emits events for new problems.
+    pub(super) async fn report_status(&self, ssp: &SSP, decision: &Decision) -> Result<(), Error> {
         let wanted = status::status(ssp, decision, Timestamp::now());
         if ssp.status.as_ref() == Some(&wanted) {
             return Ok(());
@@ -82,23 +82,23 @@ impl Layer {
             COMPONENT,
         )
         .await?;
-        self.report.decided(ssp, &wanted);
+        self.report.emit_new_problems(ssp, &wanted);
         Ok(())
     }
 
-    /// Writes what there is into the status of the policy, if there is one.
-    pub(super) async fn tell_policy(
+    /// Writes the inventory into the status of the policy, if there is one.
+    pub(super) async fn report_policy(
         &self,
-        world: &World,
+        inputs: &GatheredSsp,
         decision: &Decision,
     ) -> Result<(), Error> {
-        let Some(object) = &world.kept.object else {
+        let Some(object) = &inputs.kept.object else {
             return Ok(());
         };
         let wanted = policy::status::status(
             object,
-            &world.kept.complaints,
-            &world.architectures,
+            &inputs.kept.complaints,
+            &inputs.architectures,
             decision.images.clone(),
             Timestamp::now(),
         );

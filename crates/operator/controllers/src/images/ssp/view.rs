@@ -1,4 +1,4 @@
-//! Lets everybody see and copy golden images: one role, and its binding.
+//! Lets all authenticated users view and clone golden images: one Role and its RoleBinding.
 
 use api::ssp::{GOLDEN_NAMESPACE, SSP};
 use golden_images::ssp::view::{self, NAME};
@@ -9,11 +9,11 @@ use kube::{Api, Client, Resource};
 use runtime::{Absent as _, Error};
 use serde::Serialize;
 
-use super::{COMPONENT, Layer};
+use super::{COMPONENT, SspController};
 
-impl Layer {
-    /// Has everybody see golden images, where there is a place for them.
-    pub(super) async fn open_home(&self, ssp: &SSP) -> Result<(), Error> {
+impl SspController {
+    /// Creates the Role and RoleBinding, once the namespace exists.
+    pub(super) async fn grant_view(&self, ssp: &SSP) -> Result<(), Error> {
         if self.namespaces.get("", GOLDEN_NAMESPACE).is_none() {
             return Ok(());
         }
@@ -24,8 +24,8 @@ impl Layer {
         put(&self.client, ssp, &binding, same).await
     }
 
-    /// Takes it back, with everything else that was made for an SSP.
-    pub(super) async fn close_home(&self, ssp: &SSP) -> Result<(), Error> {
+    /// Deletes both, like the other objects created for an SSP.
+    pub(super) async fn revoke_view(&self, ssp: &SSP) -> Result<(), Error> {
         remove::<RoleBinding>(&self.client, ssp).await?;
         remove::<Role>(&self.client, ssp).await
     }
@@ -40,12 +40,12 @@ where
     K: runtime::Kind<DynamicType = ()> + Resource<Scope = NamespaceResourceScope>,
 {
     let api: Api<K> = Api::namespaced(client.clone(), GOLDEN_NAMESPACE);
-    let live = api.get(NAME).await.or_absent();
+    let live = api.get(NAME).await.not_found_as_none();
     let live = live.map_err(Error::api(format!("getting {}", title::<K>())))?;
     Ok((api, live))
 }
 
-/// Makes an object as it has to be, unless it is, or is somebody else's.
+/// Creates or updates an object, unless it is current or not ours.
 async fn put<K>(
     client: &Client,
     ssp: &SSP,
@@ -84,7 +84,7 @@ where
     };
     api.delete(NAME, &params)
         .await
-        .or_absent()
+        .not_found_as_none()
         .map_err(Error::api(format!("deleting {}", title::<K>())))?;
     Ok(())
 }

@@ -1,8 +1,8 @@
-//! As much of the language of Helm's templates as the chart uses; anything else is an error.
+//! The subset of Helm's template language that the chart uses; anything else is an error.
 
 use serde_json::{Value, json};
 
-/// A template filled with values.
+/// A rendered template.
 pub(super) fn render(template: &str, values: &Value, namespace: &str) -> String {
     let context = json!({
         "Values": values,
@@ -10,7 +10,7 @@ pub(super) fn render(template: &str, values: &Value, namespace: &str) -> String 
         "Chart": { "AppVersion": crate::VERSION },
     });
     let mut out = String::new();
-    // Whether what is inside each `if` that is open is there.
+    // Whether each open `if` is true.
     let mut open: Vec<bool> = Vec::new();
     let mut rest = template;
     while let Some((before, action)) = rest.split_once("{{") {
@@ -42,7 +42,7 @@ pub(super) fn render(template: &str, values: &Value, namespace: &str) -> String 
     out + rest
 }
 
-/// What is before the braces that are in no string, and what is after.
+/// The text before the closing braces, and the text after; braces in strings do not count.
 fn end_of(text: &str) -> (&str, &str) {
     let mut quote = None;
     for (at, letter) in text.char_indices() {
@@ -56,7 +56,7 @@ fn end_of(text: &str) -> (&str, &str) {
     panic!("no end in {text:.60}");
 }
 
-/// As Go has it.
+/// Truth of a value, as in Go templates.
 fn truth(value: &Value) -> bool {
     match value {
         Value::Null => false,
@@ -79,7 +79,7 @@ fn evaluate(text: &str, context: &Value) -> Value {
     value
 }
 
-/// Words, with what is in parentheses and in quotes as one.
+/// Tokens; parentheses and quotes form one token.
 fn words(text: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let (mut depth, mut quote) = (0, None);

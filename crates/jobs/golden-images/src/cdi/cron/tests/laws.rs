@@ -1,38 +1,38 @@
-//! What holds whatever happens.
+//! Properties that hold for any sequence of events.
 
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::world::{World, digest, name};
+use super::fixture::{CronFixture, digest, name};
 use crate::action::Kind;
 use crate::cdi::failure::Reason;
 
-/// Something that happens.
+/// An external event.
 #[derive(Debug, Clone)]
 enum Event {
-    /// The registry has a version.
+    /// The source offers a version.
     Poll(char, Option<&'static str>),
-    /// The registry says no.
+    /// The poll fails.
     Refuse(Reason),
-    /// All imports that run succeed.
+    /// All running imports succeed.
     Succeed,
-    /// All imports that run fail.
+    /// All running imports fail.
     Fail(&'static str),
-    /// All snapshots can be used.
+    /// All snapshots become ready.
     Ready,
-    /// A version is held on to, or none.
+    /// A version is pinned, or none.
     Pin(Option<char>),
-    /// So many imports are kept.
+    /// `importsToKeep` changes.
     Keep(i32),
     /// A version is being cloned, or none.
     Busy(Option<char>),
-    /// Somebody deletes a version.
+    /// The objects of a version are deleted.
     Vanish(char),
-    /// What imports are kept as.
+    /// The import format changes.
     Snapshots(bool),
-    /// Whether there are nodes of the architecture.
+    /// Whether exist are nodes of the architecture.
     Nodes(bool),
     Later(i64),
 }
@@ -63,33 +63,33 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-fn running(world: &World) -> Vec<String> {
-    let volumes = world.names(Kind::DataVolume).into_iter();
+fn running(fixture: &CronFixture) -> Vec<String> {
+    let volumes = fixture.names(Kind::DataVolume).into_iter();
     volumes
         .filter(|name| {
             let key = (Kind::DataVolume, (*name).to_owned());
-            world.objects[&key]["status"]["phase"] != "Succeeded"
+            fixture.objects[&key]["status"]["phase"] != "Succeeded"
         })
         .map(str::to_owned)
         .collect()
 }
 
-fn happen(world: &mut World, event: &Event) {
+fn apply_event(fixture: &mut CronFixture, event: &Event) {
     match event {
-        Event::Poll(letter, content) => world.answer(*letter, *content),
-        Event::Refuse(reason) => world.refuse(*reason),
+        Event::Poll(letter, content) => fixture.answer(*letter, *content),
+        Event::Refuse(reason) => fixture.refuse(*reason),
         Event::Succeed => {
-            for name in running(world) {
-                world.phase(&name, "Succeeded");
+            for name in running(fixture) {
+                fixture.phase(&name, "Succeeded");
             }
         }
         Event::Fail(reason) => {
-            for name in running(world) {
-                world.fail(&name, reason, "it failed");
+            for name in running(fixture) {
+                fixture.fail(&name, reason, "it failed");
             }
         }
         Event::Ready => {
-            for ((kind, _), object) in &mut world.objects {
+            for ((kind, _), object) in &mut fixture.objects {
                 if *kind == Kind::Snapshot {
                     object["status"] = json!({ "readyToUse": true });
                 }
@@ -100,38 +100,38 @@ fn happen(world: &mut World, event: &Event) {
             let pins: Vec<Value> = pins
                 .map(|it| json!({ "architecture": "arm64", "digest": digest(*it) }))
                 .collect();
-            world.policy(json!({ "images": [{
+            fixture.policy(json!({ "images": [{
                 "name": "fedora", "namespace": "images", "pins": pins,
             }] }));
         }
-        Event::Keep(count) => world.cron["spec"]["importsToKeep"] = json!(count),
-        Event::Busy(letter) => world.busy = letter.iter().map(|it| name(*it)).collect(),
+        Event::Keep(count) => fixture.cron["spec"]["importsToKeep"] = json!(count),
+        Event::Busy(letter) => fixture.busy = letter.iter().map(|it| name(*it)).collect(),
         Event::Vanish(letter) => {
             for kind in [Kind::DataVolume, Kind::Claim, Kind::Snapshot] {
-                world.objects.remove(&(kind, name(*letter)));
+                fixture.objects.remove(&(kind, name(*letter)));
             }
         }
-        Event::Snapshots(on) => world.storage.snapshots = *on,
-        Event::Nodes(there) => {
-            let all = there.then(|| "arm64".to_owned());
-            world.nodes = all.into_iter().collect();
+        Event::Snapshots(on) => fixture.storage.snapshots = *on,
+        Event::Nodes(exist) => {
+            let all = exist.then(|| "arm64".to_owned());
+            fixture.nodes = all.into_iter().collect();
         }
-        Event::Later(seconds) => world.now += seconds,
+        Event::Later(seconds) => fixture.now += seconds,
     }
 }
 
-/// Versions of which there is something that can be cloned.
-fn versions(world: &World) -> BTreeSet<String> {
-    let claims = world.names(Kind::Claim).into_iter();
-    let unfinished = running(world);
+/// Versions with something to clone.
+fn versions(fixture: &CronFixture) -> BTreeSet<String> {
+    let claims = fixture.names(Kind::Claim).into_iter();
+    let unfinished = running(fixture);
     let claims = claims.filter(|it| !unfinished.iter().any(|other| other == it));
-    let all = claims.chain(world.names(Kind::Snapshot));
+    let all = claims.chain(fixture.names(Kind::Snapshot));
     all.map(str::to_owned).collect()
 }
 
-/// What the DataSource stands for.
-fn pointed(world: &World) -> Option<String> {
-    let source = world.stands_for();
+/// The object that the DataSource refers to.
+fn pointed(fixture: &CronFixture) -> Option<String> {
+    let source = fixture.managed_source();
     let of = [&source["pvc"], &source["snapshot"]];
     let mut names = of.into_iter().filter_map(|it| it["name"].as_str());
     names.next().map(str::to_owned)
@@ -140,44 +140,43 @@ fn pointed(world: &World) -> Option<String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// There is an end, and what is done is not done again (`settle`); no step takes away what the
-    /// DataSource stands for (`carry_out`); what is kept beyond the number is in use; and what happened
-    /// decides what comes of it.
+    /// Decisions converge and are idempotent (`settle`); no step deletes what the DataSource refers
+    /// to (`apply`); surplus imports are in use; and equal events lead to equal states.
     #[test]
-    fn imports_come_to_an_end(events in proptest::collection::vec(event(), 1..24)) {
-        let mut world = World::new();
-        let mut again = World::new();
+    fn imports_converge(events in proptest::collection::vec(event(), 1..24)) {
+        let mut fixture = CronFixture::new();
+        let mut again = CronFixture::new();
         for event in &events {
-            let before = pointed(&world);
-            happen(&mut world, event);
-            let decision = world.settle();
-            prop_assert_eq!(&world.decide().actions, &Vec::new());
+            let before = pointed(&fixture);
+            apply_event(&mut fixture, event);
+            let decision = fixture.settle();
+            prop_assert_eq!(&fixture.decide().actions, &Vec::new());
 
-            // Whatever fails, what was there before goes on being there.
-            let now = pointed(&world);
-            prop_assert!(before.is_none() || now.is_some(), "the DataSource stands for nothing");
+            // On any failure, the previous import stays available.
+            let now = pointed(&fixture);
+            prop_assert!(before.is_none() || now.is_some(), "the DataSource refers to nothing");
             if before != now {
                 let now = now.clone().unwrap_or_default();
-                prop_assert!(versions(&world).contains(&now), "{now} is not there");
+                prop_assert!(versions(&fixture).contains(&now), "{now} does not exist");
             }
 
-            let current = world.cron["status"]["currentImports"][0]["DataVolumeName"].as_str();
+            let current = fixture.cron["status"]["currentImports"][0]["DataVolumeName"].as_str();
             let current = current.unwrap_or_default().to_owned();
-            let keep = world.cron["spec"]["importsToKeep"].as_u64().unwrap_or(0);
-            let besides = versions(&world)
+            let keep = fixture.cron["spec"]["importsToKeep"].as_u64().unwrap_or(0);
+            let besides = versions(&fixture)
                 .into_iter()
-                .filter(|it| *it != current && Some(it) != now.as_ref() && !world.busy.contains(it))
+                .filter(|it| *it != current && Some(it) != now.as_ref() && !fixture.busy.contains(it))
                 .count();
-            if world.condition("UpToDate").0 == "True" {
+            if fixture.condition("UpToDate").0 == "True" {
                 prop_assert!(decision.failure.is_none());
                 prop_assert_eq!(Some(&current), now.as_ref(), "what is newest is what is cloned");
                 prop_assert!((besides as u64) < keep.max(1), "{besides} beyond {keep}");
             }
 
-            happen(&mut again, event);
+            apply_event(&mut again, event);
             again.settle();
-            prop_assert_eq!(&again.cron, &world.cron);
-            prop_assert_eq!(&again.objects, &world.objects);
+            prop_assert_eq!(&again.cron, &fixture.cron);
+            prop_assert_eq!(&again.objects, &fixture.objects);
         }
     }
 }

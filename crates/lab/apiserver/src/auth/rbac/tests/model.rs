@@ -1,4 +1,4 @@
-//! The indexed policy decides as one does who reads all bindings from the first to the last.
+//! The indexed policy agrees with a scan of all bindings.
 
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
@@ -96,7 +96,7 @@ fn any_change() -> impl Strategy<Value = Change> {
     })
 }
 
-/// All objects there are, in the plainest form.
+/// All objects in a plain list.
 #[derive(Default)]
 struct Model(Vec<(Kind, Value)>);
 
@@ -215,9 +215,9 @@ proptest! {
         }
     }
 
-    /// Whoever has rules that include others is allowed whatever those allow.
+    /// Users whose rules cover others are allowed whatever those allow.
     #[test]
-    fn what_is_covered_is_allowed(
+    fn covered_rules_are_allowed(
         held in prop::collection::vec(any_rule(), 0..4),
         wanted in prop::collection::vec(any_rule(), 0..3),
         asked in any_attributes(),

@@ -26,7 +26,7 @@ fn conditions_are_true_or_false() {
 }
 
 #[test]
-fn what_does_not_compile_is_reported_with_its_place() {
+fn compile_errors_have_their_position() {
     let errors = texts("params.x == 1", &["bool"]);
     assert!(
         errors[0].starts_with(

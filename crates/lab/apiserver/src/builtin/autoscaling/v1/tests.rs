@@ -17,7 +17,7 @@ fn cpu(percentage: i32) -> Value {
 }
 
 #[test]
-fn cpu_has_a_field_of_its_own() {
+fn cpu_utilization_has_its_own_field() {
     let object = v2(
         &json!({ "maxReplicas": 3, "metrics": [cpu(50)] }),
         &empty_status(),
@@ -82,7 +82,7 @@ fn without_metrics_cpu_is_the_default() {
 }
 
 #[test]
-fn annotations_that_cannot_be_read_are_dropped() {
+fn malformed_annotations_are_dropped() {
     let old = json!({
         "apiVersion": "autoscaling/v1",
         "metadata": { "annotations": { METRICS: "[5]", STATUSES: "{", BEHAVIOR: "{\"ScaleUp\":5}", "kept": "x" } },

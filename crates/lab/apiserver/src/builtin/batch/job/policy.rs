@@ -1,4 +1,4 @@
-//! When a job is done, and when it has failed.
+//! Completion, success and failure policies of a job.
 
 use machinery::field::{ErrorKind, FieldError, Path};
 use machinery::json::go_quote;
@@ -185,7 +185,7 @@ fn check_conditions(path: &Path, conditions: &[Value]) -> Errors {
     errors
 }
 
-/// Rules for being done early.
+/// Rules for early success.
 pub(super) fn check_success(path: &Path, spec: &Value) -> Errors {
     if spec.text("completionMode") != "Indexed" {
         let detail = "requires indexed completion mode";
@@ -297,7 +297,7 @@ fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
             Some(last) if last >= from => return order(last, from),
             _ => last = Some(to),
         }
-        // Indexes are of any size here; whether they fit is for the caller to say.
+        // Indexes of any size are parsed; the caller checks their range.
         total = to
             .saturating_sub(from)
             .saturating_add(1)

@@ -1,4 +1,4 @@
-//! What may change in a job once it exists.
+//! Mutable fields of an existing job.
 
 use machinery::field::{ErrorKind, FieldError, Path};
 use serde_json::Value;
@@ -13,8 +13,8 @@ pub(super) fn check(new: &Value, old: &Value) -> Errors {
     let with_prefixes = had(super::NAME_LABEL) && had(super::UID_LABEL);
     let mut errors = super::check_generated_selector(new, with_prefixes);
     errors.extend(super::check_spec(new));
-    // Upstream checks the spec once as a new one and once as a changed one; repeated messages are
-    // shown once, repeated causes twice.
+    // Upstream validates the spec once as a new one and once as a changed one; repeated messages
+    // are reported once, repeated causes twice.
     errors.extend(super::check_spec(new));
     let path = Path::new("spec");
     let (spec, was) = (new.at("spec"), old.at("spec"));

@@ -16,7 +16,7 @@ pub(super) const COLUMNS: &[Column] = &[
     column(
         "Status",
         "string",
-        "What the pod is doing, or what is wrong with it",
+        "Status of the pod, or the reason of its failure",
     ),
     column(
         "Restarts",
@@ -38,7 +38,7 @@ pub(super) const COLUMNS: &[Column] = &[
     ),
 ];
 
-/// Restarts and when the last of them was.
+/// Number of restarts, and the time of the last one.
 #[derive(Default)]
 struct Restarts {
     count: i64,
@@ -103,8 +103,8 @@ pub(super) fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-/// Init containers: whether one is still under way, how many sidecars are ready, restarts of all
-/// and of sidecars alone.
+/// Init containers: whether one is still running, how many sidecars are ready, restarts of all and
+/// of sidecars alone.
 fn look_at_inits(
     pod: &Value,
     inits: &[Value],
@@ -150,7 +150,7 @@ fn ending(terminated: &Value) -> String {
     }
 }
 
-/// Main containers, last first so that the first one's trouble is what shows.
+/// Main containers, last first, so that the status shows the first failing one.
 fn look_at_containers(pod: &Value, reason: &mut String, restarts: &mut Restarts) -> usize {
     let mut ready = 0;
     let mut running = false;

@@ -1,4 +1,4 @@
-//! The quality of service class: how much of what a pod may use is promised to it.
+//! The quality of service class of a pod.
 
 use machinery::quantity::Quantity;
 use serde_json::Value;
@@ -41,7 +41,7 @@ pub(super) fn class(spec: &Value) -> &'static str {
     }
 }
 
-/// Adds up cpu and memory; says whether both were there.
+/// Adds up cpu and memory; returns whether both were present.
 fn add<'a>(sums: &mut Sums<'a>, owner: &'a Value, path: &str) -> bool {
     let mut found = 0;
     for (name, value) in owner.entries(path) {

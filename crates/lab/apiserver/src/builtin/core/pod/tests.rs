@@ -24,7 +24,7 @@ const FORBIDDEN: &str = "spec: Forbidden: pod updates may not change fields othe
     `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)\n";
 
 #[test]
-fn changes_that_are_not_allowed_are_shown_as_a_genuine_server_shows_them() {
+fn forbidden_changes_are_reported_as_in_kube_apiserver() {
     let errors = update_errors(&pod(&json!({})), &[("spec.hostNetwork", json!(true))]);
     let difference = "@@ -44,7 +44,7 @@\n  \"AutomountServiceAccountToken\": null,\n  \"NodeName\": \
         \"\",\n  \"SecurityContext\": {\n-  \"HostNetwork\": false,\n+  \"HostNetwork\": true,\n   \
@@ -43,7 +43,7 @@ fn changes_that_are_not_allowed_are_shown_as_a_genuine_server_shows_them() {
 }
 
 #[test]
-fn a_gated_pod_may_be_narrowed_down() {
+fn gated_pod_accepts_additional_node_affinity() {
     let gated = pod(&json!({
         "schedulingGates": [{ "name": "x.example.com/g" }],
         "nodeSelector": { "a": "b" },
@@ -89,7 +89,7 @@ fn a_gated_pod_may_be_narrowed_down() {
 }
 
 #[test]
-fn only_pods_that_run_get_time_to_end() {
+fn only_running_pods_get_a_grace_period() {
     let strategy = find(&pod(&json!({}))).1;
     let mut running = created(&pod(&json!({ "nodeName": "n" })));
     assert_eq!(
@@ -120,7 +120,7 @@ fn quality_of_service_follows_requests_and_limits() {
 }
 
 #[test]
-fn the_table_says_what_is_wrong_first() {
+fn table_shows_the_first_problem() {
     let now: Timestamp = "2026-11-15T12:00:00Z".parse().unwrap();
     let cases = [
         (json!({ "phase": "Pending" }), ["0/1", "Pending", "0"]),

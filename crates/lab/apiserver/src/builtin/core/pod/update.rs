@@ -1,4 +1,4 @@
-//! What may change in a pod once it exists (`ValidatePodUpdate` and its kin).
+//! Mutable fields of an existing pod (`ValidatePodUpdate` and related functions).
 
 use machinery::field::{FieldError, Path};
 use serde_json::Value;
@@ -91,7 +91,7 @@ fn validate_main(new: &Value, old: &Value) -> Errors {
     errors
 }
 
-/// The new spec with everything that may change put back, and errors in those changes.
+/// The new spec with all permitted changes reverted, and errors in those changes.
 fn without_allowed_changes(path: &Path, spec: &Value, was: &Value) -> (Value, Errors) {
     let mut errors = Errors::new();
     let mut munged = spec.clone();
@@ -268,7 +268,7 @@ fn validate_ephemeral(new: &Value, old: &Value) -> Errors {
     errors
 }
 
-/// Keeps all of a pod but the resources of its containers.
+/// Restores all fields of a pod except the resources of its containers.
 pub(super) fn keep_all_but_resources(new: &mut Value, old: &Value) {
     let mut spec = old.at("spec").clone();
     for field in ["containers", "initContainers"] {

@@ -169,7 +169,7 @@ fn check_affinity(path: &Path, spec: &Value) -> Errors {
     errors
 }
 
-/// Cluster addresses, families and policy have to fit together.
+/// Cluster addresses, families and policy have to be consistent.
 fn check_addresses(service: &Value, old: &Value) -> Errors {
     if service.text("spec.type") == "ExternalName" {
         return Vec::new();
@@ -482,7 +482,7 @@ fn check_load_balancer(new: &Value, old: &Value) -> Errors {
     errors
 }
 
-/// What is worth saying about a service.
+/// Warnings about a service.
 pub(super) fn warnings(service: &Value) -> Vec<String> {
     let mut warnings = Vec::new();
     let hints = "service.kubernetes.io/topology-aware-hints";

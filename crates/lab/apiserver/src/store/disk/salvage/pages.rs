@@ -1,9 +1,9 @@
 //! A reader of redb's pages that expects any of them to be damaged.
 //!
-//! The layout is that of file format 3 (redb's `docs/design.md`): trees of pages whose branches name their children
-//! by region, index and order. No length or offset is believed before it has been compared with the page it is in,
-//! no page is visited twice, and keys outside of the bounds that the branch above has set make a page unreadable: a
-//! page that was to be overwritten when the machine stopped still has the records of its former life.
+//! The layout is that of file format 3 (redb's `docs/design.md`): trees of pages whose branches
+//! name their children by region, index and order. Lengths and offsets are checked against their
+//! page before use, no page is visited twice, and keys outside the bounds of the parent branch make
+//! a page unreadable: a page that was being overwritten at the crash may still hold stale records.
 
 #[cfg(test)]
 mod tests;
@@ -20,13 +20,13 @@ const MAGIC: [u8; 9] = *b"redb\x1A\x0A\xA9\x0D\x0A";
 const PAGE_SIZE_AT: u64 = 12;
 const REGION_HEADER_PAGES_AT: u64 = 16;
 const REGION_DATA_PAGES_AT: u64 = 20;
-/// The commits and the place of the root of the tables in each, behind a byte that says whether there is one.
+/// The commits and the offset of the table root in each, after a byte that marks its presence.
 const COMMITS: [u64; 2] = [64, 192];
 const HAS_ROOT_AT: u64 = 1;
 const ROOT_AT: u64 = 8;
 const LEAF: u8 = 1;
 const BRANCH: u8 = 2;
-/// In the definition of a table: whether it has a root, and the root.
+/// In a table's definition: whether it has a root, and the root.
 const TABLE_HAS_ROOT: usize = 9;
 const TABLE_ROOT: usize = 10;
 /// Deeper than any tree of 2^64 records.
@@ -46,7 +46,7 @@ pub(super) struct Pages<'a> {
     unreadable: usize,
 }
 
-/// How wide keys and values are, if they all have one width.
+/// Fixed widths of keys and values, if any.
 #[derive(Clone, Copy)]
 struct Widths {
     key: Option<usize>,
@@ -54,7 +54,7 @@ struct Widths {
 }
 
 impl<'a> Pages<'a> {
-    /// Where the commits of a file are; none if it is no database at all.
+    /// Offsets of the commits; empty if the file is no database.
     pub(super) fn commits(file: &File) -> io::Result<&'static [u64]> {
         let mut magic = [0; MAGIC.len()];
         let last = COMMITS[1] + 128;
@@ -90,7 +90,7 @@ impl<'a> Pages<'a> {
         })
     }
 
-    /// How many pages could not be read so far.
+    /// Number of unreadable pages so far.
     pub(super) fn unreadable(&self) -> usize {
         self.unreadable
     }
@@ -153,7 +153,7 @@ impl<'a> Pages<'a> {
         root
     }
 
-    /// Visits the entries below a page. Keys that are numbers have bounds.
+    /// Visits the entries below a page. Numeric keys have bounds.
     fn walk(
         &mut self,
         page: u64,
@@ -214,7 +214,7 @@ fn count(page: &[u8]) -> Option<usize> {
     Some(usize::from(u16::from_le_bytes(*bytes)))
 }
 
-/// Calls `each` for every entry of a leaf, or for none of them if the leaf makes no sense.
+/// Calls `each` for every entry of a leaf, or for none of them if the leaf is inconsistent.
 fn visit_leaf(
     page: &[u8],
     widths: Widths,

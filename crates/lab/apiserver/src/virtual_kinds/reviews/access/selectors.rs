@@ -1,10 +1,10 @@
-//! Selectors in access reviews. Authorizers that know selectors may decide by them, and what of a
-//! selector could not be understood is left out of the question, with a word about it.
+//! Selectors in access reviews. Authorizers with selector support may decide by them; requirements
+//! that do not parse are ignored, with an evaluation error.
 
 use machinery::selector::{FieldSelector, LabelSelector};
 use serde_json::Value;
 
-/// What was left out of the selectors of a question, as an evaluation error; empty for nothing.
+/// The ignored requirements as an evaluation error; empty if there are none.
 pub(super) fn ignored(resource: &Value) -> String {
     let fields = Reading::of(
         &resource["fieldSelector"],
@@ -58,14 +58,14 @@ impl Reading {
     }
 }
 
-/// Fields can be equal to one value, or differ from it.
+/// Field requirements support one value, equal or not equal.
 fn field_requirement(requirement: &Value) -> bool {
     let values = requirement["values"].as_array().map_or(0, Vec::len);
     matches!(requirement["operator"].as_str(), Some("In" | "NotIn")) && values == 1
 }
 
 fn label_requirement(requirement: &Value) -> bool {
-    // The rest has been validated.
+    // The other fields have been validated.
     matches!(
         requirement["operator"].as_str(),
         Some("In" | "NotIn" | "Exists" | "DoesNotExist")

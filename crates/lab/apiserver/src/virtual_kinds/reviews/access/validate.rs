@@ -1,4 +1,4 @@
-//! What an access review has to say, and may not say.
+//! Validation of access reviews.
 
 use machinery::field::{FieldError, Path};
 use machinery::meta;
@@ -53,7 +53,7 @@ fn names_anybody(spec: &Value) -> bool {
         || groups.is_some_and(|groups| !groups.is_empty())
 }
 
-/// Exactly one of a resource and a path is asked about.
+/// Exactly one of resource and path attributes has to be set.
 fn subject_errors(spec: &Value) -> Vec<FieldError> {
     let path = Path::new("spec");
     let error = match (
@@ -75,7 +75,7 @@ fn subject_errors(spec: &Value) -> Vec<FieldError> {
     vec![error]
 }
 
-/// A selector is given as text or in parts, not both and not neither.
+/// A selector is either raw or a list of requirements.
 fn selector_errors(
     resource: &Value,
     field: &str,
@@ -104,7 +104,7 @@ fn selector_errors(
     errors
 }
 
-/// Unknown operators pass: a newer client may know more of them.
+/// Unknown operators are accepted: a newer client may have more of them.
 fn field_errors(path: &Path, requirement: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if requirement["key"].as_str().unwrap_or_default().is_empty() {
@@ -115,7 +115,7 @@ fn field_errors(path: &Path, requirement: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// Nothing of a review is stored, so nothing of its metadata would mean anything.
+/// Reviews are not stored, so their metadata has to be empty.
 fn has_no_metadata(review: &Value, local: bool) -> bool {
     let metadata = review["metadata"].as_object().into_iter().flatten();
     metadata
@@ -123,7 +123,7 @@ fn has_no_metadata(review: &Value, local: bool) -> bool {
         .all(|(field, _)| local && field == "namespace")
 }
 
-/// A local review is about resources of its own namespace.
+/// A local review has to be for resources of its own namespace.
 fn local_errors(review: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let spec = &review["spec"];
@@ -152,7 +152,7 @@ fn given<'a>(spec: &'a Value, field: &str) -> Option<&'a Value> {
     spec.get(field).filter(|value| !value.is_null())
 }
 
-/// Errors quote upstream's internal type, whose fields have no JSON names.
+/// Errors contain upstream's internal type, whose fields have no JSON names.
 fn internal_form(asked: &Value) -> Value {
     let text = |field: &str| asked[field].as_str().unwrap_or_default().to_owned();
     json!({"Path": text("path"), "Verb": text("verb")})

@@ -1,4 +1,4 @@
-//! Which nodes a DaemonSet is meant for.
+//! Selection of nodes for a DaemonSet.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use runtime::{Change, Key};
 use serde_json::{Value, json};
 
 use super::{node, pod, set};
-use crate::workloads::daemon_set::places::{Atlas, Demands, Verdict, matters};
+use crate::workloads::daemon_set::places::{Atlas, Demands, NodeVerdict, matters};
 use crate::workloads::daemon_set::template;
 
 fn taint(key: &str, effect: &str) -> Value {
@@ -16,40 +16,40 @@ fn taint(key: &str, effect: &str) -> Value {
 }
 
 #[rstest]
-#[case::any_node(json!({}), json!({}), json!([]), Verdict::Run)]
-#[case::label(json!({ "nodeSelector": { "disk": "ssd" } }), json!({ "disk": "ssd" }), json!([]), Verdict::Run)]
-#[case::no_label(json!({ "nodeSelector": { "disk": "ssd" } }), json!({}), json!([]), Verdict::Leave)]
+#[case::any_node(json!({}), json!({}), json!([]), NodeVerdict::Run)]
+#[case::label(json!({ "nodeSelector": { "disk": "ssd" } }), json!({ "disk": "ssd" }), json!([]), NodeVerdict::Run)]
+#[case::no_label(json!({ "nodeSelector": { "disk": "ssd" } }), json!({}), json!([]), NodeVerdict::Leave)]
 #[case::affinity(
     json!({ "affinity": { "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": {
         "nodeSelectorTerms": [{ "matchExpressions": [{ "key": "arch", "operator": "In", "values": ["s390x"] }] }],
     }}}}),
-    json!({ "arch": "amd64" }), json!([]), Verdict::Leave
+    json!({ "arch": "amd64" }), json!([]), NodeVerdict::Leave
 )]
-#[case::another_node(json!({ "nodeName": "other" }), json!({}), json!([]), Verdict::Leave)]
-#[case::this_node(json!({ "nodeName": "here" }), json!({}), json!([]), Verdict::Run)]
-#[case::not_ready(json!({}), json!({}), taint("node.kubernetes.io/not-ready", "NoExecute"), Verdict::Run)]
-#[case::unreachable(json!({}), json!({}), taint("node.kubernetes.io/unreachable", "NoExecute"), Verdict::Run)]
-#[case::disk(json!({}), json!({}), taint("node.kubernetes.io/disk-pressure", "NoSchedule"), Verdict::Run)]
-#[case::memory(json!({}), json!({}), taint("node.kubernetes.io/memory-pressure", "NoSchedule"), Verdict::Run)]
-#[case::pid(json!({}), json!({}), taint("node.kubernetes.io/pid-pressure", "NoSchedule"), Verdict::Run)]
-#[case::cordoned(json!({}), json!({}), taint("node.kubernetes.io/unschedulable", "NoSchedule"), Verdict::Run)]
-#[case::no_network(json!({}), json!({}), taint("node.kubernetes.io/network-unavailable", "NoSchedule"), Verdict::Stay)]
+#[case::another_node(json!({ "nodeName": "other" }), json!({}), json!([]), NodeVerdict::Leave)]
+#[case::this_node(json!({ "nodeName": "here" }), json!({}), json!([]), NodeVerdict::Run)]
+#[case::not_ready(json!({}), json!({}), taint("node.kubernetes.io/not-ready", "NoExecute"), NodeVerdict::Run)]
+#[case::unreachable(json!({}), json!({}), taint("node.kubernetes.io/unreachable", "NoExecute"), NodeVerdict::Run)]
+#[case::disk(json!({}), json!({}), taint("node.kubernetes.io/disk-pressure", "NoSchedule"), NodeVerdict::Run)]
+#[case::memory(json!({}), json!({}), taint("node.kubernetes.io/memory-pressure", "NoSchedule"), NodeVerdict::Run)]
+#[case::pid(json!({}), json!({}), taint("node.kubernetes.io/pid-pressure", "NoSchedule"), NodeVerdict::Run)]
+#[case::cordoned(json!({}), json!({}), taint("node.kubernetes.io/unschedulable", "NoSchedule"), NodeVerdict::Run)]
+#[case::no_network(json!({}), json!({}), taint("node.kubernetes.io/network-unavailable", "NoSchedule"), NodeVerdict::Stay)]
 #[case::no_network_needed(
     json!({ "hostNetwork": true }), json!({}),
-    taint("node.kubernetes.io/network-unavailable", "NoSchedule"), Verdict::Run
+    taint("node.kubernetes.io/network-unavailable", "NoSchedule"), NodeVerdict::Run
 )]
-#[case::not_to_be_put_there(json!({}), json!({}), taint("dedicated", "NoSchedule"), Verdict::Stay)]
-#[case::to_be_driven_away(json!({}), json!({}), taint("dedicated", "NoExecute"), Verdict::Leave)]
-#[case::better_not(json!({}), json!({}), taint("dedicated", "PreferNoSchedule"), Verdict::Run)]
+#[case::not_to_be_put_there(json!({}), json!({}), taint("dedicated", "NoSchedule"), NodeVerdict::Stay)]
+#[case::to_be_driven_away(json!({}), json!({}), taint("dedicated", "NoExecute"), NodeVerdict::Leave)]
+#[case::better_not(json!({}), json!({}), taint("dedicated", "PreferNoSchedule"), NodeVerdict::Run)]
 #[case::tolerated(
     json!({ "tolerations": [{ "operator": "Exists" }] }), json!({}), taint("dedicated", "NoExecute"),
-    Verdict::Run
+    NodeVerdict::Run
 )]
-fn verdicts(
+fn nodes_are_judged_by_taints_and_affinity(
     #[case] spec: Value,
     #[case] labels: Value,
     #[case] taints: Value,
-    #[case] expected: Verdict,
+    #[case] expected: NodeVerdict,
 ) {
     let mut pod = json!({ "containers": [{ "name": "agent", "image": "one" }] });
     for (key, value) in spec.as_object().unwrap() {
@@ -61,7 +61,7 @@ fn verdicts(
 }
 
 #[test]
-fn heartbeats_do_not_matter() {
+fn heartbeats_are_ignored() {
     let before = node("a", &json!({ "x": "y" }), &json!([]));
     let mut after = before.clone();
     after.status = serde_json::from_value(json!({
@@ -77,7 +77,7 @@ fn heartbeats_do_not_matter() {
 }
 
 #[test]
-fn only_sets_to_which_a_node_is_something_else_hear_of_it() {
+fn node_change_enqueues_only_affected_sets() {
     let change = |old: Option<Node>, new: Option<Node>| Change {
         old: old.map(Arc::new),
         new: new.map(Arc::new),
@@ -96,25 +96,25 @@ fn only_sets_to_which_a_node_is_something_else_hear_of_it() {
     let mut heard = atlas.note(&change(None, Some(plain.clone())));
     heard.sort();
     assert_eq!(heard, [key.clone(), picky_key.clone()]);
-    assert_eq!(atlas.verdicts(&picky)["a"], Verdict::Leave);
+    assert_eq!(atlas.verdicts(&picky)["a"], NodeVerdict::Leave);
     let heard = atlas.note(&change(Some(plain.clone()), Some(labelled.clone())));
     assert_eq!(heard, [picky_key]);
-    assert_eq!(atlas.verdicts(&picky)["a"], Verdict::Run);
-    assert_eq!(atlas.verdicts(&everywhere)["a"], Verdict::Run);
+    assert_eq!(atlas.verdicts(&picky)["a"], NodeVerdict::Run);
+    assert_eq!(atlas.verdicts(&everywhere)["a"], NodeVerdict::Run);
     let heard = atlas.note(&change(Some(labelled.clone()), None));
     assert_eq!(heard.len(), 2);
     assert!(atlas.verdicts(&everywhere).is_empty());
-    // Another template is judged anew.
+    // Another template is evaluated anew.
     atlas.note(&change(None, Some(labelled)));
     let moved = set(&json!({
         "/metadata/generation": 3,
         "/spec/template/spec/nodeSelector": { "disk": "tape" },
     }));
-    assert_eq!(atlas.verdicts(&moved)["a"], Verdict::Leave);
+    assert_eq!(atlas.verdicts(&moved)["a"], NodeVerdict::Leave);
 }
 
 #[test]
-fn pods_are_pinned_to_their_node_and_bear_its_troubles() {
+fn pods_are_pinned_to_their_node_and_tolerate_its_conditions() {
     let set = set(&json!({
         "/metadata/annotations": { "deprecated.daemonset.template.generation": "7" },
         "/spec/template/spec/tolerations": [
@@ -148,7 +148,7 @@ fn pods_are_pinned_to_their_node_and_bear_its_troubles() {
 }
 
 #[test]
-fn pods_know_their_node_before_and_after_they_are_assigned() {
+fn target_node_is_known_before_and_after_binding() {
     let assigned = pod("p", "there", "h", &json!({}));
     assert_eq!(template::target(&assigned), Some("there"));
     let nowhere = pod("p", "", "h", &json!({}));

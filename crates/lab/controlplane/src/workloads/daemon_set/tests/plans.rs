@@ -1,4 +1,4 @@
-//! What is done about the pods of a DaemonSet.
+//! Plans for the pods of a DaemonSet.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::{now, pod, set};
-use crate::workloads::daemon_set::decide::{Facts, Plan, decide, status};
-use crate::workloads::daemon_set::places::{Verdict, Verdicts};
+use crate::workloads::daemon_set::decide::{DaemonSetInputs, Plan, decide, status};
+use crate::workloads::daemon_set::places::{NodeVerdict, Verdicts};
 
 const NOT_READY: &str = "/status/conditions";
 
-fn nodes(verdicts: &[(&str, Verdict)]) -> Verdicts {
+fn nodes(verdicts: &[(&str, NodeVerdict)]) -> Verdicts {
     verdicts
         .iter()
         .map(|(name, verdict)| (Arc::from(*name), *verdict))
@@ -24,17 +24,17 @@ fn nodes(verdicts: &[(&str, Verdict)]) -> Verdicts {
 }
 
 fn plan(set: &DaemonSet, nodes: &Verdicts, pods: &[Arc<Pod>]) -> Plan {
-    let facts = Facts {
+    let inputs = DaemonSetInputs {
         set,
         hash: "new",
         nodes,
         pods,
         now: now(),
     };
-    decide(&facts, |_| None)
+    decide(&inputs, |_| None)
 }
 
-/// Nodes that get pods, and pods that go.
+/// Nodes that get pods, and pods to delete.
 fn summary(plan: &Plan) -> (Vec<&str>, Vec<&str>) {
     let names = plan
         .delete
@@ -51,13 +51,13 @@ fn surging() -> DaemonSet {
 }
 
 #[test]
-fn every_node_that_suits_gets_one_pod() {
+fn every_matching_node_gets_one_pod() {
     let nodes = nodes(&[
-        ("a", Verdict::Run),
-        ("b", Verdict::Run),
-        ("c", Verdict::Stay),
-        ("d", Verdict::Leave),
-        ("e", Verdict::Stay),
+        ("a", NodeVerdict::Run),
+        ("b", NodeVerdict::Run),
+        ("c", NodeVerdict::Stay),
+        ("d", NodeVerdict::Leave),
+        ("e", NodeVerdict::Stay),
     ]);
     let pods = [
         pod("a1", "a", "new", &json!({})),
@@ -71,13 +71,13 @@ fn every_node_that_suits_gets_one_pod() {
 }
 
 #[test]
-fn the_oldest_of_several_stays() {
+fn oldest_of_several_pods_stays() {
     let younger = json!({ "/metadata/creationTimestamp": "2026-01-01T11:00:00Z" });
     let pods = [
         pod("young", "a", "new", &younger),
         pod("old", "a", "new", &json!({})),
     ];
-    let nodes = nodes(&[("a", Verdict::Run)]);
+    let nodes = nodes(&[("a", NodeVerdict::Run)]);
     assert_eq!(
         summary(&plan(&set(&json!({})), &nodes, &pods)),
         (vec![], vec!["young"])
@@ -85,10 +85,10 @@ fn the_oldest_of_several_stays() {
 }
 
 #[test]
-fn a_pod_that_is_ending_holds_its_place() {
+fn terminating_pod_blocks_its_node() {
     let ending = json!({ "/metadata/deletionTimestamp": super::NOW });
     let pods = [pod("p", "a", "new", &ending.clone())];
-    let nodes = nodes(&[("a", Verdict::Run)]);
+    let nodes = nodes(&[("a", NodeVerdict::Run)]);
     assert_eq!(plan(&set(&json!({})), &nodes, &pods), Plan::default());
     assert_eq!(
         summary(&plan(&surging(), &nodes, &pods)),
@@ -104,32 +104,32 @@ fn a_pod_that_is_ending_holds_its_place() {
 }
 
 #[test]
-fn pods_that_failed_are_replaced_when_their_time_has_come() {
+fn failed_pods_are_replaced_after_backoff() {
     let pods = [
         pod("failed", "a", "new", &json!({ "/status/phase": "Failed" })),
         pod("done", "b", "new", &json!({ "/status/phase": "Succeeded" })),
     ];
     let (set, nodes) = (
         set(&json!({})),
-        nodes(&[("a", Verdict::Run), ("b", Verdict::Run)]),
+        nodes(&[("a", NodeVerdict::Run), ("b", NodeVerdict::Run)]),
     );
-    let facts = Facts {
+    let inputs = DaemonSetInputs {
         set: &set,
         hash: "new",
         nodes: &nodes,
         pods: &pods,
         now: now(),
     };
-    let at_once = decide(&facts, |_| None);
+    let at_once = decide(&inputs, |_| None);
     assert_eq!(summary(&at_once), (vec![], vec!["failed", "done"]));
     assert_eq!(at_once.ended.len(), 2);
-    let later = decide(&facts, |_| Some(Duration::from_secs(4)));
+    let later = decide(&inputs, |_| Some(Duration::from_secs(4)));
     assert_eq!(summary(&later), (vec![], vec!["done"]));
     assert_eq!(later.next_look, Some(Duration::from_secs(4)));
 }
 
 #[test]
-fn pods_for_nodes_that_are_gone_are_given_up() {
+fn pods_for_deleted_nodes_are_deleted() {
     let pinned = json!({ "/spec": {
         "containers": [],
         "affinity": { "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": {
@@ -154,13 +154,17 @@ fn pods_for_nodes_that_are_gone_are_given_up() {
 #[case::nothing_allowed_means_one(json!({ "maxUnavailable": 0 }), json!({}), &["a1"])]
 #[case::broken_ones_do_not_count_but_use_up(json!({}), json!({ NOT_READY: [] }), &["d1"])]
 #[case::broken_ones_first(json!({ "maxUnavailable": 2 }), json!({ NOT_READY: [] }), &["d1", "a1"])]
-fn old_pods_give_way(#[case] rolling: Value, #[case] last: Value, #[case] expected: &[&str]) {
+fn rolling_update_replaces_old_pods(
+    #[case] rolling: Value,
+    #[case] last: Value,
+    #[case] expected: &[&str],
+) {
     let mut update = json!({ "maxUnavailable": 1, "maxSurge": 0 });
     for (key, value) in rolling.as_object().unwrap() {
         update[key] = value.clone();
     }
     let set = set(&json!({ "/spec/updateStrategy/rollingUpdate": update }));
-    let nodes = nodes(&["a", "b", "c", "d"].map(|name| (name, Verdict::Run)));
+    let nodes = nodes(&["a", "b", "c", "d"].map(|name| (name, NodeVerdict::Run)));
     let pods = [
         pod("a1", "a", "old", &json!({})),
         pod("b1", "b", "old", &json!({})),
@@ -174,18 +178,18 @@ fn old_pods_give_way(#[case] rolling: Value, #[case] last: Value, #[case] expect
 }
 
 #[test]
-fn nobody_gives_way_unless_deleted() {
+fn on_delete_replaces_only_deleted_pods() {
     let set = set(&json!({ "/spec/updateStrategy": { "type": "OnDelete" } }));
     let pods = [pod("a1", "a", "old", &json!({}))];
     assert_eq!(
-        plan(&set, &nodes(&[("a", Verdict::Run)]), &pods),
+        plan(&set, &nodes(&[("a", NodeVerdict::Run)]), &pods),
         Plan::default()
     );
 }
 
 #[test]
-fn new_pods_come_beside_old_ones_and_take_over() {
-    let both = nodes(&[("a", Verdict::Run), ("b", Verdict::Run)]);
+fn surge_adds_new_pods_before_removing_old_ones() {
+    let both = nodes(&[("a", NodeVerdict::Run), ("b", NodeVerdict::Run)]);
     let old = [
         pod("a1", "a", "old", &json!({})),
         pod("b1", "b", "old", &json!({})),
@@ -202,13 +206,13 @@ fn new_pods_come_beside_old_ones_and_take_over() {
 }
 
 #[test]
-fn the_status_counts_nodes() {
+fn status_counts_nodes() {
     let nodes = nodes(&[
-        ("a", Verdict::Run),
-        ("b", Verdict::Run),
-        ("c", Verdict::Run),
-        ("d", Verdict::Stay),
-        ("e", Verdict::Leave),
+        ("a", NodeVerdict::Run),
+        ("b", NodeVerdict::Run),
+        ("c", NodeVerdict::Run),
+        ("d", NodeVerdict::Stay),
+        ("e", NodeVerdict::Leave),
     ]);
     let pods = [
         pod("a1", "a", "new", &json!({})),
@@ -216,7 +220,7 @@ fn the_status_counts_nodes() {
         pod("d1", "d", "new", &json!({})),
     ];
     let set = set(&json!({}));
-    let facts = Facts {
+    let inputs = DaemonSetInputs {
         set: &set,
         hash: "new",
         nodes: &nodes,
@@ -224,7 +228,7 @@ fn the_status_counts_nodes() {
         now: now(),
     };
     assert_eq!(
-        serde_json::to_value(status(&facts)).unwrap(),
+        serde_json::to_value(status(&inputs)).unwrap(),
         json!({
             "desiredNumberScheduled": 3,
             "currentNumberScheduled": 2,
@@ -238,7 +242,7 @@ fn the_status_counts_nodes() {
     );
 }
 
-/// What a plan leads to: pods go at once, new ones are available if `ready` says so.
+/// Applies a plan: pods are deleted at once, new ones are available if `ready`.
 fn apply(plan: &Plan, pods: &mut Vec<Arc<Pod>>, count: &mut usize, ready: bool) {
     pods.retain(|pod| !plan.delete.iter().any(|gone| Arc::ptr_eq(gone, pod)));
     for node in &plan.create {
@@ -254,8 +258,8 @@ fn apply(plan: &Plan, pods: &mut Vec<Arc<Pod>>, count: &mut usize, ready: bool) 
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
-    /// Whatever there was, in the end every node has the one pod it should have, and nothing is left
-    /// to do. On the way no more pods are missing than the set allows, if none was missing before.
+    /// From any state every node ends up with the one pod it should have, and the plan is empty. On
+    /// the way no more pods are missing than the set allows, if none was missing before.
     #[test]
     fn plans_converge_within_bounds(
         verdicts in prop::collection::vec(0u8..3, 1..12),
@@ -267,11 +271,11 @@ proptest! {
         }}));
         let names: Vec<String> = (0..verdicts.len()).map(|number| format!("node{number:02}")).collect();
         let nodes: Verdicts = names.iter().zip(&verdicts).map(|(name, verdict)| {
-            let verdict = [Verdict::Run, Verdict::Stay, Verdict::Leave][usize::from(*verdict)];
+            let verdict = [NodeVerdict::Run, NodeVerdict::Stay, NodeVerdict::Leave][usize::from(*verdict)];
             (Arc::from(name.as_str()), verdict)
         }).collect();
         let run: BTreeSet<&str> = nodes.iter()
-            .filter(|(_, verdict)| **verdict == Verdict::Run)
+            .filter(|(_, verdict)| **verdict == NodeVerdict::Run)
             .map(|(name, _)| &**name)
             .collect();
         let mut pods: Vec<Arc<Pod>> = run.iter().map(|node| pod(node, node, "old", &json!({}))).collect();

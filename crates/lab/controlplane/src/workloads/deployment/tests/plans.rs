@@ -1,20 +1,20 @@
-//! Single decisions.
+//! Single plans.
 
 use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use super::{NOW, World, deployment, now};
+use super::{Fixture, NOW, deployment, now};
 
 #[test]
-fn a_new_set_is_what_kube_controller_manager_would_create() {
-    let world = World::new(deployment(&json!({
+fn new_set_matches_kube_controller_manager() {
+    let fixture = Fixture::new(deployment(&json!({
         "/metadata/annotations": {
             "team": "shop",
             "kubectl.kubernetes.io/last-applied-configuration": "{}",
         },
     })));
-    let plan = world.plan();
+    let plan = fixture.plan();
     let created = serde_json::to_value(plan.create.unwrap()).unwrap();
     let hash = created["metadata"]["labels"]["pod-template-hash"]
         .as_str()
@@ -76,108 +76,108 @@ fn a_new_set_is_what_kube_controller_manager_would_create() {
 #[test]
 fn collisions_change_the_name() {
     let name = |status: Value| {
-        let world = World::new(deployment(&json!({ "/status": status })));
-        world.plan().create.unwrap().metadata.name.unwrap()
+        let fixture = Fixture::new(deployment(&json!({ "/status": status })));
+        fixture.plan().create.unwrap().metadata.name.unwrap()
     };
     assert_eq!(name(json!({})), name(json!({})));
     assert_ne!(name(json!({})), name(json!({ "collisionCount": 1 })));
 }
 
 #[test]
-fn rollouts_that_do_not_get_on_time_out() {
-    let mut world = World::new(deployment(&json!({})));
-    world.apply(world.plan());
-    world.settle(|_, _| 0);
-    world.apply(world.plan());
+fn stuck_rollouts_time_out() {
+    let mut fixture = Fixture::new(deployment(&json!({})));
+    fixture.apply(fixture.plan());
+    fixture.settle(|_, _| 0);
+    fixture.apply(fixture.plan());
     assert_eq!(
-        world.condition("Progressing").unwrap().1,
+        fixture.condition("Progressing").unwrap().1,
         "ReplicaSetUpdated"
     );
-    let plan = world.plan();
-    assert_eq!(plan.deployment, world.deployment);
+    let plan = fixture.plan();
+    assert_eq!(plan.deployment, fixture.deployment);
     assert_eq!(plan.next_look.unwrap().as_secs(), 601);
     let on_time = now()
         .checked_add(jiff::SignedDuration::from_secs(600))
         .unwrap();
-    assert_eq!(world.plan_at(on_time).deployment, world.deployment);
+    assert_eq!(fixture.plan_at(on_time).deployment, fixture.deployment);
     let late = now()
         .checked_add(jiff::SignedDuration::from_secs(601))
         .unwrap();
-    let plan = world.plan_at(late);
+    let plan = fixture.plan_at(late);
     assert_eq!(plan.next_look, None);
-    world.apply(plan);
-    let name = world.sets[0].metadata.name.clone().unwrap();
+    fixture.apply(plan);
+    let name = fixture.sets[0].metadata.name.clone().unwrap();
     assert_eq!(
-        world.condition("Progressing").unwrap(),
+        fixture.condition("Progressing").unwrap(),
         (
             "False".to_owned(),
             "ProgressDeadlineExceeded".to_owned(),
             format!("ReplicaSet \"{name}\" has timed out progressing."),
         )
     );
-    world.run();
+    fixture.run();
     assert_eq!(
-        world.condition("Progressing").unwrap().1,
+        fixture.condition("Progressing").unwrap().1,
         "NewReplicaSetAvailable"
     );
 }
 
 #[test]
-fn failures_of_sets_are_passed_on_and_end() {
-    let mut world = World::new(deployment(&json!({})));
-    world.apply(world.plan());
+fn set_failures_are_propagated_and_cleared() {
+    let mut fixture = Fixture::new(deployment(&json!({})));
+    fixture.apply(fixture.plan());
     let failed = json!([{
         "type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "quota",
         "lastTransitionTime": NOW,
     }]);
-    world.settle(|_, _| 0);
-    let set = std::sync::Arc::make_mut(&mut world.sets[0]);
+    fixture.settle(|_, _| 0);
+    let set = std::sync::Arc::make_mut(&mut fixture.sets[0]);
     set.status.as_mut().unwrap().conditions = serde_json::from_value(failed).unwrap();
-    world.apply(world.plan());
+    fixture.apply(fixture.plan());
     assert_eq!(
-        world.condition("ReplicaFailure").unwrap(),
+        fixture.condition("ReplicaFailure").unwrap(),
         (
             "True".to_owned(),
             "FailedCreate".to_owned(),
             "quota".to_owned()
         )
     );
-    std::sync::Arc::make_mut(&mut world.sets[0])
+    std::sync::Arc::make_mut(&mut fixture.sets[0])
         .status
         .as_mut()
         .unwrap()
         .conditions = None;
-    world.apply(world.plan());
-    assert_eq!(world.condition("ReplicaFailure"), None);
+    fixture.apply(fixture.plan());
+    assert_eq!(fixture.condition("ReplicaFailure"), None);
 }
 
 #[test]
-fn templates_are_the_same_whether_or_not_what_is_empty_is_written() {
-    let mut world = World::new(deployment(&json!({})));
-    world.run();
-    world.change(|object| object["spec"]["template"]["metadata"]["annotations"] = json!({}));
-    world.change(|object| object["spec"]["template"]["spec"]["volumes"] = json!([]));
-    assert_eq!(world.plan().create, None);
-    world.change(|object| {
+fn templates_are_compared_without_empty_fields() {
+    let mut fixture = Fixture::new(deployment(&json!({})));
+    fixture.run();
+    fixture.change(|object| object["spec"]["template"]["metadata"]["annotations"] = json!({}));
+    fixture.change(|object| object["spec"]["template"]["spec"]["volumes"] = json!([]));
+    assert_eq!(fixture.plan().create, None);
+    fixture.change(|object| {
         object["spec"]["template"]["spec"]["volumes"] = json!([{ "name": "v", "emptyDir": {} }]);
     });
-    assert!(world.plan().create.is_some());
+    assert!(fixture.plan().create.is_some());
 }
 
 #[test]
-fn deployments_that_go_are_only_counted() {
-    let mut world = World::new(deployment(&json!({})));
-    world.run();
-    world.set_image("two");
-    world.change(|object| object["metadata"]["deletionTimestamp"] = json!(NOW));
-    let plan = world.plan();
+fn deleted_deployments_only_update_their_status() {
+    let mut fixture = Fixture::new(deployment(&json!({})));
+    fixture.run();
+    fixture.set_image("two");
+    fixture.change(|object| object["metadata"]["deletionTimestamp"] = json!(NOW));
+    let plan = fixture.plan();
     assert_eq!(plan.create, None);
     assert_eq!(plan.update, []);
     assert_eq!(plan.deployment.status.unwrap().observed_generation, Some(3));
 }
 
 #[test]
-fn strategies_nobody_knows_are_refused() {
+fn unknown_strategies_are_rejected() {
     let object = deployment(&json!({ "/spec/strategy": { "type": "BigBang" } }));
     let error = super::decide(&object, &[], &HashSet::default(), now()).unwrap_err();
     assert_eq!(

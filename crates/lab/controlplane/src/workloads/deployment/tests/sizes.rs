@@ -1,4 +1,4 @@
-//! How many pods each ReplicaSet of a Deployment is to have.
+//! Sizes of a Deployment's ReplicaSets.
 
 use proptest::prelude::*;
 use rstest::rstest;
@@ -30,7 +30,7 @@ fn size(replicas: i32, available: i32) -> Size {
 #[case::no_room(10, 2, 12, 4, 4)]
 #[case::never_more_than_wanted(10, 5, 10, 9, 10)]
 #[case::too_many(10, 0, 14, 12, 10)]
-fn new_sets_take_the_room_there_is(
+fn new_set_grows_within_the_surge_limit(
     #[case] replicas: i32,
     #[case] surge: i32,
     #[case] total: i32,
@@ -49,7 +49,7 @@ fn new_sets_take_the_room_there_is(
     rolling(10, 2, 0), size(2, 2), &[size(5, 5), size(5, 3)], &[5, 3]
 )]
 #[case::those_on_their_way_out_do_not_count(rolling(10, 2, 0), size(2, 2), &[size(8, 10)], &[8])]
-fn old_sets_give_what_can_be_spared(
+fn old_sets_shrink_within_the_availability_limit(
     #[case] wanted: Wanted,
     #[case] new: Size,
     #[case] old: &[Size],
@@ -64,7 +64,7 @@ fn old_sets_give_what_can_be_spared(
 #[case::the_rest_to_the_largest(rolling(12, 0, 0), &[(2, Some(10)), (8, Some(10))], &[2, 10])]
 #[case::down_to_nothing(rolling(0, 3, 0), &[(5, Some(13)), (8, Some(13))], &[0, 0])]
 #[case::the_surge_counts(rolling(10, 2, 0), &[(3, Some(6)), (3, Some(6))], &[6, 6])]
-fn sets_grow_and_shrink_together(
+fn sets_scale_proportionally(
     #[case] wanted: Wanted,
     #[case] sets: &[(i32, Option<i32>)],
     #[case] expected: &[i32],
@@ -80,9 +80,9 @@ fn sets_grow_and_shrink_together(
 }
 
 proptest! {
-    /// Together the sets get exactly what is allowed, and none less than nothing.
+    /// The sizes add up to what is allowed, and none is negative.
     #[test]
-    fn shares_add_up(
+    fn proportional_sizes_add_up(
         sizes in prop::collection::vec(1i32..50, 1..6),
         replicas in 1i32..200,
         surge in 0i32..20,
@@ -98,9 +98,9 @@ proptest! {
         prop_assert!(spread.iter().all(|size| *size >= 0));
     }
 
-    /// What is taken away never leaves less than has to be there, of what was there.
+    /// Scaling down never violates the availability limit.
     #[test]
-    fn enough_stays(
+    fn minimum_availability_is_kept(
         replicas in 0i32..30,
         unavailable in 0i32..10,
         new in (0i32..30, 0i32..30),
@@ -111,7 +111,7 @@ proptest! {
         let new = size(new.0, new.1.min(new.0));
         let old: Vec<Size> = old.into_iter().map(|(all, good)| size(all, good.min(all))).collect();
         let shrunk = shrink_old(&wanted, new, &old);
-        // A set that shrinks loses its broken pods first, as ReplicaSets do.
+        // A set that shrinks removes its unavailable pods first, as ReplicaSets do.
         let left: i32 = old.iter().zip(&shrunk).map(|(size, now)| size.available.min(*now)).sum();
         let there: i32 = old.iter().map(|size| size.available).sum();
         let least = (there + new.available).min(replicas - unavailable);

@@ -5,7 +5,7 @@ use super::Config;
 use crate::operators::kubevirt::fixtures::config;
 
 #[test]
-fn without_a_word_all_is_as_by_default() {
+fn missing_configuration_uses_defaults() {
     for config in [
         Config::of(None),
         config(&json!({})),
@@ -22,19 +22,19 @@ fn without_a_word_all_is_as_by_default() {
     );
 }
 
-/// Which models nodes have no label for, and which an administrator calls obsolete.
+/// Models without a node label, and models listed as obsolete in the configuration.
 #[rstest]
-// The list that is built in hides, and calls nothing obsolete.
+// The built-in list hides labels, but does not count as configured.
 #[case(json!({}), "Opteron_G1", true, false)]
 #[case(json!({}), "Opteron_G1-v1", true, false)]
 #[case(json!({}), "Penryn", false, false)]
 // Only the key counts.
 #[case(json!({ "obsoleteCPUModels": { "Penryn": true } }), "Penryn", true, true)]
 #[case(json!({ "obsoleteCPUModels": { "Penryn": false } }), "Penryn", true, true)]
-// A list replaces the one that is built in, also an empty one.
+// A configured list replaces the built-in one, even if it is empty.
 #[case(json!({ "obsoleteCPUModels": { "Penryn": true } }), "Opteron_G1", false, false)]
 #[case(json!({ "obsoleteCPUModels": {} }), "486", false, false)]
-fn only_the_keys_of_a_list_count(
+fn only_keys_of_the_obsolete_list_count(
     #[case] configuration: Value,
     #[case] model: &str,
     #[case] hidden: bool,
@@ -46,7 +46,7 @@ fn only_the_keys_of_a_list_count(
 }
 
 #[test]
-fn a_list_is_printed_as_go_does() {
+fn obsolete_list_is_printed_as_go_does() {
     let config = config(&json!({ "obsoleteCPUModels": { "b": true, "a": false } }));
     assert_eq!(config.obsolete_as_printed(), "map[a:false b:true]");
 }

@@ -11,7 +11,7 @@ use crate::operators::kubevirt::fixtures::config;
 #[case::own(json!({ "domain": { "cpu": { "model": "EPYC" } } }), json!({ "cpuModel": "Haswell" }), "EPYC")]
 #[case::arm(json!({ "architecture": "arm64" }), json!({ "cpuModel": "Haswell" }), "host-passthrough")]
 #[case::mainframe(json!({ "architecture": "s390x" }), json!({ "cpuModel": "gen15a-base" }), "gen15a-base")]
-fn an_instance_gets_a_model(
+fn instance_gets_a_default_model(
     #[case] mut spec: Value,
     #[case] configuration: Value,
     #[case] model: &str,
@@ -28,7 +28,7 @@ fn an_instance_gets_a_model(
 }
 
 #[test]
-fn an_instance_gets_an_architecture_and_a_strategy() {
+fn instance_gets_default_architecture_and_eviction_strategy() {
     let mut spec = json!({});
     fill(
         &mut spec,
@@ -42,11 +42,11 @@ fn an_instance_gets_an_architecture_and_a_strategy() {
 #[case(json!({ "architecture": "arm64", "domain": { "cpu": { "model": "host-model" } } }), Some("only model supported on Arm64"))]
 #[case(json!({ "architecture": "arm64", "domain": { "cpu": { "model": "best-match-model" } } }), Some("spec.domain.cpu.model"))]
 #[case(json!({ "architecture": "arm64", "domain": { "cpu": { "model": "host-passthrough" } } }), None)]
-// A name nobody knows is admitted, and never scheduled.
+// An unknown model is admitted, but no node matches it.
 #[case(json!({ "architecture": "amd64", "domain": { "cpu": { "model": "Hasswell" } } }), None)]
 #[case(json!({ "architecture": "amd64", "domain": { "cpu": { "features": [{ "name": "aes", "policy": "maybe" }] } } }), Some("CPU feature aes uses policy maybe that is not supported."))]
 #[case(json!({ "architecture": "amd64", "domain": { "cpu": { "features": [{ "name": "aes" }, { "name": "avx", "policy": "forbid" }] } } }), None)]
-fn what_kubevirt_refuses_is_refused(#[case] spec: Value, #[case] says: Option<&str>) {
+fn invalid_instances_are_rejected_as_in_kubevirt(#[case] spec: Value, #[case] says: Option<&str>) {
     let refusal = refusal(&spec);
     assert_eq!(refusal.is_some(), says.is_some(), "{refusal:?}");
     if let (Some(refusal), Some(says)) = (refusal, says) {

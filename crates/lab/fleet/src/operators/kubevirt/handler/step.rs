@@ -1,4 +1,4 @@
-//! What a node does next about an instance.
+//! The next action of a node for an instance.
 
 use k8s_openapi::api::core::v1::Node;
 use kube::api::DynamicObject;
@@ -9,24 +9,24 @@ use crate::operators::kubevirt::labels::CPU_MODEL;
 use crate::operators::kubevirt::launcher::{Launcher, model};
 use crate::operators::kubevirt::object::{is_leaving, phase, text};
 
-/// What is to be done.
+/// The next action.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step<'a> {
-    /// Nothing until something changes.
+    /// Wait for a change.
     Nothing,
     /// Start the guest in this pod.
     Run(&'a Launcher),
     /// Stop the guest.
     ShutDown,
-    /// The guest ended by itself.
+    /// The guest shut itself down.
     Ended,
-    /// The guest is gone, and nobody asked for it.
+    /// The guest is gone without a request to stop it.
     Crashed,
-    /// libvirt does not start such a guest here, and says why.
+    /// libvirt does not start the guest on this node, with its error.
     Refused(String),
 }
 
-/// What is to be done about an instance by the node it is on.
+/// The next action for an instance on its node.
 pub(super) fn step<'a>(
     instance: &DynamicObject,
     node: Option<&Node>,
@@ -48,7 +48,7 @@ pub(super) fn step<'a>(
         "Failed" => return Step::Crashed,
         _ => {}
     }
-    // A launcher that is told to stop tells its guest.
+    // A launcher pod that is being deleted stops its guest.
     if is_leaving(instance) || launcher.leaving {
         return Step::ShutDown;
     }
@@ -62,12 +62,12 @@ pub(super) fn step<'a>(
     }
 }
 
-/// What libvirt has against a model on a node. It knows nothing of what KubeVirt calls obsolete.
+/// libvirt's error for a model on a node. libvirt is not aware of KubeVirt's obsolete models.
 fn refusal(model: &str, node: &Node, cpu: Option<&Cpu>) -> Option<String> {
     if matches!(model, "" | "host-model" | "host-passthrough") {
         return None;
     }
-    // A node of which nothing else is known has only its labels.
+    // Without a CPU annotation the node's labels decide.
     let labelled = || {
         let labels = node.metadata.labels.as_ref();
         labels.is_some_and(|labels| labels.contains_key(&format!("{CPU_MODEL}{model}")))

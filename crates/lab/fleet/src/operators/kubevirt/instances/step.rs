@@ -1,38 +1,38 @@
-//! What virt-controller does next about an instance.
+//! The next action of virt-controller for an instance.
 
 use kube::api::DynamicObject;
 
 use crate::operators::kubevirt::launcher::Launcher;
 use crate::operators::kubevirt::object::{is_leaving, phase};
 
-/// What is to be done.
+/// The next action.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step<'a> {
-    /// Nothing until something changes.
+    /// Wait for a change.
     Nothing,
-    /// Take note of an instance.
+    /// Accept a new instance.
     Accept,
-    /// Make a pod for it.
+    /// Create its launcher pod.
     Launch,
-    /// It has a pod.
+    /// The launcher pod exists.
     Begin,
-    /// No node takes the pod, for this reason.
+    /// The launcher pod is unschedulable, for this reason.
     Wait(&'a str),
-    /// The pod is ready: its node goes on.
+    /// The launcher pod is ready: hand over to virt-handler on its node.
     HandOver(&'a Launcher),
-    /// It will never run.
+    /// The instance cannot run any more.
     Fail(&'static str),
-    /// Have its pods go.
+    /// Delete its launcher pods.
     Clean(Vec<&'a Launcher>),
-    /// Nothing is left of it.
+    /// Remove the finalizer.
     Release,
 }
 
-/// What is to be done about an instance that has these pods.
+/// The next action for an instance with these launcher pods.
 pub(super) fn step<'a>(instance: &DynamicObject, launchers: &'a [Launcher]) -> Step<'a> {
     let launcher = launchers.iter().find(|one| one.migration.is_none());
     match (phase(instance), is_leaving(instance)) {
-        // What runs is stopped by its node first.
+        // A running guest is stopped by its node first.
         ("Scheduled" | "Running", _) => Step::Nothing,
         ("Succeeded" | "Failed", false) => clean(launchers).unwrap_or(Step::Nothing),
         (_, true) => match clean(launchers) {
@@ -61,7 +61,7 @@ pub(super) fn step<'a>(instance: &DynamicObject, launchers: &'a [Launcher]) -> S
     }
 }
 
-/// A pod that ends before its instance runs takes the instance with it.
+/// A launcher pod that ends before its instance runs fails the instance.
 fn fail<'a>() -> Step<'a> {
     Step::Fail("virt-launcher pod terminated before the virtual machine ran")
 }

@@ -19,19 +19,19 @@ fn node(value: Value) -> Node {
 #[case::windows(json!({ "metadata": { "labels": { "kubernetes.io/os": "windows" } } }), false)]
 #[case::control(json!({ "spec": { "taints": [{ "key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule" }] } }), false)]
 #[case::tainted(json!({ "spec": { "taints": [{ "key": "gpu", "effect": "NoSchedule" }] } }), true)]
-fn guests_are_for_linux_workers(#[case] value: Value, #[case] expected: bool) {
+fn only_linux_workers_run_virt_handler(#[case] value: Value, #[case] expected: bool) {
     assert_eq!(has_handler(&node(value)), expected);
 }
 
 #[test]
-fn a_node_of_a_real_cluster_is_left_alone() {
+fn real_nodes_are_not_labelled() {
     let mut node = node(json!({}));
     node.metadata.annotations = None;
     assert!(!has_handler(&node));
 }
 
 #[test]
-fn a_node_is_labelled_as_its_cpu_is() {
+fn labels_follow_the_cpu_annotation() {
     let node = node(json!({ "metadata": { "annotations": { "fleet.medley.dev/cpu": "milan" } } }));
     let labels = wanted(&node, &Config::default());
     assert!(labels.contains_key("cpu-model.node.kubevirt.io/EPYC-Milan"));
@@ -43,12 +43,12 @@ fn a_node_is_labelled_as_its_cpu_is() {
 }
 
 #[rstest]
-// Any value will do.
+// The value does not matter.
 #[case(json!({ "fleet.medley.dev/cpu": "milan", "node-labeller.kubevirt.io/skip-node": "false" }))]
-// Nothing is known about it.
+// No CPU is known.
 #[case(json!({ "fleet.medley.dev/cpu": "pentium9" }))]
 #[case(json!({}))]
-fn a_node_that_is_skipped_keeps_its_labels(#[case] annotations: Value) {
+fn skipped_node_keeps_its_labels(#[case] annotations: Value) {
     let own = json!({ "cpu-model.node.kubevirt.io/Mine": "true" });
     let node = node(json!({ "metadata": { "annotations": annotations, "labels": own } }));
     let labels: Vec<String> = wanted(&node, &Config::default()).into_keys().collect();

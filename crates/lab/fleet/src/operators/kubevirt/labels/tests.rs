@@ -27,10 +27,10 @@ fn small() -> Cpu {
 }
 
 #[test]
-fn a_cpu_has_exactly_these_labels() {
+fn cpu_labels_are_complete() {
     let labels = of_cpu(&small(), "amd64", &config(&json!({})));
     let expected = [
-        // 486 and kvm64 are obsolete. What is known but not usable is still for migrations.
+        // 486 and kvm64 are obsolete. Known but unusable models still get migration labels.
         ("cpu-feature.node.kubevirt.io/aes", "true"),
         ("cpu-model-migration.node.kubevirt.io/Haswell", "true"),
         ("cpu-model-migration.node.kubevirt.io/Nehalem", "true"),
@@ -52,14 +52,14 @@ fn a_cpu_has_exactly_these_labels() {
 #[rstest]
 #[case("arm64")]
 #[case("ppc64le")]
-fn elsewhere_there_are_none(#[case] arch: &str) {
+fn other_architectures_have_no_cpu_labels(#[case] arch: &str) {
     assert_eq!(of_cpu(&small(), arch, &config(&json!({}))), BTreeMap::new());
     let only: Vec<String> = by_default(&small(), arch).into_keys().collect();
     assert_eq!(only, ["kubevirt.io/schedulable"]);
 }
 
 #[test]
-fn an_administrator_hides_models_and_the_own_model_of_a_host() {
+fn configured_obsolete_models_are_hidden() {
     let config = config(&json!({ "obsoleteCPUModels": { "Westmere": false, "Penryn": true } }));
     let labels = of_cpu(&small(), "amd64", &config);
     assert_eq!(
@@ -70,13 +70,13 @@ fn an_administrator_hides_models_and_the_own_model_of_a_host() {
     );
     assert!(!labels.contains_key("cpu-model.node.kubevirt.io/Penryn"));
     assert!(!labels.contains_key("cpu-model-migration.node.kubevirt.io/Westmere"));
-    // Its own list replaces the one that is built in.
+    // A configured list replaces the built-in one.
     assert!(labels.contains_key("cpu-model.node.kubevirt.io/486"));
     assert!(labels.contains_key("host-model-cpu.node.kubevirt.io/Westmere"));
 }
 
 #[test]
-fn what_was_said_before_goes_except_the_vendor() {
+fn relabelling_keeps_only_the_old_vendor() {
     let nothing = config(&json!({}));
     let mut before = of_cpu(&small(), "amd64", &nothing);
     before.insert("kubernetes.io/arch".into(), "amd64".into());
@@ -89,7 +89,7 @@ fn what_was_said_before_goes_except_the_vendor() {
         .keys()
         .filter_map(|key| key.strip_prefix("cpu-vendor.node.kubevirt.io/"))
         .collect();
-    // A flaw of KubeVirt's that is kept.
+    // As in KubeVirt, the old vendor label stays.
     assert_eq!(vendors, ["AMD", "Intel"].into());
     assert!(!after.contains_key("host-model-cpu.node.kubevirt.io/Westmere"));
     assert!(after.contains_key("host-model-cpu.node.kubevirt.io/EPYC-Milan"));
@@ -101,7 +101,7 @@ fn what_was_said_before_goes_except_the_vendor() {
 }
 
 #[test]
-fn all_names_can_be_labels() {
+fn all_model_names_are_valid_label_keys() {
     for generation in crate::model::GENERATIONS {
         for (key, value) in by_default(&generation.describe(), generation.arch) {
             assert_eq!(

@@ -27,7 +27,7 @@ fn selector(pod: &Value) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn a_launcher_says_whose_it_is() {
+fn launcher_identifies_its_instance() {
     let pod = pod(&json!({ "architecture": "amd64" }));
     let meta = &pod["metadata"];
     assert_eq!(meta["generateName"], "virt-launcher-vm-");
@@ -50,12 +50,12 @@ fn a_launcher_says_whose_it_is() {
     assert_eq!(limits["devices.kubevirt.io/kvm"], "1");
 }
 
-/// What a model and features ask of a node, besides what all instances do.
+/// Node selector and affinity that follow from a CPU model and features.
 #[rstest]
 #[case::host_model(json!({ "model": "host-model" }), &[])]
 #[case::passthrough(json!({ "model": "host-passthrough" }), &[])]
 #[case::named(json!({ "model": "Haswell" }), &["cpu-model.node.kubevirt.io/Haswell"])]
-// Nobody has such a label, and a stock KubeVirt does not know better.
+// No node has this label; stock KubeVirt selects it nevertheless.
 #[case::best_match(json!({ "model": "best-match-model" }), &["cpu-model.node.kubevirt.io/best-match-model"])]
 #[case::features(
     json!({ "model": "host-model", "features": [
@@ -64,7 +64,7 @@ fn a_launcher_says_whose_it_is() {
     ] }),
     &["cpu-feature.node.kubevirt.io/aes", "cpu-feature.node.kubevirt.io/avx"]
 )]
-fn a_cpu_asks_for_labels(#[case] cpu: Value, #[case] keys: &[&str]) {
+fn cpu_requirements_become_node_selectors(#[case] cpu: Value, #[case] keys: &[&str]) {
     let pod = pod(&json!({ "architecture": "amd64", "domain": { "cpu": cpu } }));
     let mut expected = BTreeMap::from([
         ("kubernetes.io/arch".to_owned(), "amd64".to_owned()),
@@ -78,22 +78,22 @@ fn a_cpu_asks_for_labels(#[case] cpu: Value, #[case] keys: &[&str]) {
 }
 
 #[test]
-fn what_an_instance_says_counts_more_than_what_all_have_in_common() {
+fn instance_selector_overrides_the_cluster_wide_one() {
     let config = config(
         &json!({ "developerConfiguration": { "nodeSelectors": { "a": "all", "b": "all" } } }),
     );
     let spec = json!({ "architecture": "arm64", "nodeSelector": { "b": "own", "c": "own" } });
     let selector = selector(&render(&instance(&spec), &config));
-    let said = |key: &str| selector.get(key).map(String::as_str);
+    let label = |key: &str| selector.get(key).map(String::as_str);
     assert_eq!(
-        (said("a"), said("b"), said("c")),
+        (label("a"), label("b"), label("c")),
         (Some("all"), Some("own"), Some("own"))
     );
-    assert_eq!(said("kubernetes.io/arch"), Some("arm64"));
+    assert_eq!(label("kubernetes.io/arch"), Some("arm64"));
 }
 
 #[test]
-fn an_instance_with_the_model_of_its_host_avoids_obsolete_hosts_in_every_term() {
+fn host_model_avoids_obsolete_hosts_in_every_term() {
     let required = "requiredDuringSchedulingIgnoredDuringExecution";
     let avoid = json!({ "key": "node-labeller.kubevirt.io/obsolete-host-model", "operator": "DoesNotExist" });
     let plain = pod(&json!({ "domain": { "cpu": { "model": "host-model" } } }));
@@ -120,7 +120,7 @@ fn an_instance_with_the_model_of_its_host_avoids_obsolete_hosts_in_every_term() 
 }
 
 #[test]
-fn forbidden_features_are_avoided_and_a_named_model_avoids_nothing() {
+fn forbidden_features_become_anti_affinity() {
     let spec = json!({ "domain": { "cpu": { "model": "Haswell", "features": [{ "name": "mpx", "policy": "forbid" }] } } });
     let forbidden = pod(&spec).to_string();
     assert!(forbidden.contains("cpu-feature.node.kubevirt.io/mpx"));
@@ -133,7 +133,7 @@ fn forbidden_features_are_avoided_and_a_named_model_avoids_nothing() {
 #[case(json!({}), "100m", "1244Mi")]
 #[case(json!({ "cpu": { "cores": 4, "sockets": 2 }, "memory": { "guest": "2Gi" } }), "800m", "2268Mi")]
 #[case(json!({ "resources": { "requests": { "cpu": "2", "memory": "512Mi" } } }), "2", "732Mi")]
-fn a_launcher_takes_what_its_guest_has(
+fn launcher_requests_the_guests_resources(
     #[case] domain: Value,
     #[case] cpu: &str,
     #[case] memory: &str,

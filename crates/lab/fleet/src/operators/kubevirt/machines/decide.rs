@@ -1,4 +1,4 @@
-//! Whether a machine is to have an instance.
+//! Whether a virtual machine should have an instance.
 
 use std::time::Duration;
 
@@ -9,57 +9,58 @@ use serde_json::{Value, json};
 
 use crate::operators::kubevirt::object::{began, condition, is_final, is_leaving, phase, text};
 
-/// The first wait after an instance that never ran; it grows with the square of such failures.
-const FIRST_WAIT: u32 = 10;
-/// The longest wait.
-const LONGEST_WAIT: u32 = 300;
+/// Base of the backoff in seconds after instances that never ran; it grows with the square of the
+/// failures.
+const BASE_BACKOFF_SECONDS: u32 = 10;
+/// Upper bound of the backoff in seconds.
+const MAX_BACKOFF_SECONDS: u32 = 300;
 
-/// What is known about a machine.
-pub(super) struct Facts<'a> {
+/// Inputs of the decision about a virtual machine.
+pub(super) struct VirtualMachineInputs<'a> {
     pub(super) machine: &'a DynamicObject,
     pub(super) instance: Option<&'a DynamicObject>,
     pub(super) now: Timestamp,
-    /// How many times as fast as in reality it waits.
+    /// Speed of simulated time, which also divides the backoff.
     pub(super) speed: f64,
 }
 
-/// What is to be done.
+/// The next action for a virtual machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Act {
-    /// Nothing.
+pub(super) enum Action {
+    /// Keep the current state.
     Nothing,
-    /// Make an instance.
+    /// Create an instance.
     Start,
     /// Delete the instance.
     Stop,
-    /// Let the machine go.
+    /// Remove the finalizer.
     Finish,
 }
 
-/// What is to be done about a machine, and what is to be said.
+/// The next action for a virtual machine, and its new status.
 #[derive(Debug)]
-pub(super) struct Verdict {
-    pub(super) act: Act,
+pub(super) struct VirtualMachineDecision {
+    pub(super) act: Action,
     pub(super) ready: bool,
-    /// The status; null is what is to be taken back.
+    /// The status patch; null removes a field.
     pub(super) status: Value,
-    /// When there is something to do again.
+    /// When the backoff ends.
     pub(super) wake: Option<Timestamp>,
 }
 
-/// Decides about a machine.
-pub(super) fn decide(facts: &Facts<'_>) -> Verdict {
-    let Facts {
+/// Decides the next action and the status of a virtual machine.
+pub(super) fn decide(inputs: &VirtualMachineInputs<'_>) -> VirtualMachineDecision {
+    let VirtualMachineInputs {
         machine, instance, ..
-    } = *facts;
+    } = *inputs;
     let strategy = strategy(machine);
-    let failure = start_failure(facts);
-    let retry = retry_after(&failure).filter(|at| *at > facts.now);
+    let failure = start_failure(inputs);
+    let retry = retry_after(&failure).filter(|at| *at > inputs.now);
     let request = text(machine, "/status/stateChangeRequests/0/action");
-    let act = act(facts, strategy, request, retry);
+    let act = act(inputs, strategy, request, retry);
     let ready = instance
         .is_some_and(|it| condition(it, "Ready").is_some_and(|ready| ready["status"] == "True"));
-    // What was asked for is forgotten when it has come about.
+    // A state change request is removed once it is fulfilled.
     let answered = match request {
         "Start" => instance.is_some_and(|it| !is_leaving(it) && !is_final(it)),
         "Stop" => instance.is_none(),
@@ -69,13 +70,13 @@ pub(super) fn decide(facts: &Facts<'_>) -> Verdict {
         "created": instance.is_some(),
         "ready": ready,
         "runStrategy": strategy,
-        "printableStatus": printable(facts, strategy, retry),
+        "printableStatus": printable(inputs, strategy, retry),
         "startFailure": failure,
     });
     if answered {
         status["stateChangeRequests"] = Value::Null;
     }
-    Verdict {
+    VirtualMachineDecision {
         act,
         ready,
         status,
@@ -83,17 +84,22 @@ pub(super) fn decide(facts: &Facts<'_>) -> Verdict {
     }
 }
 
-fn act(facts: &Facts<'_>, strategy: &str, request: &str, retry: Option<Timestamp>) -> Act {
-    let Some(instance) = facts.instance else {
-        return match (is_leaving(facts.machine), strategy) {
-            (true, _) => Act::Finish,
-            (false, "Always" | "RerunOnFailure") if retry.is_some() => Act::Nothing,
-            (false, "Always" | "RerunOnFailure" | "Once") if request != "Stop" => Act::Start,
-            (false, "Manual") if request == "Start" => Act::Start,
-            _ => Act::Nothing,
+fn act(
+    inputs: &VirtualMachineInputs<'_>,
+    strategy: &str,
+    request: &str,
+    retry: Option<Timestamp>,
+) -> Action {
+    let Some(instance) = inputs.instance else {
+        return match (is_leaving(inputs.machine), strategy) {
+            (true, _) => Action::Finish,
+            (false, "Always" | "RerunOnFailure") if retry.is_some() => Action::Nothing,
+            (false, "Always" | "RerunOnFailure" | "Once") if request != "Stop" => Action::Start,
+            (false, "Manual") if request == "Start" => Action::Start,
+            _ => Action::Nothing,
         };
     };
-    let unwanted = is_leaving(facts.machine)
+    let unwanted = is_leaving(inputs.machine)
         || strategy == "Halted"
         || request == "Stop"
         || (is_final(instance)
@@ -104,13 +110,13 @@ fn act(facts: &Facts<'_>, strategy: &str, request: &str, retry: Option<Timestamp
                 _ => false,
             });
     if unwanted && !is_leaving(instance) {
-        Act::Stop
+        Action::Stop
     } else {
-        Act::Nothing
+        Action::Nothing
     }
 }
 
-/// When a machine is to run. `running` is an older way to say it.
+/// The run strategy. `spec.running` is its deprecated form.
 fn strategy(machine: &DynamicObject) -> &str {
     match (
         text(machine, "/spec/runStrategy"),
@@ -122,11 +128,11 @@ fn strategy(machine: &DynamicObject) -> &str {
     }
 }
 
-/// How often in a row an instance ended before it ran, and when the next may be made.
-fn start_failure(facts: &Facts<'_>) -> Value {
-    let old = facts.machine.data.pointer("/status/startFailure");
+/// The number of consecutive instances that ended before they ran, and the end of the backoff.
+fn start_failure(inputs: &VirtualMachineInputs<'_>) -> Value {
+    let old = inputs.machine.data.pointer("/status/startFailure");
     let old = old.cloned().unwrap_or_default();
-    let Some(instance) = facts.instance else {
+    let Some(instance) = inputs.instance else {
         return old;
     };
     if began(instance, "Running").is_some() {
@@ -139,13 +145,13 @@ fn start_failure(facts: &Facts<'_>) -> Value {
     let count = old["consecutiveFailCount"].as_u64().unwrap_or_default() + 1;
     let seconds = u32::try_from(count.saturating_mul(count))
         .unwrap_or(u32::MAX)
-        .saturating_mul(FIRST_WAIT)
-        .min(LONGEST_WAIT);
-    let wait = Duration::from_secs(seconds.into()).div_f64(facts.speed);
+        .saturating_mul(BASE_BACKOFF_SECONDS)
+        .min(MAX_BACKOFF_SECONDS);
+    let wait = Duration::from_secs(seconds.into()).div_f64(inputs.speed);
     json!({
         "consecutiveFailCount": count,
         "lastFailedVMIUID": uid,
-        "retryAfterTimestamp": Time(facts.now.checked_add(wait).unwrap_or(facts.now)),
+        "retryAfterTimestamp": Time(inputs.now.checked_add(wait).unwrap_or(inputs.now)),
     })
 }
 
@@ -153,12 +159,16 @@ fn retry_after(failure: &Value) -> Option<Timestamp> {
     failure["retryAfterTimestamp"].as_str()?.parse().ok()
 }
 
-/// How a machine is, in a word.
-fn printable(facts: &Facts<'_>, strategy: &str, retry: Option<Timestamp>) -> &'static str {
-    if is_leaving(facts.machine) {
+/// `status.printableStatus`, KubeVirt's one-word summary.
+fn printable(
+    inputs: &VirtualMachineInputs<'_>,
+    strategy: &str,
+    retry: Option<Timestamp>,
+) -> &'static str {
+    if is_leaving(inputs.machine) {
         return "Terminating";
     }
-    let Some(instance) = facts.instance else {
+    let Some(instance) = inputs.instance else {
         let runs = matches!(strategy, "Always" | "RerunOnFailure" | "Once");
         return match retry {
             Some(_) if runs => "CrashLoopBackOff",
@@ -181,7 +191,7 @@ fn printable(facts: &Facts<'_>, strategy: &str, retry: Option<Timestamp>) -> &'s
     }
 }
 
-/// Whether an instance is on its way to another node.
+/// Whether the instance is being migrated.
 fn is_migrating(instance: &DynamicObject) -> bool {
     let state = instance.data.pointer("/status/migrationState");
     state.is_some_and(|state| !state["migrationUid"].is_null() && state["completed"] != true)

@@ -1,4 +1,4 @@
-//! Instances leave nodes that are being drained.
+//! Evacuation of nodes that are being drained.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,17 +12,17 @@ use crate::operators::kubevirt::context::Context;
 use crate::operators::kubevirt::labels::EVACUATION;
 use crate::operators::kubevirt::object::{is_final, is_leaving, phase, text};
 
-/// How long to wait after an evacuation that failed; twice as long after each further one.
+/// First delay after a failed evacuation; it doubles with each further failure.
 const BACKOFF: Duration = Duration::from_secs(20);
-/// As often is the wait doubled at most.
-const DOUBLINGS: usize = 6;
+/// Maximum number of doublings.
+const MAX_DOUBLINGS: usize = 6;
 
 struct Evacuation {
     context: Context,
     by_instance: Index<DynamicObject>,
 }
 
-/// Starts it.
+/// Starts the evacuation controller.
 pub(super) fn start(manager: &Manager, context: &Context, by_instance: &Index<DynamicObject>) {
     let queue: Queue<Key> = Queue::new();
     let by_node = context.instances.index(|instance| {
@@ -108,7 +108,8 @@ impl Reconcile for Evacuation {
     }
 }
 
-/// Whether an instance is to move away from its node: the node is tainted, or somebody asked it to.
+/// Whether an instance has to leave its node: the node has the drain taint, or an eviction was
+/// requested.
 fn is_to_leave(instance: &DynamicObject, node: Option<&Node>, taint: &str) -> bool {
     let moves = matches!(
         text(instance, "/spec/evictionStrategy"),
@@ -122,7 +123,7 @@ fn is_to_leave(instance: &DynamicObject, node: Option<&Node>, taint: &str) -> bo
     moves && phase(instance) == "Running" && !is_leaving(instance) && (drained || asked)
 }
 
-/// The last of the evacuations that failed in a row, and how long to wait after it.
+/// The last of the consecutive failed evacuations, and the delay after it.
 fn failures(migrations: &[Arc<DynamicObject>]) -> Option<(String, Duration)> {
     let mut evacuations: Vec<&Arc<DynamicObject>> = migrations
         .iter()
@@ -135,7 +136,7 @@ fn failures(migrations: &[Arc<DynamicObject>]) -> Option<(String, Duration)> {
     let row = evacuations.iter().rev();
     let row: Vec<_> = row.take_while(|it| phase(it) == "Failed").collect();
     let last = row.first()?.metadata.uid.clone()?;
-    let doublings = u32::try_from((row.len() - 1).min(DOUBLINGS)).unwrap_or_default();
+    let doublings = u32::try_from((row.len() - 1).min(MAX_DOUBLINGS)).unwrap_or_default();
     Some((last, BACKOFF * 2_u32.pow(doublings)))
 }
 

@@ -1,4 +1,4 @@
-//! What is asked of the node an instance moves to.
+//! Node requirements of a migration target.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +16,8 @@ use crate::operators::kubevirt::object::text;
 
 type Labels = BTreeMap<String, String>;
 
-/// The labels the node of a target has to have, given the pod as it is launched elsewhere, the pod the
-/// instance is in, and the labels of its node.
+/// The node selector of a target, from its rendered pod, the source pod and the labels of the
+/// source node.
 pub(super) fn target_selector(
     migration: &DynamicObject,
     instance: &DynamicObject,
@@ -29,7 +29,7 @@ pub(super) fn target_selector(
         let found = value.and_then(|value| serde_json::from_value(value.clone()).ok());
         found.unwrap_or_default()
     };
-    // What the instance asks for counts more than what is asked of this move.
+    // The instance's selector overrides the one of the migration.
     let mut selector = texts(migration.data.pointer("/spec/addedNodeSelector"));
     selector.extend(texts(pod.pointer("/spec/nodeSelector")));
     if text(instance, "/spec/domain/cpu/model") == "host-model" {
@@ -43,8 +43,8 @@ pub(super) fn target_selector(
     Ok(selector)
 }
 
-/// What a guest with the model of its host needs. It was defined by the first node it ran on: once it
-/// has moved, the pod it is in knows, and so it can move back.
+/// Labels required by a host-model guest. The first node defines its CPU: after a migration the
+/// selector of its current pod carries them on, so that it can move back.
 fn host_model(source: &Launcher, node: &Labels) -> Result<Labels, String> {
     let remembered = cpu_labels(&source.node_selector);
     if !remembered.is_empty() {
@@ -77,7 +77,7 @@ fn cpu_labels(labels: &Labels) -> Labels {
         .collect()
 }
 
-/// A target is on another node than its source.
+/// Anti-affinity of a target to its source.
 pub(super) fn keep_apart(pod: &mut Value, instance: &DynamicObject) {
     let term = json!({
         "labelSelector": { "matchLabels": { CREATED_BY: instance.metadata.uid } },
@@ -98,8 +98,8 @@ pub(super) fn keep_apart(pod: &mut Value, instance: &DynamicObject) {
     }
 }
 
-/// What libvirt has against a guest that comes to a node with this CPU. Labels promise less than it
-/// asks for: that a model is known there does not say that it is usable.
+/// libvirt's error for a guest that arrives on a node with this CPU. The labels promise less than
+/// libvirt requires: a known model is not necessarily usable.
 pub(super) fn mismatch(instance: &DynamicObject, target: &Launcher, cpu: &Cpu) -> Option<String> {
     let model = match text(instance, "/spec/domain/cpu/model") {
         "host-model" => {
@@ -118,7 +118,7 @@ pub(super) fn mismatch(instance: &DynamicObject, target: &Launcher, cpu: &Cpu) -
     ))
 }
 
-/// What a target asks of the CPU of its node, as Go prints it, if none of these nodes has it all.
+/// The CPU requirements of a target as Go prints them, if none of these nodes meets them.
 pub(super) fn lacking<'a>(
     target: &Launcher,
     mut nodes: impl Iterator<Item = &'a Node>,

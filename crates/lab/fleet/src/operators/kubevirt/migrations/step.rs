@@ -1,4 +1,4 @@
-//! What is next about a migration.
+//! The next action for a migration.
 
 use kube::api::DynamicObject;
 use serde_json::Value;
@@ -7,55 +7,55 @@ use super::FINALIZER;
 use crate::operators::kubevirt::launcher::Launcher;
 use crate::operators::kubevirt::object::{is_final, is_leaving, phase, text};
 
-/// What is known about a migration.
-pub(super) struct Facts<'a> {
+/// Inputs of the decision about a migration.
+pub(super) struct MigrationInputs<'a> {
     pub(super) migration: &'a DynamicObject,
     pub(super) instance: Option<&'a DynamicObject>,
-    /// The pods of the instance.
+    /// The launcher pods of the instance.
     pub(super) launchers: &'a [Launcher],
     /// Whether another migration of the instance is under way.
     pub(super) overtaken: bool,
-    /// Whether one more migration may begin.
-    pub(super) room: bool,
+    /// Whether the limits allow one more migration.
+    pub(super) has_capacity: bool,
 }
 
-/// What is to be done.
+/// The next action.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step<'a> {
-    /// Nothing until something changes.
+    /// Wait for a change.
     Nothing,
-    /// The migration enters a phase.
+    /// Set the phase of the migration.
     Enter(&'static str),
-    /// Launch a target, given the pod the instance is in.
+    /// Create a target pod, from the pod the instance runs in.
     Launch(&'a Launcher),
-    /// The target is not ready.
+    /// Wait until the target is ready.
     Await(&'a Launcher),
-    /// Tell the instance about its target.
+    /// Record the target on the instance.
     HandOver(&'a Launcher),
-    /// Have the target get ready.
+    /// Prepare the target.
     Prepare(&'a Launcher),
-    /// Begin to move.
+    /// Start to migrate.
     Begin,
-    /// Move.
+    /// Finish the migration.
     Move(&'a Launcher),
-    /// Give up.
+    /// Fail the migration.
     Fail(&'static str),
-    /// Have pods go that are of no use any more.
+    /// Delete pods that are no longer needed.
     Clean(Vec<&'a Launcher>),
-    /// There is nothing left to do.
+    /// Remove the finalizer.
     Release,
 }
 
-/// What is to be done about a migration.
-pub(super) fn step<'a>(facts: &Facts<'a>) -> Step<'a> {
-    let migration = facts.migration;
+/// The next action for a migration.
+pub(super) fn step<'a>(inputs: &MigrationInputs<'a>) -> Step<'a> {
+    let migration = inputs.migration;
     let uid = migration.metadata.uid.as_deref();
-    let mut launchers = facts.launchers.iter();
+    let mut launchers = inputs.launchers.iter();
     let target = launchers.find(|one| one.migration.as_deref() == uid);
     if is_final(migration) {
-        return finish(facts, target);
+        return finish(inputs, target);
     }
-    let Some(instance) = facts.instance else {
+    let Some(instance) = inputs.instance else {
         return Step::Fail("Migration failed because vmi does not exist.");
     };
     let empty = Value::Null;
@@ -70,13 +70,13 @@ pub(super) fn step<'a>(facts: &Facts<'a>) -> Step<'a> {
         return Step::Fail("Migration failed due to being canceled");
     }
     match phase(migration) {
-        "" if facts.overtaken => Step::Fail(
+        "" if inputs.overtaken => Step::Fail(
             "VMI is not eligible for migration because another migration job is in progress.",
         ),
         "" => Step::Enter("Pending"),
         "Pending" => match target {
             Some(_) => Step::Enter("Scheduling"),
-            None => launch(facts, instance),
+            None => launch(inputs, instance),
         },
         phase => match target {
             None => Step::Fail("Migration target pod was removed during active migration."),
@@ -88,18 +88,18 @@ pub(super) fn step<'a>(facts: &Facts<'a>) -> Step<'a> {
     }
 }
 
-/// A migration that has been accepted gets a target when its instance runs in one pod, and when there is
-/// room.
-fn launch<'a>(facts: &Facts<'a>, instance: &DynamicObject) -> Step<'a> {
+/// An accepted migration gets a target when its instance runs in exactly one pod and the limits
+/// allow it.
+fn launch<'a>(inputs: &MigrationInputs<'a>, instance: &DynamicObject) -> Step<'a> {
     let node = text(instance, "/status/nodeName");
-    let alive = facts.launchers.iter().filter(|one| !one.is_down());
-    let source = facts.launchers.iter().find(|one| one.node == node);
+    let alive = inputs.launchers.iter().filter(|one| !one.is_down());
+    let source = inputs.launchers.iter().find(|one| one.node == node);
     match source {
         Some(source)
             if phase(instance) == "Running"
                 && !is_leaving(instance)
                 && alive.count() == 1
-                && facts.room =>
+                && inputs.has_capacity =>
         {
             Step::Launch(source)
         }
@@ -107,7 +107,7 @@ fn launch<'a>(facts: &Facts<'a>, instance: &DynamicObject) -> Step<'a> {
     }
 }
 
-/// A migration has a target.
+/// The next action for a migration with a target.
 fn advance<'a>(phase: &str, target: &'a Launcher, mine: bool, state: &Value) -> Step<'a> {
     if phase == "Scheduling" {
         return if target.ready && !target.node.is_empty() {
@@ -139,19 +139,19 @@ fn advance<'a>(phase: &str, target: &'a Launcher, mine: bool, state: &Value) -> 
     }
 }
 
-/// A migration that is over leaves one pod: where the instance went, or where it stayed.
-fn finish<'a>(facts: &Facts<'a>, target: Option<&'a Launcher>) -> Step<'a> {
-    let source = text(facts.migration, "/status/migrationState/sourcePod");
-    let stale: Vec<&Launcher> = match phase(facts.migration) {
+/// A final migration keeps one pod: the target if the instance moved, else the source.
+fn finish<'a>(inputs: &MigrationInputs<'a>, target: Option<&'a Launcher>) -> Step<'a> {
+    let source = text(inputs.migration, "/status/migrationState/sourcePod");
+    let stale: Vec<&Launcher> = match phase(inputs.migration) {
         "Failed" => target.into_iter().collect(),
-        _ => facts
+        _ => inputs
             .launchers
             .iter()
             .filter(|one| one.name == source)
             .collect(),
     };
     let stale: Vec<&Launcher> = stale.into_iter().filter(|one| !one.leaving).collect();
-    let mut finalizers = facts.migration.metadata.finalizers.iter().flatten();
+    let mut finalizers = inputs.migration.metadata.finalizers.iter().flatten();
     if !stale.is_empty() {
         Step::Clean(stale)
     } else if finalizers.any(|one| one == FINALIZER) {

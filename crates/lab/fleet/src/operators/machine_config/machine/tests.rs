@@ -1,4 +1,4 @@
-//! What machines say, and what they do next.
+//! Configuration state of nodes, and their next step.
 
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -21,18 +21,21 @@ fn also(mut node: Node, key: &str, value: &str) -> Node {
 }
 
 #[rstest]
-#[case::new(node(&json!({})), Step::Nothing(Why::New))]
-#[case::done(at("a", "a", DONE), Step::Nothing(Why::Done))]
-#[case::told(at("a", "b", DONE), Step::Begin)]
+#[case::new(node(&json!({})), Step::Nothing(IdleReason::New))]
+#[case::done(at("a", "a", DONE), Step::Nothing(IdleReason::Done))]
+#[case::assigned(at("a", "b", DONE), Step::Begin)]
 #[case::working(at("a", "b", WORKING), Step::Reboot)]
 #[case::back(at("b", "b", WORKING), Step::Settle)]
 #[case::still_cordoned(also(at("b", "b", DONE), CORDONED, "true"), Step::Settle)]
-#[case::silent(also(at("a", "b", DONE), FAILED, "true"), Step::Nothing(Why::Silent))]
+#[case::silent(
+    also(at("a", "b", DONE), FAILED, "true"),
+    Step::Nothing(IdleReason::Silent)
+)]
 #[case::to_fail(also(at("a", "b", WORKING), DEGRADE, "no"), Step::Degrade("no"))]
 #[case::to_fail_while_done(also(at("a", "a", DONE), DEGRADE, "no"), Step::Degrade("no"))]
 #[case::failed(
     also(also(at("a", "b", DEGRADED), DEGRADE, "no"), REASON, "no"),
-    Step::Nothing(Why::Degraded)
+    Step::Nothing(IdleReason::Degraded)
 )]
 #[case::fails_otherwise(
     also(also(at("a", "b", DEGRADED), DEGRADE, "never"), REASON, "no"),
@@ -48,12 +51,12 @@ fn the_next_step(#[case] node: Node, #[case] expected: Step<'_>) {
 #[rstest]
 #[case::done(at("b", "b", DONE), (true, false, false))]
 #[case::elsewhere(at("a", "a", DONE), (false, false, false))]
-#[case::told(at("a", "b", DONE), (false, true, false))]
+#[case::assigned(at("a", "b", DONE), (false, true, false))]
 #[case::working(at("a", "b", WORKING), (false, true, false))]
 #[case::failed(at("a", "b", DEGRADED), (false, false, true))]
 #[case::failed_afterwards(at("b", "b", DEGRADED), (false, false, true))]
 #[case::new(node(&json!({})), (false, true, false))]
-fn how_machines_count(#[case] node: Node, #[case] expected: (bool, bool, bool)) {
+fn nodes_are_counted_by_state(#[case] node: Node, #[case] expected: (bool, bool, bool)) {
     let machine = Machine::of(&node);
     assert_eq!(
         (

@@ -1,4 +1,4 @@
-//! Whose node it is.
+//! Assignment of nodes to pools.
 
 use rstest::rstest;
 use serde_json::Value;
@@ -30,13 +30,13 @@ fn of_role(name: &str) -> Arc<MachineConfigPool> {
 #[case::torn(&["worker", "infra", "gpu"], None)]
 #[case::nobody(&["edge"], None)]
 #[case::nothing(&[], None)]
-fn a_node_is_in_one_pool(#[case] roles: &[&str], #[case] expected: Option<&str>) {
+fn node_is_in_one_pool(#[case] roles: &[&str], #[case] expected: Option<&str>) {
     let pools = [
         of_role("gpu"),
         of_role("infra"),
         of_role("master"),
         of_role("worker"),
-        // These do not say what they want, which is not to want all.
+        // Pools without a selector, which must not select all nodes.
         pool("empty", &json!({})),
         pool("silent", &Value::Null),
     ];
@@ -50,5 +50,5 @@ fn a_node_is_in_one_pool(#[case] roles: &[&str], #[case] expected: Option<&str>)
     assert_eq!(pools.of(&node), expected);
     let labels = node.metadata.labels.get_or_insert_default();
     labels.insert(OS.to_owned(), "windows".to_owned());
-    assert_eq!(pools.of(&node), None, "nobody configures Windows");
+    assert_eq!(pools.of(&node), None, "Windows nodes belong to no pool");
 }

@@ -1,4 +1,4 @@
-//! What is rendered from what.
+//! Rendered configurations and their sources.
 
 use rstest::rstest;
 
@@ -36,7 +36,7 @@ fn names(rendered: &Rendered) -> Vec<&str> {
 }
 
 #[test]
-fn workers_come_first_and_each_by_name() {
+fn worker_configurations_come_first_then_by_name() {
     let configs = [
         config("10-infra", "infra", &arguments(&["a=infra"])),
         config("99-worker", "worker", &arguments(&["a=1", "b"])),
@@ -45,7 +45,7 @@ fn workers_come_first_and_each_by_name() {
     ];
     let rendered = render(&pool("infra", &["worker", "infra"]), &configs).unwrap();
     assert_eq!(names(&rendered), ["00-worker", "99-worker", "10-infra"]);
-    // Nothing is left out: the kernel takes the last of several.
+    // Repeated arguments are kept: the kernel uses the last.
     assert_eq!(
         rendered.spec.kernel_arguments.unwrap(),
         ["a=0", "b", "a=1", "b", "a=infra"]
@@ -53,7 +53,7 @@ fn workers_come_first_and_each_by_name() {
 }
 
 #[test]
-fn the_name_follows_the_content() {
+fn rendered_name_is_derived_from_the_content() {
     let base = config("00-worker", "worker", &json!({}));
     let psi = config("99-psi", "worker", &arguments(&["psi=1"]));
     let other = config("98-other-name", "worker", &arguments(&["psi=1"]));
@@ -69,7 +69,7 @@ fn the_name_follows_the_content() {
 }
 
 #[test]
-fn later_files_replace_and_units_complete_earlier_ones() {
+fn later_files_replace_and_units_merge() {
     let first = json!({ "config": {
         "ignition": { "version": "3.2.0" },
         "storage": { "files": [
@@ -97,7 +97,7 @@ fn later_files_replace_and_units_complete_earlier_ones() {
         config["systemd"]["units"],
         json!([{ "name": "u.service", "enabled": true, "contents": "new" }])
     );
-    assert_eq!(config["ignition"]["version"], WRITTEN);
+    assert_eq!(config["ignition"]["version"], RENDERED_VERSION);
 }
 
 #[rstest]
@@ -106,7 +106,7 @@ fn later_files_replace_and_units_complete_earlier_ones() {
 #[case::unheard(json!({ "ignition": { "version": "4.0.0" } }), "\"4.0.0\"")]
 #[case::almost(json!({ "ignition": { "version": "3.20.0" } }), "\"3.20.0\"")]
 #[case::number(json!({ "ignition": { "version": 3 } }), "(none)")]
-fn what_is_not_ignition_is_refused(#[case] wrong: Value, #[case] found: &str) {
+fn unsupported_ignition_is_rejected(#[case] wrong: Value, #[case] found: &str) {
     let wrong = config("99-wrong", "worker", &json!({ "config": wrong }));
     let error = render(&pool("worker", &["worker"]), &[wrong]).unwrap_err();
     assert!(
@@ -116,10 +116,10 @@ fn what_is_not_ignition_is_refused(#[case] wrong: Value, #[case] found: &str) {
 }
 
 #[test]
-fn a_pool_without_configurations_cannot_be_rendered() {
+fn pool_without_configurations_is_not_rendered() {
     let error = render(&pool("infra", &["infra"]), &[]).unwrap_err();
     assert!(error.starts_with("no MachineConfigs found"), "{error}");
-    // No selector selects nothing.
+    // A pool without a selector selects nothing.
     let mut silent = pool("infra", &["infra"]);
     silent.spec.machine_config_selector = None;
     let all = [config("00-infra", "infra", &json!({}))];
@@ -127,7 +127,7 @@ fn a_pool_without_configurations_cannot_be_rendered() {
 }
 
 #[test]
-fn what_is_said_anywhere_counts() {
+fn fields_of_all_sources_are_merged() {
     let configs = [
         config(
             "00-worker",
@@ -153,12 +153,12 @@ fn what_is_said_anywhere_counts() {
 #[case(&["xpsi=1"], false)]
 #[case(&["psi=10"], false)]
 #[case(&[], false)]
-fn the_last_psi_counts(#[case] list: &[&str], #[case] expected: bool) {
+fn last_psi_argument_takes_effect(#[case] list: &[&str], #[case] expected: bool) {
     assert_eq!(has_psi(&config("r", "worker", &arguments(list))), expected);
 }
 
 #[test]
-fn what_somebody_else_rendered_can_stay() {
+fn equivalent_foreign_rendering_is_kept() {
     let configs = [
         config("00-worker", "worker", &json!({})),
         config("99-psi", "worker", &arguments(&["psi=1"])),
@@ -169,15 +169,15 @@ fn what_somebody_else_rendered_can_stay() {
     assert!(is_as_good(&theirs(&["psi=1"]), &reversed, &ours));
     assert!(!is_as_good(&theirs(&["psi=0"]), &reversed, &ours));
     assert!(!is_as_good(&theirs(&["psi=1"]), &reversed[1..], &ours));
-    // What was rendered here says all by its name.
+    // A configuration rendered here is identified by its name alone.
     let mut before = MachineConfig::clone(&theirs(&["psi=1"]));
     before.metadata.annotations = Some([(SIMULATED.to_owned(), "true".to_owned())].into());
     assert!(!is_as_good(&before, &reversed, &ours));
 }
 
-/// The files and units count, too: a changed file has to reach the machines.
+/// Files and units count, too: a changed file has to reach the nodes.
 #[test]
-fn what_somebody_else_rendered_from_other_files_cannot_stay() {
+fn foreign_rendering_with_other_files_is_replaced() {
     let spec = |source: &str, unit: &str| {
         json!({ "config": {
             "ignition": { "version": "3.2.0" },

@@ -1,4 +1,4 @@
-//! Who is next.
+//! Selection of the nodes to update next.
 
 use proptest::prelude::*;
 use rstest::rstest;
@@ -42,14 +42,14 @@ fn old(name: &str) -> Machine<'_> {
 }
 
 #[test]
-fn one_after_the_other_by_name() {
+fn nodes_update_one_by_one_in_name_order() {
     let pool = pool(&json!({}), "old");
     let all = [old("b"), old("a"), old("c")];
     let plan = rollout(&pool, &all);
     assert_eq!(plan.next, ["a"]);
     assert_eq!(
         plan.held,
-        Some(Hold::NoRoom {
+        Some(Hold::MaxUnavailable {
             unavailable: 0,
             most: 1
         })
@@ -62,11 +62,11 @@ fn one_after_the_other_by_name() {
         machine("a", "new", "new", DONE),
         machine("b", "old", "new", DONE),
     ];
-    assert_eq!(rollout(&pool, &all_told).held, Some(Hold::AllTold));
+    assert_eq!(rollout(&pool, &all_told).held, Some(Hold::AllUpdating));
 }
 
 #[test]
-fn nobody_is_told_while_paused_or_without_a_target() {
+fn paused_pool_selects_no_nodes() {
     let paused = pool(&json!({ "paused": true }), "old");
     let all = [old("a")];
     let plan = rollout(&paused, &all);
@@ -77,7 +77,7 @@ fn nobody_is_told_while_paused_or_without_a_target() {
 }
 
 #[test]
-fn new_machines_come_up_with_what_the_others_run_with() {
+fn new_nodes_start_with_the_current_configuration() {
     let fresh = [machine("a", "", "", "")];
     for (runs_with, expected) in [("old", "old"), ("", "new")] {
         for paused in [false, true] {
@@ -89,7 +89,7 @@ fn new_machines_come_up_with_what_the_others_run_with() {
 }
 
 #[test]
-fn machines_in_trouble_take_room() {
+fn degraded_nodes_count_as_unavailable() {
     let pool = pool(&json!({ "maxUnavailable": 2 }), "old");
     let failed = machine("f", "old", "new", DEGRADED);
     assert_eq!(rollout(&pool, &[failed, old("a"), old("b")]).next, ["a"]);
@@ -98,10 +98,10 @@ fn machines_in_trouble_take_room() {
         ..old("z")
     };
     assert_eq!(rollout(&pool, &[away, old("a"), old("b")]).next, ["a"]);
-    // One that failed with something else is better off with the target.
+    // A node degraded with another configuration gets the target.
     let stuck = machine("a", "old", "wrong", DEGRADED);
     assert_eq!(rollout(&pool, &[stuck]).next, ["a"]);
-    // One that is on its way elsewhere gets there first.
+    // A node between two other configurations finishes first.
     let moving = machine("a", "old", "wrong", WORKING);
     assert_eq!(rollout(&pool, &[moving, old("b")]).next, ["b"]);
 }
@@ -117,16 +117,20 @@ fn machines_in_trouble_take_room() {
 #[case(json!("100%"), 4, 4)]
 #[case(json!("many"), 10, 1)]
 #[case(json!("50%"), 0, 1)]
-fn how_many_may_be_away(#[case] said: Value, #[case] machines: usize, #[case] expected: usize) {
-    let pool = pool(&json!({ "maxUnavailable": said }), "old");
+fn max_unavailable_is_resolved(
+    #[case] max_unavailable: Value,
+    #[case] machines: usize,
+    #[case] expected: usize,
+) {
+    let pool = pool(&json!({ "maxUnavailable": max_unavailable }), "old");
     assert_eq!(most_unavailable(&pool, machines), expected);
 }
 
 proptest! {
-    /// Whatever machines are doing, never more than allowed are away, and as long as somebody is
-    /// left and there is room, somebody is told.
+    /// In every state of the nodes the maximum of unavailable nodes holds, and as long as nodes are
+    /// left and the maximum allows it, another node is selected.
     #[test]
-    fn never_too_many(
+    fn max_unavailable_is_never_exceeded(
         states in prop::collection::vec((0..6usize, any::<bool>()), 1..12),
         most in 0..5i32,
     ) {
@@ -152,8 +156,8 @@ proptest! {
         let away = machines.iter().filter(|it| it.is_unavailable()).count();
         prop_assert!(plan.next.is_empty() || away + plan.next.len() <= most);
         for name in &plan.next {
-            let told = machines.iter().find(|it| it.name == *name);
-            prop_assert!(told.is_some_and(|it| it.desired != "new"));
+            let selected = machines.iter().find(|it| it.name == *name);
+            prop_assert!(selected.is_some_and(|it| it.desired != "new"));
         }
         prop_assert!(!plan.next.is_empty() || plan.held.is_some());
     }

@@ -1,4 +1,4 @@
-//! What pools report.
+//! The status of pools.
 
 use k8s_openapi::jiff::Timestamp;
 use rstest::rstest;
@@ -47,13 +47,13 @@ fn now() -> Time {
     Time(Timestamp::from_second(100).unwrap())
 }
 
-fn said(status: &MachineConfigPoolStatus, about: &str) -> (String, String) {
+fn conditions_text(status: &MachineConfigPoolStatus, about: &str) -> (String, String) {
     let found = status.conditions.iter().find(|it| it.type_ == about);
     let found = found.unwrap();
     (found.status.clone(), found.message.clone())
 }
 
-/// Machines, updated, ready, unavailable, degraded.
+/// Node counts: total, updated, ready, unavailable, degraded.
 fn counts(status: &MachineConfigPoolStatus) -> [i32; 5] {
     [
         status.machine_count,
@@ -74,7 +74,7 @@ fn counts(status: &MachineConfigPoolStatus) -> [i32; 5] {
     [1, 1, 0, 1, 0],
     false
 )]
-fn counts_and_whether_that_is_all(
+fn counts_determine_the_updated_condition(
     #[case] machines: Vec<Machine<'static>>,
     #[case] expected: [i32; 5],
     #[case] done: bool,
@@ -82,75 +82,78 @@ fn counts_and_whether_that_is_all(
     let status = status(&pool(false, "new", "old"), &machines, Ok(()), &now());
     assert_eq!(counts(&status), expected);
     assert_eq!(
-        said(&status, "Updated").0,
+        conditions_text(&status, "Updated").0,
         if done { "True" } else { "False" }
     );
     assert_eq!(
-        said(&status, "Updating").0,
+        conditions_text(&status, "Updating").0,
         if done { "False" } else { "True" }
     );
-    // What all run with is switched when all do.
+    // The pool's current configuration changes once all nodes run it.
     let runs_with = status.configuration.name.as_deref();
     assert_eq!(runs_with, Some(if done { "new" } else { "old" }));
     assert_eq!(status.observed_generation, 7);
 }
 
 #[test]
-fn a_paused_pool_says_what_it_waits_with() {
+fn paused_pool_reports_pending_nodes() {
     let paused = pool(true, "new", "old");
     let waiting = status(&paused, &[machine("old", DONE)], Ok(()), &now());
-    assert_eq!(said(&waiting, "Updated").0, "False");
-    let (updating, message) = said(&waiting, "Updating");
+    assert_eq!(conditions_text(&waiting, "Updated").0, "False");
+    let (updating, message) = conditions_text(&waiting, "Updating");
     assert_eq!(updating, "False");
     assert_eq!(
         message,
         "Pool is paused; will not update to MachineConfig new"
     );
     let content = status(&paused, &[machine("new", DONE)], Ok(()), &now());
-    assert_eq!(said(&content, "Updated").0, "True");
+    assert_eq!(conditions_text(&content, "Updated").0, "True");
 }
 
 #[test]
-fn trouble_is_told_with_its_machines() {
+fn degraded_condition_lists_its_nodes() {
     let mut failed = machine("old", DEGRADED);
     failed.ready = true;
     let troubled = status(&pool(false, "new", "old"), &[failed], Ok(()), &now());
     assert_eq!(counts(&troubled), [1, 0, 0, 0, 1]);
-    let (degraded, message) = said(&troubled, "NodeDegraded");
+    let (degraded, message) = conditions_text(&troubled, "NodeDegraded");
     assert_eq!(degraded, "True");
     assert_eq!(message, r#"Node n is reporting: "no \"space\"""#);
-    assert_eq!(said(&troubled, "Degraded"), ("True".to_owned(), message));
-    assert_eq!(said(&troubled, "RenderDegraded").0, "False");
+    assert_eq!(
+        conditions_text(&troubled, "Degraded"),
+        ("True".to_owned(), message)
+    );
+    assert_eq!(conditions_text(&troubled, "RenderDegraded").0, "False");
 }
 
 #[test]
-fn what_cannot_be_rendered_leaves_the_rest_as_it_is() {
+fn render_failure_keeps_the_other_conditions() {
     let machines = [machine("new", DONE)];
     let wrong = status(&pool(false, "new", "new"), &machines, Err("why"), &now());
-    assert_eq!(said(&wrong, "Updated").0, "True");
-    assert_eq!(said(&wrong, "Degraded").0, "True");
+    assert_eq!(conditions_text(&wrong, "Updated").0, "True");
+    assert_eq!(conditions_text(&wrong, "Degraded").0, "True");
     assert_eq!(
-        said(&wrong, "RenderDegraded"),
+        conditions_text(&wrong, "RenderDegraded"),
         (
             "True".to_owned(),
             "Failed to render configuration for pool worker: why".to_owned()
         )
     );
-    // Nobody can be updated to nothing, not even nobody.
+    // Without a target even an empty pool is not updated.
     let never = status(&pool(false, "", ""), &[], Err("why"), &now());
-    assert_eq!(said(&never, "Updated").0, "False");
-    assert_eq!(said(&never, "Updating").0, "False");
+    assert_eq!(conditions_text(&never, "Updated").0, "False");
+    assert_eq!(conditions_text(&never, "Updating").0, "False");
 }
 
 #[test]
-fn saying_it_again_changes_nothing() {
+fn unchanged_status_is_stable() {
     let mut pool = pool(false, "new", "old");
     let machines = [machine("new", DONE)];
     let first = status(&pool, &machines, Ok(()), &now());
     pool.status = Some(first.clone());
     let later = Time(Timestamp::from_second(200).unwrap());
     assert_eq!(status(&pool, &machines, Ok(()), &later), first);
-    // And it survives being written and read.
+    // It survives serialization.
     let read: Value = json!(first);
     assert_eq!(
         serde_json::from_value::<MachineConfigPoolStatus>(read).unwrap(),

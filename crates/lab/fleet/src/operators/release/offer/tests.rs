@@ -1,4 +1,4 @@
-//! Both releases are what a payload has to be, and differ in nothing but images.
+//! Both releases are valid payloads and differ only in images.
 
 use release_migration::evaluate::Plan;
 use release_migration::lint::{Severity, lint};
@@ -10,12 +10,12 @@ fn offer() -> Offer {
     Offer::new("quay.io").unwrap()
 }
 
-fn read(made: &Made) -> Payload {
+fn read(made: &BuiltRelease) -> Payload {
     Payload::read(made.word, &made.files).unwrap()
 }
 
 #[test]
-fn both_releases_are_sound() {
+fn both_releases_are_valid_payloads() {
     let offer = offer();
     for made in [&offer.single, &offer.multi] {
         let errors: Vec<String> = lint(&made.files)
@@ -35,7 +35,7 @@ fn both_releases_are_sound() {
 }
 
 #[test]
-fn the_same_version_comes_with_other_images() {
+fn releases_differ_in_images_only() {
     let offer = offer();
     let (single, multi) = (read(&offer.single), read(&offer.multi));
     assert_ne!(offer.single.image, offer.multi.image);
@@ -51,7 +51,7 @@ fn the_same_version_comes_with_other_images() {
 }
 
 #[test]
-fn most_operators_report_images_and_machines_come_last() {
+fn machine_config_operator_is_updated_last() {
     let offer = offer();
     let plan = Plan::new(&read(&offer.multi));
     let names: Vec<&str> = plan.operators().iter().map(|it| it.name.as_str()).collect();
@@ -72,10 +72,10 @@ fn most_operators_report_images_and_machines_come_last() {
 }
 
 #[test]
-fn a_program_of_the_release_for_one_architecture_is_known_as_such() {
+fn single_architecture_images_are_recognized() {
     let offer = offer();
     let operator = "machine-config-operator";
-    let limits_of = |made: &Made| limits(operator, &made.pull(operator)).unwrap();
+    let limits_of = |made: &BuiltRelease| limits(operator, &made.pull(operator)).unwrap();
     assert_eq!(limits_of(&offer.single), Some(&["amd64"][..]));
     assert_eq!(limits_of(&offer.multi), None);
     assert_eq!(limits(operator, "example.com/else:1").unwrap(), None);

@@ -1,4 +1,4 @@
-//! What snapshots say.
+//! Desired state of snapshots.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ fn snapshot_class(name: &str, driver: &str, default: &str) -> Arc<VolumeSnapshot
 #[case::default(None, "d", Ok("a"))]
 #[case::no_default(None, "f", Err("cannot find default snapshot class"))]
 #[case::two_defaults(None, "e", Err("2 default snapshot classes were found"))]
-fn a_snapshot_has_a_class(
+fn snapshot_class_is_resolved(
     #[case] named: Option<&str>,
     #[case] driver: &str,
     #[case] expected: Result<&str, &str>,
@@ -71,7 +71,7 @@ fn volume(csi: &Value) -> PersistentVolume {
 }
 
 #[test]
-fn a_content_says_whose_it_is() {
+fn content_references_its_snapshot() {
     let class = snapshot_class("a", "d", "true");
     let made = volume(&json!({ "driver": "d", "volumeHandle": "h" }));
     let content = content(&snapshot(None), &made, &class).unwrap();
@@ -104,7 +104,7 @@ fn a_content_says_whose_it_is() {
 }
 
 #[test]
-fn a_snapshot_says_what_its_content_says() {
+fn snapshot_status_follows_its_content() {
     let content: VolumeSnapshotContent = serde_json::from_value(json!({
         "apiVersion": "snapshot.storage.k8s.io/v1",
         "kind": "VolumeSnapshotContent",
@@ -125,7 +125,7 @@ fn a_snapshot_says_what_its_content_says() {
 }
 
 #[test]
-fn trouble_keeps_its_time_while_it_is_the_same() {
+fn unchanged_error_keeps_its_time() {
     let at = |text: &str| serde_json::from_value(json!(text)).unwrap();
     let mut snapshot = snapshot(None);
     let first = trouble(&snapshot, "no".to_owned(), at("2026-01-01T00:00:00Z"));

@@ -1,4 +1,4 @@
-//! Imports in pods: one for each try.
+//! Imports in pods: one pod per attempt.
 
 mod progress;
 
@@ -9,7 +9,7 @@ use api::cdi::{DataVolume, annotations};
 use golden_images::action::annotation;
 use golden_images::cdi::data_volume::{Importer, State};
 use golden_images::cdi::failure::{Failure, Reason};
-use golden_images::cdi::pod::{self, Making};
+use golden_images::cdi::pod::{self, ImporterPodInputs};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{DeleteParams, PostParams, Preconditions};
@@ -20,24 +20,24 @@ use serde_json::Value;
 
 use super::Task;
 use crate::images::cdi::COMPONENT;
-use crate::images::cdi::world::World;
+use crate::images::cdi::view::ImportView;
 
-/// The pods; clones are the same.
+/// Importer pods; clones share their state.
 #[derive(Clone)]
 pub(in crate::images::cdi) struct Pods {
-    world: World,
+    view: ImportView,
     image: String,
-    /// Restricted addresses that pods may connect to.
+    /// Addresses outside the default policy that pods may connect to.
     allowed: Vec<String>,
-    there: Cache<Pod>,
-    /// How far pods say that they are, by uid.
+    cache: Cache<Pod>,
+    /// Progress reported by pods, by uid.
     progress: Arc<Mutex<HashMap<String, u16>>>,
-    /// Pods that the cluster does not want, by the uid of their DataVolume.
+    /// Pods that the API server rejected, by the uid of their DataVolume.
     refused: Arc<Mutex<HashMap<String, Importer>>>,
     volumes: Queue<Key>,
 }
 
-/// The object of a kind that a pod was made for.
+/// The owner of a pod, if it is of this kind.
 pub(in crate::images::cdi) fn owner(pod: &Pod, kind: &str) -> Option<Key> {
     let mut owners = pod.metadata.owner_references.iter().flatten();
     let owner = owners.find(|it| it.kind == kind)?;
@@ -45,16 +45,15 @@ pub(in crate::images::cdi) fn owner(pod: &Pod, kind: &str) -> Option<Key> {
     Some(Key::new(namespace, &owner.name))
 }
 
-/// The DataVolume that a pod imports.
+/// The DataVolume of an importer pod.
 fn volume_of(pod: &Pod) -> Option<Key> {
     owner(pod, "DataVolume")
 }
 
-/// Makes a pod. That the cluster does not want it is an answer: a policy, a quota, or that it knows no
-/// volumes that are images.
+/// Creates a pod. A rejection is a result, not an error: a policy, a quota, or a cluster without image volumes.
 pub(in crate::images::cdi) async fn create(
     manager: &Manager,
-    there: &Cache<Pod>,
+    cache: &Cache<Pod>,
     object: Value,
     what: &str,
 ) -> Result<Result<(), Failure>, Error> {
@@ -69,21 +68,21 @@ pub(in crate::images::cdi) async fn create(
     let pods: Api<Pod> = Api::namespaced(manager.client(), &namespace);
     match pods.create(&params, &object).await {
         Ok(made) => {
-            there.saw(&made).await;
+            cache.saw(&made).await;
             Ok(Ok(()))
         }
         Err(kube::Error::Api(status)) if matches!(status.code, 403 | 422) => {
-            let message = format!("{what} is refused: {}", status.message);
+            let message = format!("{what} was rejected: {}", status.message);
             Ok(Err(Failure::new(Reason::ImportFailed, message)))
         }
         Err(error) => Err(Error::api(format!("creating {what}"))(error)),
     }
 }
 
-/// Removes a pod, and no other that has come to bear its name.
+/// Deletes a pod, but not a new one of the same name.
 pub(in crate::images::cdi) async fn delete(
     manager: &Manager,
-    there: &Cache<Pod>,
+    cache: &Cache<Pod>,
     pod: &Pod,
 ) -> Result<(), Error> {
     let key = Key::of(&pod.metadata);
@@ -97,44 +96,44 @@ pub(in crate::images::cdi) async fn delete(
     let pods: Api<Pod> = Api::namespaced(manager.client(), &key.namespace);
     pods.delete(&key.name, &params)
         .await
-        .or_absent()
+        .not_found_as_none()
         .map_err(Error::api(format!("deleting the pod {key}")))?;
-    there.saw_deletion(&pod.metadata).await;
+    cache.wait_for_deletion(&pod.metadata).await;
     Ok(())
 }
 
 impl Pods {
     pub(super) fn new(
         manager: &Manager,
-        world: World,
+        view: ImportView,
         image: &str,
         addresses: &AddressPolicy,
         volumes: &Queue<Key>,
     ) -> Self {
         let pods = manager.cache::<Pod>();
-        let told = volumes.clone();
+        let enqueue = volumes.clone();
         pods.on_change(move |change| {
             for volume in change.sides().filter_map(|pod| volume_of(pod)) {
-                told.add(volume);
+                enqueue.add(volume);
             }
         });
         let progress = Arc::default();
-        let asking = progress::follow(
+        let polling = progress::follow(
             pods.clone(),
             addresses.clone(),
             Arc::clone(&progress),
             volumes.clone(),
         );
-        manager.spawn(asking);
+        manager.spawn(polling);
         Self {
-            world,
+            view,
             image: image.to_owned(),
             allowed: addresses
                 .allowed()
                 .iter()
                 .map(ToString::to_string)
                 .collect(),
-            there: pods,
+            cache: pods,
             progress,
             refused: Arc::default(),
             volumes: volumes.clone(),
@@ -142,19 +141,19 @@ impl Pods {
     }
 
     pub(super) async fn synced(&self) {
-        self.there.synced().await;
+        self.cache.synced().await;
     }
 
-    /// The pod of a DataVolume, unless it is on its way out.
+    /// The pod of a DataVolume, unless it is terminating.
     fn of(&self, volume: &DataVolume) -> Option<Arc<Pod>> {
         let key = Key::of(&volume.metadata);
-        let found = self.there.get(&key.namespace, &pod::name(&key.name))?;
+        let found = self.cache.get(&key.namespace, &pod::name(&key.name))?;
         let mut owners = found.metadata.owner_references.iter().flatten();
         let own = owners.any(|it| Some(&it.uid) == volume.metadata.uid.as_ref());
         (own && found.metadata.deletion_timestamp.is_none()).then_some(found)
     }
 
-    pub(super) fn look(&self, volume: &DataVolume) -> Option<Importer> {
+    pub(super) fn state(&self, volume: &DataVolume) -> Option<Importer> {
         let uid = volume.metadata.uid.as_deref().unwrap_or_default();
         if let Some(refused) = self.refused.lock().get(uid) {
             return Some(refused.clone());
@@ -169,23 +168,23 @@ impl Pods {
     }
 
     pub(super) async fn start(&self, task: &Task) -> Result<(), Error> {
-        let making = Making {
+        let making = ImporterPodInputs {
             volume: &task.volume,
             claim: &task.claim,
-            room: task.room,
+            room: task.capacity,
             attempt: task.attempt,
             node: task.node.as_deref(),
             image: &self.image,
-            insecure: &self.world.insecure().await?,
+            insecure: &self.view.insecure().await?,
             allowed: &self.allowed,
             sniffing: task.sniffing,
         };
         let key = Key::of(&task.volume.metadata);
         let object = pod::pod(&making, &task.origin);
         let what = format!("the importer of {key}");
-        let made = create(&self.world.manager, &self.there, object, &what).await?;
+        let made = create(&self.view.manager, &self.cache, object, &what).await?;
         if let Err(failure) = made {
-            // As good as a try that failed.
+            // Counts like a failed attempt.
             let importer = Importer {
                 attempt: task.attempt,
                 state: State::Failed(failure),
@@ -209,7 +208,7 @@ impl Pods {
         if kept && matches!(pod::read(&found).state, State::Succeeded(_)) {
             return Ok(false);
         }
-        delete(&self.world.manager, &self.there, &found).await?;
+        delete(&self.view.manager, &self.cache, &found).await?;
         Ok(true)
     }
 }

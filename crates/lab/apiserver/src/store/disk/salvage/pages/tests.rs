@@ -49,11 +49,11 @@ fn read(file: &File) -> (BTreeMap<u64, Vec<u8>>, BTreeMap<String, u64>) {
 }
 
 #[test]
-fn every_record_is_read_that_the_database_has() {
+fn every_record_of_the_database_is_read() {
     for records in [1, 10, 2000] {
         let (file, expected) = database(records);
         let (found, numbers) = read(file.as_file());
-        // The commit before the last may still have what the last one removed.
+        // The previous commit may still have records that the last one removed.
         for (revision, value) in &expected {
             assert_eq!(found.get(revision), Some(value), "revision {revision}");
         }
@@ -62,7 +62,7 @@ fn every_record_is_read_that_the_database_has() {
 }
 
 #[test]
-fn files_that_are_no_databases_have_nothing() {
+fn other_files_yield_no_records() {
     let file = NamedTempFile::new().unwrap();
     assert!(Pages::commits(file.as_file()).unwrap().is_empty());
     std::fs::write(file.path(), vec![b'x'; 10_000]).unwrap();

@@ -41,10 +41,10 @@ fn cpu(generation: &str) -> Cpu {
 #[case("Running", Launcher { leaving: true, ..launcher("n", "Running") }, false, Step::ShutDown)]
 #[case("Running", launcher("n", "Succeeded"), false, Step::Ended)]
 #[case("Running", launcher("n", "Failed"), false, Step::Crashed)]
-// virt-controller's, and nobody's.
+// Phases of virt-controller, and without a node.
 #[case("Scheduling", launcher("n", "Running"), false, Step::Nothing)]
 #[case("Succeeded", launcher("n", "Succeeded"), true, Step::Nothing)]
-fn a_guest_lives_as_long_as_its_launcher(
+fn guest_runs_as_long_as_its_launcher(
     #[case] phase: &str,
     #[case] pod: Launcher,
     #[case] leaving: bool,
@@ -56,7 +56,7 @@ fn a_guest_lives_as_long_as_its_launcher(
 }
 
 #[test]
-fn without_a_node_or_a_launcher_there_is_no_guest() {
+fn guest_needs_a_node_and_a_launcher() {
     let instance = instance("Running", "host-model", false);
     let node = Node::default();
     assert_eq!(step(&instance, Some(&node), None, &[]), Step::Crashed);
@@ -68,7 +68,7 @@ fn without_a_node_or_a_launcher_there_is_no_guest() {
 #[case("host-model", "rome", None)]
 #[case("host-passthrough", "rome", None)]
 #[case("EPYC-IBPB", "rome", None)]
-// libvirt does not know that KubeVirt calls it obsolete.
+// libvirt is not aware of KubeVirt's obsolete models.
 #[case("Opteron_G1", "rome", None)]
 #[case("EPYC-Milan", "rome", Some("the CPU is incompatible with host CPU"))]
 #[case(
@@ -77,7 +77,7 @@ fn without_a_node_or_a_launcher_there_is_no_guest() {
     Some("Host CPU does not provide required features: xsaves")
 )]
 #[case("best-match-model", "rome", Some("Unknown CPU model best-match-model"))]
-fn a_model_runs_where_it_is_usable(
+fn model_runs_where_it_is_usable(
     #[case] model: &str,
     #[case] generation: &str,
     #[case] refused: Option<&str>,
@@ -97,7 +97,7 @@ fn a_model_runs_where_it_is_usable(
 }
 
 #[test]
-fn a_node_that_has_only_labels_is_believed() {
+fn node_labels_decide_without_a_cpu_annotation() {
     let node: Node = serde_json::from_value(json!({
         "metadata": { "labels": { "cpu-model.node.kubevirt.io/Haswell": "true" } },
     }))

@@ -41,7 +41,7 @@ fn leaving() -> Launcher {
     }
 }
 
-/// The name of what is done.
+/// Name of the next action.
 fn does(phase: &str, gone: bool, launchers: &[Launcher]) -> String {
     let instance = instance(phase, gone);
     let step = format!("{:?}", step(&instance, launchers));
@@ -60,14 +60,14 @@ fn does(phase: &str, gone: bool, launchers: &[Launcher]) -> String {
 #[case("Scheduling", Some(ready()), "HandOver")]
 #[case("Scheduling", Some(down()), "Fail")]
 #[case("Scheduling", Some(leaving()), "Fail")]
-// From here on the node decides.
+// From here on virt-handler acts.
 #[case("Scheduled", Some(ready()), "Nothing")]
 #[case("Running", Some(down()), "Nothing")]
 #[case("Running", None, "Nothing")]
 #[case("Failed", Some(down()), "Clean")]
 #[case("Succeeded", Some(leaving()), "Nothing")]
 #[case("Succeeded", None, "Nothing")]
-fn an_instance_goes_its_way(
+fn instance_advances_through_its_phases(
     #[case] phase: &str,
     #[case] launcher: Option<Launcher>,
     #[case] expected: &str,
@@ -86,7 +86,7 @@ fn an_instance_goes_its_way(
 #[case("Succeeded", Some(ready()), "Clean")]
 #[case("Succeeded", Some(leaving()), "Nothing")]
 #[case("Failed", None, "Release")]
-fn an_instance_that_is_to_go_goes_with_its_pods(
+fn deleted_instance_deletes_its_pods(
     #[case] phase: &str,
     #[case] launcher: Option<Launcher>,
     #[case] expected: &str,
@@ -96,7 +96,7 @@ fn an_instance_that_is_to_go_goes_with_its_pods(
 }
 
 #[test]
-fn the_pod_of_a_migration_is_not_the_first_one() {
+fn migration_target_is_not_the_first_launcher() {
     let target = Launcher {
         migration: Some("m".into()),
         ..ready()

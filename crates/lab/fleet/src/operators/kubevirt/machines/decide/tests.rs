@@ -3,7 +3,7 @@ use kube::api::DynamicObject;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::{Act, Facts, Verdict, decide};
+use super::{Action, VirtualMachineDecision, VirtualMachineInputs, decide};
 use crate::operators::kubevirt::fixtures::object;
 
 fn machine(spec: &Value, status: &Value) -> DynamicObject {
@@ -27,8 +27,12 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).expect("a time")
 }
 
-fn decided(machine: &DynamicObject, instance: Option<&DynamicObject>, now: i64) -> Verdict {
-    decide(&Facts {
+fn decided(
+    machine: &DynamicObject,
+    instance: Option<&DynamicObject>,
+    now: i64,
+) -> VirtualMachineDecision {
+    decide(&VirtualMachineInputs {
         machine,
         instance,
         now: at(now),
@@ -37,40 +41,44 @@ fn decided(machine: &DynamicObject, instance: Option<&DynamicObject>, now: i64) 
 }
 
 #[rstest]
-#[case::always(json!({ "runStrategy": "Always" }), None, Act::Start)]
-#[case::always_runs(json!({ "runStrategy": "Always" }), Some("Running"), Act::Nothing)]
-#[case::always_starts(json!({ "runStrategy": "Always" }), Some("Scheduling"), Act::Nothing)]
-#[case::always_again(json!({ "runStrategy": "Always" }), Some("Succeeded"), Act::Stop)]
-#[case::always_failed(json!({ "runStrategy": "Always" }), Some("Failed"), Act::Stop)]
-#[case::running(json!({ "running": true }), None, Act::Start)]
-#[case::not_running(json!({ "running": false }), None, Act::Nothing)]
-#[case::not_running_any_more(json!({ "running": false }), Some("Running"), Act::Stop)]
-#[case::nothing_said(json!({}), None, Act::Nothing)]
-#[case::halted(json!({ "runStrategy": "Halted" }), Some("Running"), Act::Stop)]
-#[case::rerun(json!({ "runStrategy": "RerunOnFailure" }), None, Act::Start)]
-#[case::rerun_failed(json!({ "runStrategy": "RerunOnFailure" }), Some("Failed"), Act::Stop)]
-#[case::rerun_done(json!({ "runStrategy": "RerunOnFailure" }), Some("Succeeded"), Act::Nothing)]
-#[case::manual(json!({ "runStrategy": "Manual" }), None, Act::Nothing)]
-#[case::manual_done(json!({ "runStrategy": "Manual" }), Some("Failed"), Act::Nothing)]
-#[case::once(json!({ "runStrategy": "Once" }), None, Act::Start)]
-#[case::once_done(json!({ "runStrategy": "Once" }), Some("Succeeded"), Act::Nothing)]
-fn a_strategy_decides(#[case] spec: Value, #[case] phase: Option<&str>, #[case] expected: Act) {
+#[case::always(json!({ "runStrategy": "Always" }), None, Action::Start)]
+#[case::always_runs(json!({ "runStrategy": "Always" }), Some("Running"), Action::Nothing)]
+#[case::always_starts(json!({ "runStrategy": "Always" }), Some("Scheduling"), Action::Nothing)]
+#[case::always_again(json!({ "runStrategy": "Always" }), Some("Succeeded"), Action::Stop)]
+#[case::always_failed(json!({ "runStrategy": "Always" }), Some("Failed"), Action::Stop)]
+#[case::running(json!({ "running": true }), None, Action::Start)]
+#[case::not_running(json!({ "running": false }), None, Action::Nothing)]
+#[case::not_running_any_more(json!({ "running": false }), Some("Running"), Action::Stop)]
+#[case::nothing_said(json!({}), None, Action::Nothing)]
+#[case::halted(json!({ "runStrategy": "Halted" }), Some("Running"), Action::Stop)]
+#[case::rerun(json!({ "runStrategy": "RerunOnFailure" }), None, Action::Start)]
+#[case::rerun_failed(json!({ "runStrategy": "RerunOnFailure" }), Some("Failed"), Action::Stop)]
+#[case::rerun_done(json!({ "runStrategy": "RerunOnFailure" }), Some("Succeeded"), Action::Nothing)]
+#[case::manual(json!({ "runStrategy": "Manual" }), None, Action::Nothing)]
+#[case::manual_done(json!({ "runStrategy": "Manual" }), Some("Failed"), Action::Nothing)]
+#[case::once(json!({ "runStrategy": "Once" }), None, Action::Start)]
+#[case::once_done(json!({ "runStrategy": "Once" }), Some("Succeeded"), Action::Nothing)]
+fn run_strategy_decides(
+    #[case] spec: Value,
+    #[case] phase: Option<&str>,
+    #[case] expected: Action,
+) {
     let machine = machine(&spec, &json!({}));
     let instance = phase.map(instance);
     assert_eq!(decided(&machine, instance.as_ref(), 0).act, expected);
 }
 
 #[rstest]
-#[case("Manual", "Start", None, Act::Start)]
-#[case("Manual", "Start", Some("Succeeded"), Act::Stop)]
-#[case("Manual", "Stop", Some("Running"), Act::Stop)]
-#[case("Always", "Stop", Some("Running"), Act::Stop)]
-#[case("Always", "Stop", None, Act::Nothing)]
-fn what_is_asked_for_is_done(
+#[case("Manual", "Start", None, Action::Start)]
+#[case("Manual", "Start", Some("Succeeded"), Action::Stop)]
+#[case("Manual", "Stop", Some("Running"), Action::Stop)]
+#[case("Always", "Stop", Some("Running"), Action::Stop)]
+#[case("Always", "Stop", None, Action::Nothing)]
+fn state_change_requests_are_executed(
     #[case] strategy: &str,
     #[case] request: &str,
     #[case] phase: Option<&str>,
-    #[case] expected: Act,
+    #[case] expected: Action,
 ) {
     let status = json!({ "stateChangeRequests": [{ "action": request }] });
     let machine = machine(&json!({ "runStrategy": strategy }), &status);
@@ -79,19 +87,19 @@ fn what_is_asked_for_is_done(
 }
 
 #[test]
-fn a_machine_that_goes_takes_its_instance_along() {
+fn deleted_virtual_machine_deletes_its_instance() {
     let mut machine = machine(&json!({ "runStrategy": "Always" }), &json!({}));
     machine.metadata.deletion_timestamp =
         serde_json::from_value(json!("2026-01-01T00:00:00Z")).ok();
     let running = instance("Running");
     let verdict = decided(&machine, Some(&running), 0);
-    assert_eq!(verdict.act, Act::Stop);
+    assert_eq!(verdict.act, Action::Stop);
     assert_eq!(verdict.status["printableStatus"], "Terminating");
-    assert_eq!(decided(&machine, None, 0).act, Act::Finish);
+    assert_eq!(decided(&machine, None, 0).act, Action::Finish);
 }
 
 #[test]
-fn what_never_ran_is_tried_again_later_and_later() {
+fn failed_starts_are_retried_with_backoff() {
     let spec = || json!({ "runStrategy": "Always" });
     let mut failure = Value::Null;
     for (uid, count, wait) in [
@@ -106,7 +114,7 @@ fn what_never_ran_is_tried_again_later_and_later() {
         let mut failed = instance("Failed");
         failed.metadata.uid = Some(uid.to_owned());
         let verdict = decided(&machine, Some(&failed), 1000);
-        assert_eq!(verdict.act, Act::Stop);
+        assert_eq!(verdict.act, Action::Stop);
         failure = verdict.status["startFailure"].clone();
         assert_eq!(failure["consecutiveFailCount"], count);
         let retry: Timestamp = failure["retryAfterTimestamp"]
@@ -118,11 +126,11 @@ fn what_never_ran_is_tried_again_later_and_later() {
     }
     let waiting = machine(&spec(), &json!({ "startFailure": failure }));
     let verdict = decided(&waiting, None, 1299);
-    assert_eq!(verdict.act, Act::Nothing);
+    assert_eq!(verdict.act, Action::Nothing);
     assert_eq!(verdict.wake, Some(at(1300)));
     assert_eq!(verdict.status["printableStatus"], "CrashLoopBackOff");
-    assert_eq!(decided(&waiting, None, 1300).act, Act::Start);
-    // The same instance is counted once, and one that runs is the end of it.
+    assert_eq!(decided(&waiting, None, 1300).act, Action::Start);
+    // The same instance counts once, and a running instance resets the count.
     let mut failed = instance("Failed");
     failed.metadata.uid = Some("f".into());
     let again = decided(&waiting, Some(&failed), 1299);
@@ -139,7 +147,7 @@ fn what_never_ran_is_tried_again_later_and_later() {
 #[case(Some("Scheduling"), "Starting")]
 #[case(Some("Running"), "Running")]
 #[case(Some("Succeeded"), "Stopped")]
-fn a_word_says_how_a_machine_is(#[case] phase: Option<&str>, #[case] word: &str) {
+fn printable_status_follows_the_phase(#[case] phase: Option<&str>, #[case] word: &str) {
     let machine = machine(&json!({ "runStrategy": "Always" }), &json!({}));
     let instance = phase.map(instance);
     let verdict = decided(&machine, instance.as_ref(), 0);
@@ -147,7 +155,7 @@ fn a_word_says_how_a_machine_is(#[case] phase: Option<&str>, #[case] word: &str)
 }
 
 #[test]
-fn other_words_say_what_keeps_it() {
+fn printable_status_names_the_obstacle() {
     let machine = machine(&json!({ "runStrategy": "Always" }), &json!({}));
     let mut waiting = instance("Scheduling");
     waiting.data["status"]["conditions"] =

@@ -20,9 +20,9 @@ fn node(taints: &Value) -> Node {
 #[case("LiveMigrate", "Running", json!([{ "key": "gpu", "effect": "NoSchedule" }]), "", false)]
 #[case("LiveMigrate", "Running", json!([{ "key": "kubevirt.io/drain", "effect": "PreferNoSchedule" }]), "", false)]
 #[case("LiveMigrate", "Running", json!([]), "a", true)]
-// It has left already.
+// It is on another node already.
 #[case("LiveMigrate", "Running", json!([]), "b", false)]
-fn an_instance_leaves_when_it_can_and_should(
+fn migratable_instances_leave_drained_nodes(
     #[case] strategy: &str,
     #[case] phase: &str,
     #[case] taints: Value,
@@ -41,7 +41,7 @@ fn an_instance_leaves_when_it_can_and_should(
 }
 
 #[test]
-fn the_wait_doubles_with_every_failure_in_a_row() {
+fn backoff_doubles_with_consecutive_failures() {
     let evacuation = |number: u32, phase: &str| {
         Arc::new(object(json!({
             "metadata": {
@@ -66,7 +66,7 @@ fn the_wait_doubles_with_every_failure_in_a_row() {
         evacuation(3, "Failed"),
     ];
     assert_eq!(failures(&row), Some(("3".into(), Duration::from_secs(80))));
-    // Somebody's own migration does not count.
+    // Migrations created by users do not count.
     let own = Arc::new(object(
         json!({ "metadata": { "uid": "9" }, "status": { "phase": "Failed" } }),
     ));

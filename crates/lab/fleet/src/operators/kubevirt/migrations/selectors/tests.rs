@@ -58,7 +58,7 @@ fn selector(
 }
 
 #[test]
-fn the_first_move_asks_for_what_the_first_node_has() {
+fn first_migration_requires_the_source_nodes_labels() {
     let pod = json!({ "kubevirt.io/schedulable": "true" });
     let found = selector(&json!({}), "host-model", &pod, &source(&[]), &node());
     let expected = texts(&[
@@ -71,7 +71,7 @@ fn the_first_move_asks_for_what_the_first_node_has() {
 }
 
 #[test]
-fn the_next_move_asks_for_the_same_wherever_it_begins() {
+fn later_migrations_carry_the_requirements_on() {
     let first = [
         ("cpu-feature.node.kubevirt.io/vmx", "true"),
         ("cpu-model-migration.node.kubevirt.io/Skylake", "true"),
@@ -92,7 +92,7 @@ fn the_next_move_asks_for_the_same_wherever_it_begins() {
 }
 
 #[test]
-fn a_named_model_asks_for_its_label_and_the_vendor() {
+fn named_model_requires_its_label_and_the_vendor() {
     let pod = json!({ "cpu-model.node.kubevirt.io/Haswell": "true" });
     let found = selector(&json!({}), "Haswell", &pod, &source(&[]), &node());
     let expected = texts(&[
@@ -103,14 +103,14 @@ fn a_named_model_asks_for_its_label_and_the_vendor() {
 }
 
 #[test]
-fn a_vendor_that_is_asked_for_already_is_enough() {
+fn explicit_vendor_is_kept() {
     let pod = json!({ "cpu-vendor.node.kubevirt.io/AMD": "true" });
     let found = selector(&json!({}), "Haswell", &pod, &source(&[]), &node());
     assert_eq!(
         found,
         Ok(texts(&[("cpu-vendor.node.kubevirt.io/AMD", "true")]))
     );
-    // There is none on arm64.
+    // There are no model labels on arm64.
     let none = selector(
         &json!({}),
         "host-passthrough",
@@ -122,7 +122,7 @@ fn a_vendor_that_is_asked_for_already_is_enough() {
 }
 
 #[test]
-fn what_the_instance_asks_for_counts_more_than_what_the_move_does() {
+fn instance_selector_overrides_the_migrations() {
     let added = json!({ "zone": "b", "disk": "fast" });
     let found = selector(
         &added,
@@ -135,7 +135,7 @@ fn what_the_instance_asks_for_counts_more_than_what_the_move_does() {
 }
 
 #[test]
-fn a_node_without_a_model_cannot_be_left() {
+fn source_without_host_model_label_blocks_migration() {
     let found = selector(
         &json!({}),
         "host-model",
@@ -151,7 +151,7 @@ fn a_node_without_a_model_cannot_be_left() {
 }
 
 #[test]
-fn a_target_is_elsewhere() {
+fn target_avoids_the_source_node() {
     let required = "requiredDuringSchedulingIgnoredDuringExecution";
     let mut plain = json!({ "spec": {} });
     keep_apart(&mut plain, &instance("host-model"));
@@ -173,11 +173,11 @@ fn a_target_is_elsewhere() {
 }
 
 #[test]
-fn what_no_node_has_is_named() {
+fn unsatisfiable_requirements_are_listed() {
     let target = source(&[
         ("cpu-model-migration.node.kubevirt.io/Skylake", "true"),
         ("cpu-feature.node.kubevirt.io/vmx", "true"),
-        // Not about the model.
+        // Not about the CPU.
         ("zone", "a"),
     ]);
     let node = |labels: &[(&str, &str)]| Node {
@@ -201,7 +201,7 @@ fn what_no_node_has_is_named() {
 }
 
 #[test]
-fn libvirt_looks_at_what_labels_do_not_say() {
+fn libvirt_checks_more_than_labels() {
     let cpu = |name: &str| Generation::named(name).expect("known").describe();
     let target = source(&[(
         "cpu-model-migration.node.kubevirt.io/Skylake-Server-IBRS",

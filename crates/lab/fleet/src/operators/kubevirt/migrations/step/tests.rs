@@ -2,7 +2,7 @@ use kube::api::DynamicObject;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::{Facts, Step, step};
+use super::{MigrationInputs, Step, step};
 use crate::operators::kubevirt::fixtures::{launcher, object};
 use crate::operators::kubevirt::launcher::Launcher;
 
@@ -29,20 +29,20 @@ fn both() -> Vec<Launcher> {
     vec![launcher("source", "a"), target]
 }
 
-/// What is done, without the details.
+/// Name of the next action.
 fn does(
     migration: &DynamicObject,
     instance: Option<&DynamicObject>,
     launchers: &[Launcher],
 ) -> String {
-    let facts = Facts {
+    let inputs = MigrationInputs {
         migration,
         instance,
         launchers,
         overtaken: false,
-        room: true,
+        has_capacity: true,
     };
-    match step(&facts) {
+    match step(&inputs) {
         Step::Enter(phase) => format!("enter {phase}"),
         Step::Fail(why) => format!("fail: {why}"),
         Step::Clean(gone) => {
@@ -64,7 +64,7 @@ fn does(
 #[case("Scheduling", json!(null), &["source", "target"], "enter Scheduled")]
 #[case("Scheduling", json!(null), &["source"], "fail: Migration target pod was removed during active migration.")]
 #[case("Scheduled", json!(null), &["source", "target"], "HandOver")]
-// What an earlier migration left behind is not this one's.
+// State left by an earlier migration is ignored.
 #[case("Scheduled", json!({ "migrationUid": "old", "completed": true }), &["source", "target"], "HandOver")]
 #[case("Scheduled", json!({ "migrationUid": "m" }), &["source", "target"], "enter PreparingTarget")]
 #[case("PreparingTarget", json!({ "migrationUid": "m" }), &["source", "target"], "Prepare")]
@@ -80,7 +80,7 @@ fn does(
 #[case("Succeeded", json!({ "migrationUid": "m", "completed": true }), &["target"], "Nothing")]
 #[case("Failed", json!(null), &["source", "target"], "clean target")]
 #[case("Failed", json!(null), &["source"], "Nothing")]
-fn a_migration_goes_its_way(
+fn migration_advances_through_its_phases(
     #[case] phase: &str,
     #[case] state: Value,
     #[case] pods: &[&str],
@@ -98,7 +98,7 @@ fn a_migration_goes_its_way(
 }
 
 #[test]
-fn a_target_that_is_not_ready_is_waited_for() {
+fn migration_waits_for_its_target() {
     let mut pods = both();
     pods[1].ready = false;
     let instance = instance("Running", &json!(null));
@@ -114,7 +114,7 @@ fn a_target_that_is_not_ready_is_waited_for() {
 }
 
 #[test]
-fn only_what_runs_in_one_pod_is_moved_and_only_where_there_is_room() {
+fn migration_needs_a_single_pod_and_a_free_slot() {
     let pending = migration("Pending");
     let starting = instance("Scheduled", &json!(null));
     assert_eq!(
@@ -124,29 +124,29 @@ fn only_what_runs_in_one_pod_is_moved_and_only_where_there_is_room() {
     let running = instance("Running", &json!(null));
     let left_behind = [launcher("source", "a"), launcher("earlier", "c")];
     assert_eq!(does(&pending, Some(&running), &left_behind), "Nothing");
-    let crowded = Facts {
+    let crowded = MigrationInputs {
         migration: &pending,
         instance: Some(&running),
         launchers: &[launcher("source", "a")],
         overtaken: false,
-        room: false,
+        has_capacity: false,
     };
     assert_eq!(step(&crowded), Step::Nothing);
 }
 
 #[test]
-fn an_instance_has_one_migration_at_a_time() {
+fn instance_has_one_migration_at_a_time() {
     let second = migration("");
     let running = instance("Running", &json!(null));
-    let facts = Facts {
+    let inputs = MigrationInputs {
         migration: &second,
         instance: Some(&running),
         launchers: &[launcher("source", "a")],
         overtaken: true,
-        room: true,
+        has_capacity: true,
     };
     assert_eq!(
-        step(&facts),
+        step(&inputs),
         Step::Fail(
             "VMI is not eligible for migration because another migration job is in progress."
         )
@@ -159,10 +159,7 @@ fn an_instance_has_one_migration_at_a_time() {
     Some("Succeeded"),
     "fail: Migration failed vmi shutdown during migration."
 )]
-fn without_an_instance_there_is_nothing_to_move(
-    #[case] phase: Option<&str>,
-    #[case] expected: &str,
-) {
+fn migration_without_instance_fails(#[case] phase: Option<&str>, #[case] expected: &str) {
     let instance = phase.map(|phase| instance(phase, &json!(null)));
     for phase in ["", "Pending", "Scheduling", "Running"] {
         assert_eq!(
@@ -173,7 +170,7 @@ fn without_an_instance_there_is_nothing_to_move(
 }
 
 #[test]
-fn a_migration_that_is_deleted_is_cancelled_unless_it_has_arrived() {
+fn deleted_migration_is_cancelled_unless_complete() {
     let mut gone = migration("Running");
     gone.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).ok();
     gone.metadata.finalizers = Some(vec!["kubevirt.io/migrationJobFinalize".into()]);

@@ -1,4 +1,4 @@
-//! How far pods are: they are asked for their metrics.
+//! Progress of importer pods, scraped from their metrics.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -16,14 +16,14 @@ use tokio::task::JoinSet;
 
 use super::volume_of;
 
-/// How often is asked.
-const INTERVAL: Duration = Duration::from_secs(2);
-/// How long a pod may take to answer. Some never can: a network policy may be in the way.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// No answer is longer.
-const LONGEST: u64 = 64 << 10;
+/// Scrape interval.
+const SCRAPE_INTERVAL: Duration = Duration::from_secs(2);
+/// Timeout of a scrape. Some pods never answer, because of a network policy.
+const SCRAPE_TIMEOUT: Duration = Duration::from_secs(1);
+/// Limit of a response; an importer has a few metrics.
+const MAX_RESPONSE_BYTES: u64 = 64 << 10;
 
-/// Asks pods that import for as long as it runs; DataVolumes whose import got on go into a queue.
+/// Scrapes importer pods for ever; enqueues DataVolumes whose import progressed.
 pub(super) async fn follow(
     pods: Cache<Pod>,
     addresses: AddressPolicy,
@@ -31,35 +31,35 @@ pub(super) async fn follow(
     volumes: Queue<Key>,
 ) {
     loop {
-        tokio::time::sleep(INTERVAL).await;
+        tokio::time::sleep(SCRAPE_INTERVAL).await;
         let running: Vec<_> = pods.list().iter().filter_map(|it| running(it)).collect();
-        // Pods and their status may be written by tenants: a pod with an owner reference is not proof of an
-        // importer of ours.
+        // Tenants can write pods and their status: a pod with our owner reference need not be an importer of ours, so
+        // the address is checked below.
         let running = running
             .into_iter()
             .filter(|(_, _, address)| addresses.check(*address).is_ok());
-        let mut asked = JoinSet::new();
+        let mut scrapes = JoinSet::new();
         for (uid, volume, address) in running {
-            asked.spawn(async move {
-                let said = tokio::time::timeout(PATIENCE, ask(address)).await;
-                (uid, volume, said.ok().flatten())
+            scrapes.spawn(async move {
+                let response = tokio::time::timeout(SCRAPE_TIMEOUT, scrape(address)).await;
+                (uid, volume, response.ok().flatten())
             });
         }
-        let mut answers = HashMap::new();
-        while let Some(answer) = asked.join_next().await {
-            let Ok((uid, volume, Some(parts))) = answer else {
+        let mut scraped = HashMap::new();
+        while let Some(result) = scrapes.join_next().await {
+            let Ok((uid, volume, Some(parts))) = result else {
                 continue;
             };
             if progress.lock().get(&uid) != Some(&parts) {
                 volumes.add(volume);
             }
-            answers.insert(uid, parts);
+            scraped.insert(uid, parts);
         }
-        *progress.lock() = answers;
+        *progress.lock() = scraped;
     }
 }
 
-/// A pod that imports, and where it answers.
+/// A running importer pod and the address of its metrics.
 fn running(pod: &Pod) -> Option<(String, Key, SocketAddr)> {
     let volume = volume_of(pod)?;
     let status = pod.status.as_ref()?;
@@ -71,11 +71,15 @@ fn running(pod: &Pod) -> Option<(String, Key, SocketAddr)> {
     Some((pod.metadata.uid.clone()?, volume, address))
 }
 
-async fn ask(address: SocketAddr) -> Option<u16> {
+async fn scrape(address: SocketAddr) -> Option<u16> {
     let mut stream = TcpStream::connect(address).await.ok()?;
     let request = format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.ok()?;
-    let mut answer = Vec::new();
-    stream.take(LONGEST).read_to_end(&mut answer).await.ok()?;
-    pod::progress(&String::from_utf8_lossy(&answer))
+    let mut result = Vec::new();
+    stream
+        .take(MAX_RESPONSE_BYTES)
+        .read_to_end(&mut result)
+        .await
+        .ok()?;
+    pod::progress(&String::from_utf8_lossy(&result))
 }

@@ -1,0 +1,73 @@
+//! State of a cluster, as far as it could be read.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use controllers::Job;
+use jiff::Timestamp;
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::coordination::v1::LeaseSpec;
+use serde_json::Value;
+
+/// A value read from the cluster, or why it could not be read.
+pub(super) type Observed<T> = Result<T, String>;
+
+/// Everything the checks decide on.
+#[derive(Debug, Clone)]
+pub(super) struct CheckInputs {
+    pub(super) now: Timestamp,
+    /// Whether this checks before an installation.
+    pub(super) pre: bool,
+    pub(super) namespace: String,
+    /// Controllers that run, or are to run.
+    pub(super) jobs: BTreeSet<Job>,
+    pub(super) version: Version,
+    /// Permissions needed to install that the current user lacks.
+    pub(super) cannot_install: Observed<Vec<String>>,
+    /// Whether the current user may bind roles with permissions they do not have (`escalate`).
+    pub(super) may_escalate: Observed<bool>,
+    /// Whether the namespace exists.
+    pub(super) namespace_exists: Observed<bool>,
+    /// Installed CRDs, as `plural.group`.
+    pub(super) kinds: Observed<BTreeSet<String>>,
+    /// Our CRDs as the cluster has them.
+    pub(super) definitions: BTreeMap<String, Observed<Option<Value>>>,
+    pub(super) operator: Observed<Option<Deployment>>,
+    pub(super) webhook: Observed<Option<Deployment>>,
+    pub(super) lease: Observed<Option<LeaseSpec>>,
+    /// Expected webhook configurations, by name.
+    pub(super) registrations: BTreeMap<String, Observed<Option<MutatingWebhookConfiguration>>>,
+    /// Ready endpoints of the Services that webhooks reference (`namespace/name`).
+    pub(super) endpoints: BTreeMap<String, Observed<usize>>,
+    pub(super) accounts: Vec<Account>,
+    pub(super) policies: Vec<Observed<Policy>>,
+    /// Whether the ServiceMonitor of the operator exists.
+    pub(super) monitored: Observed<bool>,
+}
+
+/// Version of the API server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Version {
+    pub(super) text: String,
+    /// Major and minor, if they can be parsed.
+    pub(super) number: Option<(u32, u32)>,
+}
+
+/// RBAC of a service account.
+#[derive(Debug, Clone)]
+pub(super) struct Account {
+    pub(super) name: &'static str,
+    /// Permissions it needs and does not have.
+    pub(super) missing: Observed<Vec<String>>,
+    /// Bindings that grant it more than it needs.
+    pub(super) surplus: Observed<Vec<String>>,
+}
+
+/// A Medley policy object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Policy {
+    /// `kind/name`.
+    pub(super) name: String,
+    /// Why the policy is not in force, if it is invalid.
+    pub(super) invalid: Option<String>,
+}
